@@ -1,1 +1,10 @@
-//! The rules.
+//! The rules of six tool protocols: bytes and instants in, frames and events out.
+//!
+//! Nothing in this crate reads, writes, waits or looks at a clock. What a wire says is here;
+//! what carries it is in `toolbus`. Start with [`channel`], the contract every wire fulfils,
+//! then [`tool`], the types that cross from one wire to another.
+
+pub mod channel;
+pub mod frame;
+pub mod json;
+pub mod tool;

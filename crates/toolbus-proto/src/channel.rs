@@ -1,0 +1,226 @@
+//! The contract between rules and hands: what every wire's machines look like from outside.
+//!
+//! A [`Channel`] is our end of ONE ordered run of bytes: a pipe, a socket, a QUIC stream, an
+//! HTTP exchange. A [`Calling`] channel asks, a [`Serving`] channel answers. Everything that
+//! crosses between wires goes through these: tools, native calls between two ends of one
+//! wire, parts both ways, questions back to the caller, cancellation.
+
+mod outbox;
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use crate::json::Json;
+use crate::tool::{Call, Failure, Outcome, Part};
+
+pub use outbox::Outbox;
+
+/// One end of one ordered run of bytes. The hands read and write; the channel decides.
+pub trait Channel {
+    /// Takes the whole frames at the front of `input` and leaves the rest there.
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
+
+    /// The other side will send no more; `input` holds what never became a whole frame.
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
+
+    /// Time has passed: at least until [`Channel::poll_timeout`].
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When to call [`Channel::handle_timeout`], if at all.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Appends what is to be written. Large payloads stay whole, for one vectored write.
+    fn poll_transmit(&mut self, out: &mut Outbox);
+
+    /// What happened that is no answer and no call, for the log and for who owns the channel.
+    fn poll_notice(&mut self) -> Option<Notice>;
+}
+
+/// What the hands do next with the reading side of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Read on.
+    More,
+    /// Read no more until the channel says otherwise: somebody behind it is slow.
+    Pause,
+    /// Write what is left to write, then close.
+    Close,
+}
+
+/// The asking end of a wire.
+pub trait Calling: Channel {
+    /// Asks. A refusal is [`Down::Done`] with a failure: there is one way to end.
+    ///
+    /// May be called before the channel is [`Standing::Open`]; the call then waits.
+    fn call(&mut self, now: Instant, ticket: Ticket, call: Call);
+
+    /// Goes on with a call that runs. Nothing happens if it has ended already.
+    fn up(&mut self, now: Instant, ticket: Ticket, up: Up);
+
+    /// Says the wire's own goodbye; no call follows.
+    fn close(&mut self, now: Instant);
+
+    /// What comes back, in one queue: progress cannot overtake its answer.
+    fn poll_down(&mut self) -> Option<(Ticket, Down)>;
+
+    /// Can calls go out, not yet, or never again?
+    fn standing(&self) -> &Standing;
+
+    /// Calls of which no byte has been written yet: another channel may take them over.
+    fn take_unsent(&mut self) -> Vec<(Ticket, Call)>;
+
+    /// The channel is lost: ends every call that is still in its hands with `why`.
+    fn handle_lost(&mut self, now: Instant, why: &Failure);
+}
+
+/// How far a calling channel is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// The two ends have not yet agreed that they are ready.
+    Opening,
+    /// Calls go out.
+    Open,
+    /// The conversation cannot go on.
+    Broken(Fault),
+}
+
+/// Why a conversation cannot go on, and how to part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What to tell whoever still waits.
+    pub failure: Failure,
+    /// How to part.
+    pub parting: Parting,
+}
+
+/// How to part from a process whose conversation cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parting {
+    /// It was told what was wrong: close its input and give it the time of a goodbye.
+    Patient,
+    /// It lost the right to a goodbye.
+    Abrupt,
+}
+
+/// The answering end of a wire.
+pub trait Serving: Channel {
+    /// A new call, or more of one that runs.
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)>;
+
+    /// Goes on with the reply to `ticket`. Nothing happens if that call is over.
+    fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow;
+
+    /// Why the conversation is over, once it is.
+    fn ended(&self) -> Option<&Ended>;
+}
+
+/// Why a serving conversation is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The other side said goodbye, or closed.
+    Well,
+    /// The other side would not have us, and said why.
+    Refused(String),
+    /// The other side said what its protocol does not allow.
+    Broke(String),
+}
+
+/// Names one call between a machine and its hands. Given out by whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Names one question inside one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AskId(pub u64);
+
+/// What a serving channel hands out.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// A new call.
+    Call(Call),
+    /// More of one that runs.
+    Up(Up),
+}
+
+/// What goes from the caller towards the tool while a call runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Up {
+    /// A part of the input.
+    Part(Part),
+    /// The input is complete.
+    End(Option<Json>),
+    /// The answer to a question.
+    Answer(AskId, Json),
+    /// The caller changed its mind, and may say why.
+    Cancel(Option<Json>),
+}
+
+/// What goes from the tool towards the caller. [`Down::Done`] is the last, exactly once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Down {
+    /// The reply will be parts; this is the value before them.
+    Begin(Option<Json>),
+    /// A part of the reply.
+    Part(Part),
+    /// How far the call is.
+    Progress(Json),
+    /// A message for the caller's log.
+    Log(Json),
+    /// A question to the caller.
+    Ask(AskId, Json),
+    /// The end.
+    Done(Result<Outcome, Failure>),
+}
+
+impl Up {
+    /// What it weighs in a queue.
+    pub fn weight(&self) -> usize {
+        match self {
+            Up::Part(part) => part.weight(),
+            Up::End(Some(json)) | Up::Answer(_, json) | Up::Cancel(Some(json)) => {
+                json.as_bytes().len()
+            }
+            Up::End(None) | Up::Cancel(None) => 0,
+        }
+    }
+}
+
+impl Down {
+    /// What it weighs in a queue.
+    pub fn weight(&self) -> usize {
+        match self {
+            Down::Part(part) => part.weight(),
+            Down::Begin(Some(json))
+            | Down::Progress(json)
+            | Down::Log(json)
+            | Down::Ask(_, json)
+            | Down::Done(Ok(Outcome::Value(json) | Outcome::End(Some(json)))) => {
+                json.as_bytes().len()
+            }
+            Down::Done(Ok(Outcome::Text(text))) => text.len(),
+            Down::Done(Ok(Outcome::Native(body))) => body.len(),
+            Down::Begin(None) | Down::Done(_) => 0,
+        }
+    }
+}
+
+/// Something worth a line in the log, or worth telling who owns the channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A frame that belongs to nothing; its beginning, for people.
+    Stray(String),
+    /// What came is not used, and why that is no fault.
+    Ignored(String),
+    /// The peer offers a tool that only its own wire can describe: its signature.
+    Offered(String),
+    /// The peer offers something that could not be read, and why.
+    LeftOut {
+        /// What it wrote.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The peer's tools are others than before.
+    ToolsChanged,
+}

@@ -1,0 +1,136 @@
+//! What waits to be written to one channel.
+//!
+//! Small pieces are joined, large ones stay as they are and share their buffer, so that one
+//! vectored write carries a message whatever its size.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// From this size on a payload is not copied into the joined bytes.
+const WHOLE_FROM: usize = 16 * 1024;
+
+/// Bytes waiting to be written, in order.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Pieces before `tail`; large payloads, and the joined bytes in front of them.
+    pieces: VecDeque<Bytes>,
+    /// Small pieces are joined here.
+    tail: BytesMut,
+    len: usize,
+}
+
+impl Outbox {
+    /// Nothing to write.
+    pub fn new() -> Outbox {
+        Outbox::default()
+    }
+
+    /// Appends a few bytes by copying them.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Appends bytes, without a copy where they are many.
+    pub fn put_shared(&mut self, bytes: &Bytes) {
+        if bytes.len() < WHOLE_FROM {
+            return self.put(bytes);
+        }
+        if !self.tail.is_empty() {
+            self.pieces.push_back(self.tail.split().freeze());
+        }
+        self.len += bytes.len();
+        self.pieces.push_back(bytes.clone());
+    }
+
+    /// How many bytes wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Does nothing wait?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Lays the waiting bytes out for one write; gives how many slices were filled.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = Some(&self.tail[..]).filter(|tail| !tail.is_empty());
+        let waiting = self.pieces.iter().map(|piece| &piece[..]).chain(tail);
+        let mut filled = 0;
+        for (slice, bytes) in slices.iter_mut().zip(waiting) {
+            *slice = IoSlice::new(bytes);
+            filled += 1;
+        }
+        filled
+    }
+
+    /// The first `count` waiting bytes have been written.
+    pub fn advance(&mut self, mut count: usize) {
+        self.len -= count;
+        while let Some(piece) = self.pieces.front_mut() {
+            if count < piece.len() {
+                piece.advance(count);
+                return;
+            }
+            count -= piece.len();
+            self.pieces.pop_front();
+        }
+        if count == self.tail.len() {
+            // Keeps the room, so that the next message needs none.
+            self.tail.clear();
+        } else {
+            self.tail.advance(count);
+        }
+    }
+
+    /// Takes all that waits as one run of bytes.
+    pub fn take(&mut self) -> Bytes {
+        let mut all = BytesMut::with_capacity(self.len);
+        for piece in self.pieces.drain(..) {
+            all.extend_from_slice(&piece);
+        }
+        all.extend_from_slice(&self.tail);
+        self.tail.clear();
+        self.len = 0;
+        all.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_put_comes_out_in_order(
+            sizes in prop::collection::vec(0usize..40_000, 1..8),
+            steps in prop::collection::vec(1usize..30_000, 1..30),
+        ) {
+            let mut outbox = Outbox::new();
+            let mut expected = Vec::new();
+            for (index, size) in sizes.into_iter().enumerate() {
+                let bytes = Bytes::from(vec![index as u8; size]);
+                outbox.put_shared(&bytes);
+                expected.extend_from_slice(&bytes);
+            }
+            let mut written = Vec::new();
+            for step in steps {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let filled = outbox.slices(&mut slices);
+                let ready: Vec<u8> = slices[..filled].iter().flat_map(|s| s.to_vec()).collect();
+                let step = step.min(ready.len());
+                written.extend_from_slice(&ready[..step]);
+                outbox.advance(step);
+                prop_assert_eq!(outbox.len(), expected.len() - written.len());
+            }
+            written.extend_from_slice(&outbox.take());
+            prop_assert_eq!(written, expected);
+            prop_assert!(outbox.is_empty());
+        }
+    }
+}

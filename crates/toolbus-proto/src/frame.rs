@@ -1,0 +1,3 @@
+//! How frames are cut out of a run of bytes. One file a way of cutting.
+
+pub mod lines;

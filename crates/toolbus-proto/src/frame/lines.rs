@@ -1,0 +1,123 @@
+//! Frames that end at a newline: the oracle, MCP, Orchard and godex all speak this way.
+//!
+//! The bytes stay where the hands read them to; [`Lines::next`] cuts whole lines off their
+//! front. Nothing here reads or waits, so a test can cut the bytes wherever it likes.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+use thiserror::Error;
+
+/// Cuts lines, remembering how far it has looked.
+#[derive(Debug)]
+pub struct Lines {
+    /// Bytes already known to hold no newline, so that a slow sender costs no second look.
+    searched: usize,
+    /// The rest of a line that is too long is being thrown away.
+    skipping: bool,
+    bytes_max: usize,
+}
+
+/// A line longer than its limit; it was skipped without being kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("line longer than the limit of {bytes_max} bytes")]
+pub struct TooLong {
+    /// The limit.
+    pub bytes_max: usize,
+}
+
+impl Lines {
+    /// Lines of at most `bytes_max` bytes, the newline not counted.
+    pub fn new(bytes_max: usize) -> Lines {
+        Lines { searched: 0, skipping: false, bytes_max }
+    }
+
+    /// The next whole line without its newline, or `None` until the rest of it arrives.
+    pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Bytes, TooLong>> {
+        let Some(at) = memchr(b'\n', &input[self.searched..]) else {
+            self.skipping |= self.bytes_max < input.len();
+            if self.skipping {
+                // A fresh buffer: a hostile line must not leave its room behind.
+                *input = BytesMut::new();
+            }
+            self.searched = input.len();
+            return None;
+        };
+        let end = self.searched + at;
+        self.searched = 0;
+        // Shares the buffer: a line is cut out, never copied.
+        let line = input.split_to(end + 1).freeze();
+        if std::mem::take(&mut self.skipping) || self.bytes_max < end {
+            return Some(Err(TooLong { bytes_max: self.bytes_max }));
+        }
+        Some(Ok(line.slice(..end)))
+    }
+
+    /// The end of the stream: an unfinished last line counts as a line.
+    pub fn last(&mut self, input: &mut BytesMut) -> Option<Result<Bytes, TooLong>> {
+        self.searched = 0;
+        if std::mem::take(&mut self.skipping) || self.bytes_max < input.len() {
+            input.clear();
+            return Some(Err(TooLong { bytes_max: self.bytes_max }));
+        }
+        Some(input.split().freeze()).filter(|line| !line.is_empty()).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All lines of `bytes`, fed in pieces that end at `cuts`.
+    fn lines(bytes: &[u8], cuts: &[usize], bytes_max: usize) -> Vec<Result<Bytes, TooLong>> {
+        let mut lines = Lines::new(bytes_max);
+        let mut input = BytesMut::new();
+        let mut out = Vec::new();
+        let mut from = 0;
+        for &cut in cuts.iter().chain([&bytes.len()]) {
+            let cut = cut.clamp(from, bytes.len());
+            input.extend_from_slice(&bytes[from..cut]);
+            from = cut;
+            while let Some(line) = lines.next(&mut input) {
+                out.push(line);
+            }
+            assert!(input.len() <= bytes_max, "kept more than the limit");
+        }
+        out.extend(lines.last(&mut input));
+        out
+    }
+
+    #[test]
+    fn lines_end_at_newlines_and_the_last_may_lack_one() {
+        let found = lines(b"a\n\nbc\r\nd", &[], 10);
+        let expected: [&[u8]; 4] = [b"a", b"", b"bc\r", b"d"];
+        assert_eq!(found, expected.map(|line| Ok(Bytes::copy_from_slice(line))));
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_and_the_next_is_fine() {
+        let too_long = Err(TooLong { bytes_max: 3 });
+        let fine = |line: &'static [u8]| Ok(Bytes::from_static(line));
+        assert_eq!(lines(b"abcd\nabc\n", &[], 3), [too_long.clone(), fine(b"abc")]);
+        assert_eq!(lines(b"abcdefgh\nx\nabcd", &[2, 5], 3), [too_long.clone(), fine(b"x"), too_long]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_the_input_gives_the_same_lines(
+            bytes in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            mut cuts in prop::collection::vec(0usize..200, 0..20),
+            bytes_max in 0usize..40,
+        ) {
+            cuts.sort_unstable();
+            let whole = lines(&bytes, &[bytes.len()], usize::MAX)
+                .into_iter()
+                .map(|line| line.and_then(|line| {
+                    if bytes_max < line.len() { Err(TooLong { bytes_max }) } else { Ok(line) }
+                }))
+                .collect::<Vec<_>>();
+            prop_assert_eq!(lines(&bytes, &cuts, bytes_max), whole);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One JSON value as its own text, and the scanner that finds where values begin and end.
+//!
+//! Arguments and results cross the bus as [`Json`]: checked once when they arrive, cut out
+//! of the read buffer without a copy, never parsed again unless somebody must look inside.
+
+mod scan;
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use scan::{DEPTH_MAX, Kind, Scanner};
+
+/// One JSON value, kept as the text it arrived in: digits, key order and escapes included.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(Bytes);
+
+impl Json {
+    /// Takes text that must hold exactly one JSON value; blanks around it are dropped.
+    pub fn parse(text: impl Into<Bytes>) -> Result<Json, JsonError> {
+        let text = text.into();
+        let value = {
+            let whole = std::str::from_utf8(&text).map_err(|_| JsonError::NotUtf8)?;
+            let mut scanner = Scanner::new(whole);
+            let value = scanner.value()?;
+            scanner.end()?;
+            value
+        };
+        Ok(Json(text.slice_ref(value.as_bytes())))
+    }
+
+    /// A part of `whole` that a [`Scanner`] has already found to be one value. Shares the buffer.
+    ///
+    /// Panics if `value` is not a part of `whole`: that would be our own mistake.
+    pub fn part_of(whole: &Bytes, value: &str) -> Json {
+        Json(whole.slice_ref(value.as_bytes()))
+    }
+
+    /// The JSON of anything that can be written as JSON.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Json {
+        let text = serde_json::to_vec(value).expect("our own types have string keys");
+        Json(text.into())
+    }
+
+    /// Text that was put together by us, piece by valid piece.
+    pub fn from_trusted(text: impl Into<Bytes>) -> Json {
+        let text = text.into();
+        debug_assert!(Json::parse(text.clone()).is_ok(), "not JSON: {text:?}");
+        Json(text)
+    }
+
+    /// The value `null`.
+    pub const fn null() -> Json {
+        Json(Bytes::from_static(b"null"))
+    }
+
+    /// The value as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("checked when the value was made")
+    }
+
+    /// The text as bytes that share the value's buffer.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Which of the six kinds of JSON value it is.
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.0[0])
+    }
+
+    /// Is it `null`?
+    pub fn is_null(&self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// Reads the value into a type, borrowing from its text where the type can.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The characters of a JSON string, or `None` if the value is none.
+    pub fn string(&self) -> Option<String> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        self.read().ok()
+    }
+
+    /// The same value without blanks between its tokens; itself if it has none.
+    #[must_use]
+    pub fn compact(&self) -> Json {
+        match scan::compact(self.as_str()) {
+            Some(text) => Json(text.into()),
+            None => self.clone(),
+        }
+    }
+
+    /// How a wire that has only text shows it: a string is itself, anything else its compact JSON.
+    pub fn shown(&self) -> String {
+        self.string().unwrap_or_else(|| self.compact().as_str().to_owned())
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why some text is not one JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum JsonError {
+    /// Bytes that are no UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// Something else than what JSON allows stands here.
+    #[error("not JSON: unexpected {found} at byte {offset}")]
+    Unexpected {
+        /// What stands there, for people.
+        found: Found,
+        /// Where, counted from the beginning of the text.
+        offset: usize,
+    },
+    /// Arrays and objects inside each other beyond [`DEPTH_MAX`].
+    #[error("nested deeper than {DEPTH_MAX}")]
+    TooDeep,
+}
+
+/// What the scanner met where it expected something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The text ended.
+    End,
+    /// This byte.
+    Byte(u8),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::End => f.write_str("end"),
+            Found::Byte(byte) if byte.is_ascii_graphic() => write!(f, "`{}`", *byte as char),
+            Found::Byte(byte) => write!(f, "byte 0x{byte:02x}"),
+        }
+    }
+}
+
+/// Writes `text` as a JSON string, quotes included. Characters beyond ASCII stay as they are.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut plain_from = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0x08 => b"\\b",
+            0x0c => b"\\f",
+            0x00..0x20 => &[],
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[plain_from..at]);
+        plain_from = at + 1;
+        if escape.is_empty() {
+            out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+        } else {
+            out.extend_from_slice(escape);
+        }
+    }
+    out.extend_from_slice(&bytes[plain_from..]);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests;

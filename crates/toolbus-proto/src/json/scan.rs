@@ -1,0 +1,344 @@
+//! Where JSON values begin and end, by RFC 8259, without building anything from them.
+//!
+//! The envelope of a message is read member by member with a [`Scanner`]; whatever nobody
+//! needs to look into is stepped over and handed on as a slice.
+
+use super::{Found, JsonError};
+
+/// How deep arrays and objects may stand inside each other. Deeper text counts as no JSON.
+pub const DEPTH_MAX: usize = 128;
+
+/// The six kinds of JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Null,
+    Bool,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl Kind {
+    /// The kind of a valid value, told by its first byte.
+    pub(super) fn of(first: u8) -> Kind {
+        match first {
+            b'n' => Kind::Null,
+            b't' | b'f' => Kind::Bool,
+            b'"' => Kind::String,
+            b'[' => Kind::Array,
+            b'{' => Kind::Object,
+            _ => Kind::Number,
+        }
+    }
+}
+
+/// Steps through JSON text, value by value. Never looks at a byte twice.
+#[derive(Debug, Clone)]
+pub struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Stands before the first byte of `text`.
+    pub fn new(text: &'a str) -> Self {
+        Scanner { text, at: 0 }
+    }
+
+    /// Steps over one value and gives its text, without the blanks around it.
+    pub fn value(&mut self) -> Result<&'a str, JsonError> {
+        self.blanks();
+        let from = self.at;
+        self.step_over_value()?;
+        Ok(&self.text[from..self.at])
+    }
+
+    /// Only blanks may follow.
+    pub fn end(&mut self) -> Result<(), JsonError> {
+        self.blanks();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.unexpected()),
+        }
+    }
+
+    /// Steps into an object if the next value is one.
+    pub fn enter_object(&mut self) -> bool {
+        self.enter(b'{')
+    }
+
+    /// Steps into an array if the next value is one.
+    pub fn enter_array(&mut self) -> bool {
+        self.enter(b'[')
+    }
+
+    /// The next member of the object stepped into: its key with quotes, its value.
+    /// `first` is true for the first call after [`Scanner::enter_object`].
+    pub fn member(&mut self, first: bool) -> Result<Option<(&'a str, &'a str)>, JsonError> {
+        if !self.more(first, b'}')? {
+            return Ok(None);
+        }
+        self.blanks();
+        let from = self.at;
+        self.expect(b'"')?;
+        self.rest_of_string()?;
+        let key = &self.text[from..self.at];
+        self.blanks();
+        self.expect(b':')?;
+        Ok(Some((key, self.value()?)))
+    }
+
+    /// The next element of the array stepped into.
+    /// `first` is true for the first call after [`Scanner::enter_array`].
+    pub fn element(&mut self, first: bool) -> Result<Option<&'a str>, JsonError> {
+        if !self.more(first, b']')? {
+            return Ok(None);
+        }
+        Ok(Some(self.value()?))
+    }
+
+    fn enter(&mut self, opening: u8) -> bool {
+        self.blanks();
+        let inside = self.peek() == Some(opening);
+        self.at += usize::from(inside);
+        inside
+    }
+
+    /// Is there another entry before `closing`? Takes the comma, or the closing mark.
+    fn more(&mut self, first: bool, closing: u8) -> Result<bool, JsonError> {
+        self.blanks();
+        match self.peek() {
+            Some(byte) if byte == closing => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(b',') if !first => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(_) if first => Ok(true),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// A loop with a stack of one bit a level instead of recursion: depth costs no stack.
+    fn step_over_value(&mut self) -> Result<(), JsonError> {
+        // Bit set: the container at that level is an object.
+        let mut objects = 0u128;
+        let mut depth = 0usize;
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some(opening @ (b'{' | b'[')) => {
+                    if depth == DEPTH_MAX {
+                        return Err(JsonError::TooDeep);
+                    }
+                    self.at += 1;
+                    let is_object = opening == b'{';
+                    objects = (objects << 1) | u128::from(is_object);
+                    depth += 1;
+                    self.blanks();
+                    let closing = if is_object { b'}' } else { b']' };
+                    if self.peek() != Some(closing) {
+                        if is_object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                Some(b'"') => {
+                    self.at += 1;
+                    self.rest_of_string()?;
+                }
+                Some(b't') => self.literal("true")?,
+                Some(b'f') => self.literal("false")?,
+                Some(b'n') => self.literal("null")?,
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                _ => return Err(self.unexpected()),
+            }
+            // A value is over: close what ends here, go on where a comma stands.
+            loop {
+                if depth == 0 {
+                    return Ok(());
+                }
+                self.blanks();
+                let is_object = objects & 1 == 1;
+                match self.peek() {
+                    Some(b',') => {
+                        self.at += 1;
+                        if is_object {
+                            self.key()?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if is_object => {}
+                    Some(b']') if !is_object => {}
+                    _ => return Err(self.unexpected()),
+                }
+                self.at += 1;
+                objects >>= 1;
+                depth -= 1;
+            }
+        }
+    }
+
+    fn key(&mut self) -> Result<(), JsonError> {
+        self.blanks();
+        self.expect(b'"')?;
+        self.rest_of_string()?;
+        self.blanks();
+        self.expect(b':')
+    }
+
+    /// Behind the opening quote: up to and over the closing one.
+    fn rest_of_string(&mut self) -> Result<(), JsonError> {
+        let bytes = self.text.as_bytes();
+        loop {
+            self.at += plain_prefix(&bytes[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    match self.peek() {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                            self.at += 1;
+                        }
+                        Some(b'u') => {
+                            self.at += 1;
+                            for _ in 0..4 {
+                                match self.peek() {
+                                    Some(digit) if digit.is_ascii_hexdigit() => self.at += 1,
+                                    _ => return Err(self.unexpected()),
+                                }
+                            }
+                        }
+                        _ => return Err(self.unexpected()),
+                    }
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let from = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == from { Err(self.unexpected()) } else { Ok(()) }
+    }
+
+    fn literal(&mut self, word: &str) -> Result<(), JsonError> {
+        for &byte in word.as_bytes() {
+            self.expect(byte)?;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), JsonError> {
+        if self.peek() != Some(byte) {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn unexpected(&self) -> JsonError {
+        let found = self.peek().map_or(Found::End, Found::Byte);
+        JsonError::Unexpected { found, offset: self.at }
+    }
+}
+
+/// How many bytes from the start are neither quote, backslash nor control character.
+/// Eight at a time: long strings are most of what crosses the bus.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quote = zero_bytes(word ^ (ONES * u64::from(b'"')));
+        let backslash = zero_bytes(word ^ (ONES * u64::from(b'\\')));
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        // Bits above a true hit may be false; the lowest one never is.
+        let hits = quote | backslash | control;
+        if hits != 0 {
+            return index * 8 + hits.trailing_zeros() as usize / 8;
+        }
+    }
+    let from = words.len() * 8;
+    let is_plain = |&byte: &u8| byte != b'"' && byte != b'\\' && byte >= 0x20;
+    from + bytes[from..].iter().take_while(|byte| is_plain(byte)).count()
+}
+
+/// Valid JSON without the blanks between its tokens, or `None` if there are none.
+pub(super) fn compact(text: &str) -> Option<Vec<u8>> {
+    let bytes = text.as_bytes();
+    let is_blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    let mut out: Option<Vec<u8>> = None;
+    let mut kept_from = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                at += 1;
+                loop {
+                    at += plain_prefix(&bytes[at..]);
+                    match bytes.get(at) {
+                        Some(b'\\') => at += 2,
+                        _ => break,
+                    }
+                }
+                at += 1;
+            }
+            byte if is_blank(byte) => {
+                out.get_or_insert_default().extend_from_slice(&bytes[kept_from..at]);
+                at += bytes[at..].iter().take_while(|&&byte| is_blank(byte)).count();
+                kept_from = at;
+            }
+            _ => at += 1,
+        }
+    }
+    let mut out = out?;
+    out.extend_from_slice(&bytes[kept_from..]);
+    Some(out)
+}

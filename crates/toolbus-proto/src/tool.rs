@@ -1,0 +1,381 @@
+//! What every wire translates to and from: tools, calls, replies, failures.
+//!
+//! These types cross between protocols and are nobody's wire format, so none of them knows
+//! serde: a room's `translate.rs` says how each looks on its wire.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::json::Json;
+
+/// The name a tool is called by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolName(Arc<str>);
+
+impl ToolName {
+    /// A tool of this name; any text is one.
+    pub fn new(name: impl Into<Arc<str>>) -> ToolName {
+        ToolName(name.into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for ToolName {
+    fn from(name: &str) -> ToolName {
+        ToolName::new(name)
+    }
+}
+
+/// What is known of a tool before it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolSpec {
+    /// The name it is called by.
+    pub name: ToolName,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What it does, for people and models.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments.
+    pub input: Json,
+    /// JSON Schema of its result, if that is known.
+    pub output: Option<Json>,
+    /// What calling it may do to the world.
+    pub hints: Option<Hints>,
+}
+
+impl ToolSpec {
+    /// A tool of which only the name and the schema of its arguments are known.
+    pub fn new(name: impl Into<ToolName>, input: Json) -> ToolSpec {
+        ToolSpec {
+            name: name.into(),
+            title: None,
+            description: None,
+            input,
+            output: None,
+            hints: None,
+        }
+    }
+}
+
+/// What calling a tool may do to the world, as far as its author said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// Calling it twice does no more than calling it once.
+    pub idempotent: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+}
+
+/// The wires toolbus speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Wire {
+    Oracle,
+    Mediocre,
+    Mcp,
+    Orchestra,
+    Orchard,
+    Godex,
+    /// No wire at all: tools inside toolbus itself, and wires made for tests.
+    Inside,
+}
+
+/// One call on its way from a caller to a tool.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What is asked.
+    pub what: What,
+    /// Who asks; two calls of one caller carry the same id.
+    pub caller: CallerId,
+    /// When to give up. Only the calling machine looks at it.
+    pub deadline: Deadline,
+    /// The W3C `traceparent` of the caller.
+    pub trace: Option<Trace>,
+    /// What the caller can make use of besides the answer.
+    pub wants: Wants,
+}
+
+impl Call {
+    /// A call of a tool by somebody of no importance, without a deadline.
+    pub fn tool(now: Instant, name: impl Into<ToolName>, args: Option<Json>) -> Call {
+        Call::of(now, What::Tool { name: name.into(), args })
+    }
+
+    /// A call of anything by somebody of no importance, without a deadline.
+    pub fn of(now: Instant, what: What) -> Call {
+        Call {
+            what,
+            caller: CallerId::default(),
+            deadline: Deadline::never(now),
+            trace: None,
+            wants: Wants::default(),
+        }
+    }
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A tool, in the terms of the hub.
+    Tool {
+        /// Which one.
+        name: ToolName,
+        /// Its arguments as raw JSON; `None` if the caller gave none.
+        args: Option<Json>,
+    },
+    /// Something both ends say in the same protocol: nothing is translated.
+    Native {
+        /// The protocol of both ends.
+        wire: Wire,
+        /// What the wire calls the request.
+        method: Bytes,
+        /// The request, as the wire writes it.
+        body: Bytes,
+    },
+}
+
+/// Tells callers apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CallerId(pub u64);
+
+/// When a call has waited long enough, counted from when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// When the caller asked.
+    pub asked: Instant,
+    /// How long it may be quiet. What breaks the quiet is each wire's own rule.
+    pub quiet: Option<Duration>,
+    /// How long it may take in all.
+    pub total: Option<Duration>,
+}
+
+impl Deadline {
+    /// Wait for ever.
+    pub fn never(asked: Instant) -> Deadline {
+        Deadline { asked, quiet: None, total: None }
+    }
+
+    /// The instant to give up if the last sign of life was at `heard`.
+    pub fn instant(&self, heard: Instant) -> Option<Instant> {
+        let quiet = self.quiet.map(|quiet| heard + quiet);
+        let total = self.total.map(|total| self.asked + total);
+        match (quiet, total) {
+            (Some(quiet), Some(total)) => Some(quiet.min(total)),
+            (quiet, total) => quiet.or(total),
+        }
+    }
+}
+
+/// A W3C trace context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// `00-<trace id>-<parent id>-<flags>`
+    pub parent: String,
+    /// The vendor part, passed on as it came.
+    pub state: Option<String>,
+}
+
+/// What a caller can make use of besides the answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Progress while the call runs.
+    pub progress: bool,
+    /// The caller sends parts behind its arguments, and ends them with [`Up::End`].
+    ///
+    /// [`Up::End`]: crate::channel::Up::End
+    pub sends_parts: bool,
+}
+
+/// A piece of a reply or of an input that comes bit by bit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Some text.
+    Text(String),
+    /// One JSON value.
+    Json(Json),
+    /// A piece of a run of bytes, handed on before the rest is there.
+    Bytes(Piece),
+}
+
+impl Part {
+    /// What it weighs in a queue.
+    pub fn weight(&self) -> usize {
+        match self {
+            Part::Text(text) => text.len(),
+            Part::Json(json) => json.as_bytes().len(),
+            Part::Bytes(piece) => piece.data.len(),
+        }
+    }
+}
+
+/// A piece of a run of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The bytes; may be none in a piece that only ends the run.
+    pub data: Bytes,
+    /// Their media type, told with the first piece; none means `application/octet-stream`.
+    pub media_type: Option<Arc<str>>,
+    /// The run ends with this piece.
+    pub last: bool,
+}
+
+/// How a call that went well ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The reply is one JSON value.
+    Value(Json),
+    /// The reply is one text.
+    Text(String),
+    /// The reply was parts; this is the value behind the last of them.
+    End(Option<Json>),
+    /// The answer to a native call, as the wire writes it.
+    Native(Bytes),
+}
+
+/// Why a call has no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Which of the nine ways it went wrong.
+    pub kind: FailureKind,
+    /// The peer's own code.
+    pub code: Option<Code>,
+    /// What happened, for people: small letter first, no full stop.
+    pub message: String,
+    /// What the peer added for programs.
+    pub detail: Option<Json>,
+    /// How a process ended and what it said last.
+    pub last_words: Option<Box<LastWords>>,
+}
+
+impl Failure {
+    /// A failure of which only the kind and a message are known.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure { kind, code: None, message: message.into(), detail: None, last_words: None }
+    }
+
+    /// The same failure with how the process ended.
+    #[must_use]
+    pub fn with_last_words(mut self, words: LastWords) -> Failure {
+        self.last_words = Some(Box::new(words));
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Some(code) => write!(f, "{code}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The ways a call can go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// There is no tool of that name.
+    UnknownTool,
+    /// The tool cannot take these arguments.
+    InvalidArguments,
+    /// The tool tried and said no.
+    Failed,
+    /// No answer in time.
+    TimedOut,
+    /// The caller changed its mind.
+    Cancelled,
+    /// The other side went away with the call in its hands.
+    Gone,
+    /// The other side said what its protocol does not allow.
+    BrokeProtocol,
+    /// The other side cannot be reached or started.
+    Unavailable,
+    /// A limit was met.
+    TooLarge,
+}
+
+impl FailureKind {
+    /// The name used in `--json` output and on the wires.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureKind::UnknownTool => "unknown_tool",
+            FailureKind::InvalidArguments => "invalid_arguments",
+            FailureKind::Failed => "failed",
+            FailureKind::TimedOut => "timed_out",
+            FailureKind::Cancelled => "cancelled",
+            FailureKind::Gone => "gone",
+            FailureKind::BrokeProtocol => "broke_protocol",
+            FailureKind::Unavailable => "unavailable",
+            FailureKind::TooLarge => "too_large",
+        }
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The code a peer gave its failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Code {
+    /// A number.
+    Number(i64),
+    /// A word.
+    Word(String),
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Code::Number(number) => write!(f, "{number}"),
+            Code::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+/// How a process ended and what it said last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastWords {
+    /// How it ended, if that could be seen.
+    pub exit: Option<Exit>,
+    /// The last lines of its standard error.
+    pub stderr: Vec<String>,
+    /// What the reader can do about it.
+    pub hint: Option<String>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit status {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
