@@ -5,6 +5,11 @@
 //! then [`tool`], the types that cross from one wire to another.
 
 pub mod channel;
+pub mod collect;
 pub mod frame;
 pub mod json;
+pub mod jsonrpc;
+pub mod oracle;
+pub mod outstanding;
+pub mod shown;
 pub mod tool;

@@ -113,7 +113,13 @@ pub struct Call {
 impl Call {
     /// A call of a tool by somebody of no importance, without a deadline.
     pub fn tool(now: Instant, name: impl Into<ToolName>, args: Option<Json>) -> Call {
-        Call::of(now, What::Tool { name: name.into(), args })
+        Call::of(
+            now,
+            What::Tool {
+                name: name.into(),
+                args,
+            },
+        )
     }
 
     /// A call of anything by somebody of no importance, without a deadline.
@@ -167,7 +173,11 @@ pub struct Deadline {
 impl Deadline {
     /// Wait for ever.
     pub fn never(asked: Instant) -> Deadline {
-        Deadline { asked, quiet: None, total: None }
+        Deadline {
+            asked,
+            quiet: None,
+            total: None,
+        }
     }
 
     /// The instant to give up if the last sign of life was at `heard`.
@@ -258,6 +268,8 @@ pub struct Failure {
     pub message: String,
     /// What the peer added for programs.
     pub detail: Option<Json>,
+    /// The peer said so; else we found it before the call left us, or while it was away.
+    pub from_peer: bool,
     /// How a process ended and what it said last.
     pub last_words: Option<Box<LastWords>>,
 }
@@ -265,7 +277,14 @@ pub struct Failure {
 impl Failure {
     /// A failure of which only the kind and a message are known.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        Failure { kind, code: None, message: message.into(), detail: None, last_words: None }
+        Failure {
+            kind,
+            code: None,
+            message: message.into(),
+            detail: None,
+            from_peer: false,
+            last_words: None,
+        }
     }
 
     /// The same failure with how the process ended.

@@ -45,6 +45,19 @@ impl Outbox {
         self.pieces.push_back(bytes.clone());
     }
 
+    /// Appends all that waits in `other`.
+    pub fn append(&mut self, other: &mut Outbox) {
+        if self.is_empty() {
+            return std::mem::swap(self, other);
+        }
+        for piece in other.pieces.drain(..) {
+            self.put_shared(&piece);
+        }
+        self.put(&other.tail);
+        other.tail.clear();
+        other.len = 0;
+    }
+
     /// How many bytes wait.
     pub fn len(&self) -> usize {
         self.len

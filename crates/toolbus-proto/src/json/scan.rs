@@ -22,7 +22,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a valid value, told by its first byte.
-    pub(super) fn of(first: u8) -> Kind {
+    pub(crate) fn of(first: u8) -> Kind {
         match first {
             b'n' => Kind::Null,
             b't' | b'f' => Kind::Bool,
@@ -252,7 +252,11 @@ impl<'a> Scanner<'a> {
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        if self.at == from { Err(self.unexpected()) } else { Ok(()) }
+        if self.at == from {
+            Err(self.unexpected())
+        } else {
+            Ok(())
+        }
     }
 
     fn literal(&mut self, word: &str) -> Result<(), JsonError> {
@@ -282,7 +286,10 @@ impl<'a> Scanner<'a> {
 
     fn unexpected(&self) -> JsonError {
         let found = self.peek().map_or(Found::End, Found::Byte);
-        JsonError::Unexpected { found, offset: self.at }
+        JsonError::Unexpected {
+            found,
+            offset: self.at,
+        }
     }
 }
 
@@ -307,7 +314,10 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     }
     let from = words.len() * 8;
     let is_plain = |&byte: &u8| byte != b'"' && byte != b'\\' && byte >= 0x20;
-    from + bytes[from..].iter().take_while(|byte| is_plain(byte)).count()
+    from + bytes[from..]
+        .iter()
+        .take_while(|byte| is_plain(byte))
+        .count()
 }
 
 /// Valid JSON without the blanks between its tokens, or `None` if there are none.
@@ -331,8 +341,12 @@ pub(super) fn compact(text: &str) -> Option<Vec<u8>> {
                 at += 1;
             }
             byte if is_blank(byte) => {
-                out.get_or_insert_default().extend_from_slice(&bytes[kept_from..at]);
-                at += bytes[at..].iter().take_while(|&&byte| is_blank(byte)).count();
+                out.get_or_insert_default()
+                    .extend_from_slice(&bytes[kept_from..at]);
+                at += bytes[at..]
+                    .iter()
+                    .take_while(|&&byte| is_blank(byte))
+                    .count();
                 kept_from = at;
             }
             _ => at += 1,

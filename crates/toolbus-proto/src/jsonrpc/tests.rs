@@ -1,0 +1,208 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::oracle;
+
+/// A line a wire, so that a difference between two wires can be seen as one.
+fn check(line: &str, expected: Expect) {
+    let wires = [("oracle", oracle::RULES)];
+    let shown = wires.map(|(wire, rules)| {
+        let line = Bytes::copy_from_slice(line.as_bytes());
+        match rules.read(&line) {
+            Ok(message) => format!("{wire} {}\n", show(&message)),
+            Err(Invalid { why, id }) => {
+                let id = id.map_or("no id".to_owned(), |id| id.to_json().to_string());
+                format!("{wire} invalid, {id}: {why}\n")
+            }
+        }
+    });
+    expected.assert_eq(&shown.concat());
+}
+
+fn show(message: &Message<'_>) -> String {
+    let or_none = |raw: &Option<&str>| raw.unwrap_or("none").to_owned();
+    match message {
+        Message::Request { id, method, params } => {
+            format!("request {} {method} {}", id.to_json(), or_none(params))
+        }
+        Message::Notification { method, params } => {
+            format!("notification {method} {}", or_none(params))
+        }
+        Message::Response { id, result, error } => {
+            format!(
+                "response {} {} {}",
+                id.to_json(),
+                or_none(result),
+                or_none(error)
+            )
+        }
+    }
+}
+
+#[test]
+fn requests_notifications_and_responses_are_told_apart() {
+    check(
+        r#"{"jsonrpc":"2.0","id":0,"method":"m"}"#,
+        expect![[r#"
+        oracle request 0 m none
+    "#]],
+    );
+    check(
+        r#" {"method":"m","params":[1],"x":{},"jsonrpc":"2.0"} "#,
+        expect![[r#"
+        oracle notification m [1]
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#,
+        expect![[r#"
+        oracle response 1 null {}
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
+        expect![[r#"
+        oracle request 1 m none
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":1}"#,
+        expect![[r#"
+        oracle response 1 none none
+    "#]],
+    );
+}
+
+#[test]
+fn escaped_keys_and_values_mean_the_same() {
+    check(
+        r#"{"json\u0072pc":"2\u002e0","id":"\u0041","method":"\u006d"}"#,
+        expect![[r#"
+        oracle request "\u0041" m none
+    "#]],
+    );
+}
+
+#[test]
+fn every_kind_of_id() {
+    for id in ["1.50", "1E+2", "-1", "18446744073709551616", r#""a""#] {
+        let line = Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#));
+        let Ok(Message::Request { id: found, .. }) = oracle::RULES.read(&line) else {
+            panic!("{id} is an id");
+        };
+        assert_eq!(found.as_bytes(), id.as_bytes());
+    }
+    check(
+        r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
+        expect![[r#"
+        oracle request null m none
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":[1],"method":"m"}"#,
+        expect![[r#"
+        oracle invalid, no id: `id` must be a string or a number
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#,
+        expect![[r#"
+        oracle invalid, no id: `id` must be a string or a number
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_id_if_there_is_one() {
+    check(
+        "nonsense",
+        expect![[r#"
+        oracle invalid, no id: not JSON: unexpected `o` at byte 1
+    "#]],
+    );
+    check(
+        "[]",
+        expect![[r#"
+        oracle invalid, no id: batches are not supported
+    "#]],
+    );
+    check(
+        "7",
+        expect![[r#"
+        oracle invalid, no id: a message must be an object
+    "#]],
+    );
+    check(
+        r#"{"id":7,"method":"m"}"#,
+        expect![[r#"
+        oracle invalid, 7: `jsonrpc` must be "2.0"
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+        expect![[r#"
+        oracle invalid, 7: `method` must be a string
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","result":1}"#,
+        expect![[r#"
+        oracle invalid, no id: a message needs `method`, or `id` with `result` or `error`
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":7,"id":7,"method":"m"}"#,
+        expect![[r#"
+        oracle invalid, no id: `id` stands twice
+    "#]],
+    );
+    check(
+        r#"{"jsonrpc":"2.0","id":7,"method":"m","params":1}"#,
+        expect![[r#"
+        oracle request 7 m 1
+    "#]],
+    );
+}
+
+#[test]
+fn only_ids_written_as_ours_are_numbers() {
+    let number = |text: &'static str| Id(Bytes::from_static(text.as_bytes())).as_number();
+    assert_eq!(number("0"), Some(0));
+    assert_eq!(number("17"), Some(17));
+    for other in [
+        "00",
+        "01",
+        "+1",
+        "-0",
+        "1.0",
+        "1e0",
+        "\"1\"",
+        "null",
+        "99999999999999999999",
+    ] {
+        assert_eq!(number(other), None, "{other}");
+    }
+}
+
+#[test]
+fn what_we_write_we_can_read() {
+    let mut out = Outbox::new();
+    begin_request(&mut out, 3, "invoke");
+    out.put(b"[]}\n");
+    write_notification(&mut out, "shutdown");
+    write_result(&mut out, &Id::number(4), &Bytes::from_static(b"{}"));
+    write_error(
+        &mut out,
+        &Id::NULL,
+        -32603,
+        "a \"b\"\n",
+        Some(&Json::null()),
+    );
+    expect![[r#"
+        {"jsonrpc":"2.0","id":3,"method":"invoke","params":[]}
+        {"jsonrpc":"2.0","method":"shutdown"}
+        {"jsonrpc":"2.0","id":4,"result":{}}
+        {"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"a \"b\"\n","data":null}}
+    "#]]
+    .assert_eq(std::str::from_utf8(&out.take()).unwrap());
+}

@@ -1,0 +1,51 @@
+//! How bytes that a peer wrote are shown to people: never so that they paint the terminal.
+
+use std::fmt::Write;
+
+/// The first `chars_max` characters of `bytes` as text; what cannot be shown becomes `\xNN`.
+pub fn printable(bytes: &[u8], chars_max: usize) -> String {
+    let mut shown = String::new();
+    let mut left = chars_max;
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if left == 0 {
+                shown.push('…');
+                return shown;
+            }
+            left -= 1;
+            if character.is_control() {
+                let mut utf8 = [0; 4];
+                for byte in character.encode_utf8(&mut utf8).bytes() {
+                    let _ = write!(shown, "\\x{byte:02x}");
+                }
+            } else {
+                shown.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            if left == 0 {
+                shown.push('…');
+                return shown;
+            }
+            left -= 1;
+            let _ = write!(shown, "\\x{byte:02x}");
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_cannot_paint_the_terminal() {
+        assert_eq!(printable(b"plain \xc5\xbc", 80), "plain ż");
+        assert_eq!(
+            printable(b"\x1b[31mred\r\xff\x00", 80),
+            "\\x1b[31mred\\x0d\\xff\\x00"
+        );
+        assert_eq!(printable(b"abcdef", 3), "abc…");
+        assert_eq!(printable(b"abc", 3), "abc");
+    }
+}
