@@ -1,5 +1,14 @@
-//! The Cairo `stdio` oracle: JSON-RPC over pipes, field elements as data.
+//! The oracle room: the protocol by which a Cairo program asks the world outside its proof.
+//!
+//! Data travels as felts, numbers of some 252 bits. A signature says what they mean, the
+//! codec turns them into JSON and back, and `translate` joins them to the tools of the bus.
 
 pub(crate) mod wire;
+
+pub mod felt;
+pub mod felts;
+
+mod json;
+mod wide;
 
 pub use wire::RULES;

@@ -1,0 +1,237 @@
+//! Lists of felts as they stand in messages: JSON arrays of hexadecimal strings.
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+
+use super::{
+    felt::{Felt, FeltFault, Leniency},
+    json::{self, Broken, Cursor},
+};
+
+/// Reads a JSON array of felts.
+///
+/// The text is one JSON value; whoever took it off the wire has seen to that.
+pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
+    let not_an_array = |Broken| FeltsError::NotAnArray {
+        shown: json::shown(text),
+    };
+    let mut cursor = Cursor::new(text);
+    if !cursor.take(b'[') {
+        return Err(not_an_array(Broken));
+    }
+    let mut felts = Vec::new();
+    while cursor
+        .another(b']', felts.is_empty())
+        .map_err(not_an_array)?
+    {
+        let raw = cursor.value().map_err(not_an_array)?;
+        let felt = from_json(raw, leniency).map_err(|fault| FeltError {
+            index: felts.len(),
+            fault,
+            shown: json::shown(raw),
+        })?;
+        felts.push(felt);
+    }
+    if cursor.is_at_end() {
+        Ok(felts)
+    } else {
+        Err(not_an_array(Broken))
+    }
+}
+
+/// Reads words of a command line, one felt each.
+pub fn read_words<'a>(
+    words: impl IntoIterator<Item = &'a str>,
+    leniency: Leniency,
+) -> Result<Vec<Felt>, FeltError> {
+    let felt = |(index, word)| {
+        Felt::parse(word, leniency).map_err(|fault| {
+            let mut quoted = Vec::new();
+            json::write_string(word, &mut quoted);
+            FeltError {
+                index,
+                fault,
+                shown: json::shown(&String::from_utf8_lossy(&quoted)),
+            }
+        })
+    };
+    words.into_iter().enumerate().map(felt).collect()
+}
+
+/// Appends a compact JSON array of canonical felts.
+pub fn write(felts: &[Felt], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (index, felt) in felts.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
+        felt.write_hex(out);
+        out.push(b'"');
+    }
+    out.push(b']');
+}
+
+/// Checks a JSON array of felts and gives it in the form that [`write()`] has.
+///
+/// Most peers write just that form: then the text comes back as it is.
+pub fn canonical(text: &str, leniency: Leniency) -> Result<Cow<'_, str>, FeltsError> {
+    if is_canonical(text.as_bytes()) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    write(&read(text, leniency)?, &mut out);
+    Ok(Cow::Owned(
+        String::from_utf8(out).expect("hexadecimal digits are ASCII"),
+    ))
+}
+
+fn from_json(raw: &str, leniency: Leniency) -> Result<Felt, FeltFault> {
+    let inner = raw.strip_prefix('"').ok_or(FeltFault::NotAString)?;
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    match Felt::parse(inner, leniency) {
+        // An escape may spell a digit: rare enough to be looked at second.
+        Err(_) if inner.contains('\\') => {
+            let text = Cursor::new(raw)
+                .string()
+                .map_err(|Broken| FeltFault::NotAString)?;
+            Felt::parse(&text, leniency)
+        }
+        felt => felt,
+    }
+}
+
+fn is_canonical(text: &[u8]) -> bool {
+    let Some(mut rest) = text.strip_prefix(b"[") else {
+        return false;
+    };
+    if rest == b"]" {
+        return true;
+    }
+    loop {
+        let Some(digits) = rest.strip_prefix(b"\"0x") else {
+            return false;
+        };
+        let is_digit = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let length = digits.iter().take_while(is_digit).count();
+        let (digits, behind) = digits.split_at(length);
+        // Digits of one length compare like their numbers.
+        let below_prime = length < PRIME_DIGITS.len()
+            || length == PRIME_DIGITS.len() && digits < PRIME_DIGITS.as_slice();
+        let minimal = digits == b"0" || digits.first().is_some_and(|first| *first != b'0');
+        if !below_prime || !minimal {
+            return false;
+        }
+        rest = match behind {
+            b"\"]" => return true,
+            [b'"', b',', rest @ ..] => rest,
+            _ => return false,
+        };
+    }
+}
+
+const PRIME_DIGITS: &[u8; 63] = b"800000000000011000000000000000000000000000000000000000000000001";
+
+/// Why a JSON value is no list of felts.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FeltsError {
+    /// It is something else altogether.
+    #[error("expected an array of felts, not {shown}")]
+    NotAnArray {
+        /// The value, or its beginning.
+        shown: String,
+    },
+    /// One of them is no felt.
+    #[error(transparent)]
+    Felt(#[from] FeltError),
+}
+
+/// Why one of a list is no felt.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("felt {index} {fault}: {shown}")]
+pub struct FeltError {
+    /// Its place in the list, counted from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub fault: FeltFault,
+    /// The value as JSON, or its beginning.
+    pub shown: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(felts: &[Felt]) -> String {
+        let mut out = Vec::new();
+        write(felts, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_names_the_felt_and_why() {
+        for (text, want) in [
+            (r#"["0x1","0x2",10]"#, "felt 2 is not a string: 10"),
+            (r#"["2710"]"#, r#"felt 0 must begin with 0x: "2710""#),
+            (
+                r#"["0x1", [ "0x1" ]]"#,
+                r#"felt 1 is not a string: [ "0x1" ]"#,
+            ),
+            (r#"[null]"#, "felt 0 is not a string: null"),
+            (r#"["0x"]"#, r#"felt 0 has no digits behind 0x: "0x""#),
+            (r#"["0xg"]"#, r#"felt 0 is not hexadecimal: "0xg""#),
+            (r#""0x1""#, r#"expected an array of felts, not "0x1""#),
+            (
+                r#"["0x800000000000011000000000000000000000000000000000000000000000001"]"#,
+                r#"felt 0 is not below the field prime: "0x800000000000011000000000000000000000000000000000000000000000001""#,
+            ),
+        ] {
+            assert_eq!(read(text, Leniency::Strict).unwrap_err().to_string(), want);
+            assert_eq!(
+                canonical(text, Leniency::Strict).unwrap_err().to_string(),
+                want
+            );
+        }
+        let error = read_words(["0x1", "a\"b"], Leniency::Strict).unwrap_err();
+        assert_eq!(error.to_string(), r#"felt 1 must begin with 0x: "a\"b""#);
+    }
+
+    #[test]
+    fn what_is_canonical_is_passed_on_untouched() {
+        for text in ["[]", r#"["0x0"]"#, r#"["0x1","0xabcdef"]"#] {
+            assert!(
+                matches!(canonical(text, Leniency::Strict), Ok(Cow::Borrowed(_))),
+                "{text}"
+            );
+        }
+        for (text, want) in [
+            ("[ ]", "[]"),
+            (r#"[ "0x1" ]"#, r#"["0x1"]"#),
+            (r#"["0x01","0xA"]"#, r#"["0x1","0xa"]"#),
+            (r#"["\u0030x1","0x\u0041"]"#, r#"["0x1","0xa"]"#),
+        ] {
+            assert_eq!(canonical(text, Leniency::Strict).unwrap(), want);
+        }
+        let prime = r#"["0x800000000000011000000000000000000000000000000000000000000000001"]"#;
+        assert_eq!(canonical(prime, Leniency::Lenient).unwrap(), r#"["0x0"]"#);
+    }
+
+    proptest! {
+        #[test]
+        fn lists_go_out_and_come_back(numbers: Vec<u128>) {
+            let felts: Vec<Felt> = numbers
+                .iter()
+                .flat_map(|number| [Felt::from(*number), Felt::from(*number).negated()])
+                .collect();
+            let text = written(&felts);
+            prop_assert_eq!(read(&text, Leniency::Strict).unwrap(), felts);
+            prop_assert!(matches!(canonical(&text, Leniency::Strict), Ok(Cow::Borrowed(_))));
+        }
+
+        #[test]
+        fn canonical_and_read_agree(text in r#"\[("0x[0-9a-fA]{0,66}"|[ ,"0x\\\[\]1]){0,6}\]?"#) {
+            let read = read(&text, Leniency::Strict).map(|felts| written(&felts));
+            prop_assert_eq!(canonical(&text, Leniency::Strict).map(Cow::into_owned), read);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What users of the crate can see, checked against the transcripts of the repository.
+
+mod oracle_vectors;

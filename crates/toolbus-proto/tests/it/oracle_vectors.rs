@@ -1,0 +1,44 @@
+//! The vectors of `transcripts/oracle/`, a JSON object a line.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+use toolbus_proto::oracle::{felt::Leniency, felts};
+
+/// Runs `check` on each line and counts them, since an empty file would prove nothing.
+fn for_each_vector(file: &str, check: impl Fn(&Value)) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../transcripts/oracle")
+        .join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let vectors: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(10 < vectors.len(), "{file} has too few lines");
+    vectors.iter().for_each(check);
+}
+
+#[test]
+fn felts() {
+    for_each_vector("felts.jsonl", |vector| {
+        let list = format!("[{}]", vector["json"]);
+        let read = |leniency| felts::canonical(&list, leniency).map(|text| text.into_owned());
+        let want = |felt: &Value| Ok(format!("[{felt}]"));
+        let strict = read(Leniency::Strict);
+        let lenient = read(Leniency::Lenient);
+        if !vector["felt"].is_null() {
+            assert_eq!(strict, want(&vector["felt"]), "{vector}");
+            assert_eq!(lenient, strict, "{vector}");
+            return;
+        }
+        assert!(
+            strict.unwrap_err().to_string().starts_with("felt 0 "),
+            "{vector}"
+        );
+        match &vector["lenient"] {
+            Value::Null => assert!(lenient.is_err(), "{vector}"),
+            felt => assert_eq!(lenient, want(felt), "{vector}"),
+        }
+    });
+}
