@@ -185,6 +185,13 @@ pub(crate) fn shown(raw: &str) -> String {
 
 const SHOWN_CHARS_MAX: usize = 80;
 
+/// A JSON string; what is not ASCII stays as it is.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = Vec::new();
+    write_string(text, &mut out);
+    String::from_utf8(out).expect("JSON is text")
+}
+
 /// Appends a JSON string; what is not ASCII stays as it is.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a string is JSON and a vector takes all bytes");

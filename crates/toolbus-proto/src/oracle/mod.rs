@@ -7,6 +7,7 @@ pub(crate) mod wire;
 
 pub mod felt;
 pub mod felts;
+pub mod signature;
 
 mod json;
 mod wide;

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use serde_json::Value;
-use toolbus_proto::oracle::{felt::Leniency, felts};
+use toolbus_proto::oracle::{felt::Leniency, felts, signature};
 
 /// Runs `check` on each line and counts them, since an empty file would prove nothing.
 fn for_each_vector(file: &str, check: impl Fn(&Value)) {
@@ -40,5 +40,22 @@ fn felts() {
             Value::Null => assert!(lenient.is_err(), "{vector}"),
             felt => assert_eq!(lenient, want(felt), "{vector}"),
         }
+    });
+}
+
+#[test]
+fn signatures() {
+    for_each_vector("signatures.jsonl", |vector| {
+        let parsed = signature::parse(vector["text"].as_str().unwrap());
+        let Value::Array(canonical) = &vector["canonical"] else {
+            assert!(parsed.is_err(), "{vector}");
+            return;
+        };
+        let parsed = parsed.unwrap_or_else(|error| panic!("{vector}: {error}"));
+        let printed: Vec<Value> = parsed
+            .iter()
+            .map(|function| function.canonical().into())
+            .collect();
+        assert_eq!(&printed, canonical);
     });
 }
