@@ -1,0 +1,197 @@
+//! The words of the command line, read once.
+//!
+//! Each command keeps its own arguments in its own file; here are those that all commands
+//! share, and the one place where a command line becomes something to run.
+
+mod usage;
+pub(crate) mod value;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum as _};
+use tracing::level_filters::LevelFilter;
+
+use crate::command::Command;
+use crate::exit;
+use crate::failed::Failed;
+use crate::logging::LogFormat;
+use crate::render::style::{self, ColorWhen};
+
+/// Call any tool from anywhere, whatever wire each side speaks
+///
+/// Programs that offer functions to other programs keep inventing the same thing: start a
+/// process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
+/// does that once and well, and lets any caller reach any tool.
+///
+/// A peer is named by one string, its ADDRESS:
+///
+///   builtin:          small tools inside toolbus itself, to try things out
+///   stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
+///   shell:            one tool, `exec`; off unless `--allow-shell` is given
+///
+/// Standard output carries answers and nothing else, so that it can be piped; everything
+/// for people goes to standard error.
+#[derive(Debug, Parser)]
+#[command(
+    name = "toolbus",
+    version,
+    verbatim_doc_comment,
+    max_term_width = 100,
+    subcommand_required = true,
+    disable_help_flag = true,
+    disable_version_flag = true,
+    disable_help_subcommand = true,
+    propagate_version = true,
+    styles = style::HELP
+)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const GLOBAL: &str = "Global options";
+
+/// Flags that every command takes, before or behind its name.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = GLOBAL)]
+pub(crate) struct Globals {
+    /// Read this config [default: toolbus.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print lines of JSON, failures included
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more: -v what happens, -vv every detail
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Say less: errors only, no warnings
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Colour words for people: auto (on a terminal), always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    pub(crate) color: ColorWhen,
+    /// Log as text, or as lines of json
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+impl Globals {
+    pub(crate) fn log_level(&self) -> LevelFilter {
+        match (self.quiet, self.verbose) {
+            (true, _) => LevelFilter::ERROR,
+            (false, 0) => LevelFilter::WARN,
+            (false, 1) => LevelFilter::INFO,
+            (false, _) => LevelFilter::DEBUG,
+        }
+    }
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// A help text or the version, as it goes to standard output.
+    Show(String),
+    Run(Command, Globals),
+}
+
+pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
+    let cli = called_toolbus(command())
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    match cli {
+        Ok(Cli { globals, command }) => Ok(Parsed::Run(command, globals)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                Ok(Parsed::Show(shown(&error.render(), color_when(words))))
+            }
+            _ => Err(usage::failed(&error)),
+        },
+    }
+}
+
+/// A help text as it goes to standard output, without the blanks that clap leaves on empty lines.
+pub(crate) fn shown(help: &StyledStr, color: ColorWhen) -> String {
+    let colored = color.paint(&io::stdout()).on;
+    let text = if colored {
+        help.ansi().to_string()
+    } else {
+        help.to_string()
+    };
+    text.lines()
+        .flat_map(|line| [line.trim_end(), "\n"])
+        .collect()
+}
+
+/// The whole command line as clap knows it: for parsing, help, man pages and completions.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+        .after_long_help(exit::help())
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .help("Show help: -h in short, --help with the story and examples")
+                .help_heading(GLOBAL)
+                .global(true)
+                .action(ArgAction::Help),
+        )
+        .arg(
+            Arg::new("version")
+                .short('V')
+                .long("version")
+                .help("Show the version")
+                .help_heading(GLOBAL)
+                .global(true)
+                .action(ArgAction::Version),
+        )
+}
+
+/// `toolbus call --version` is asked of toolbus, not of a program `toolbus-call`.
+fn called_toolbus(command: clap::Command) -> clap::Command {
+    command
+        .display_name("toolbus")
+        .mut_subcommands(called_toolbus)
+}
+
+/// What `--color` says, read by hand: a command line that could not be parsed has one too.
+pub(crate) fn color_when(words: &[OsString]) -> ColorWhen {
+    let mut asked = ColorWhen::default();
+    let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        let value = match word.split_once('=') {
+            _ if word == "--" => break,
+            Some(("--color", value)) => Some(value.to_owned()),
+            None if word == "--color" => words.next().map(Into::into),
+            _ => None,
+        };
+        if let Some(when) = value.and_then(|value| ColorWhen::from_str(&value, false).ok()) {
+            asked = when;
+        }
+    }
+    asked
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The commands, one file each: its arguments with their help, and what it does.
+
+mod call;
+mod completions;
+mod demo;
+mod help;
+mod man;
+mod oracle;
+mod tools;
+
+use crate::args::Globals;
+use crate::failed::Failed;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::DemoArgs),
+    Tools(tools::ToolsArgs),
+    Call(call::CallArgs),
+    #[command(subcommand)]
+    Oracle(oracle::OracleCommand),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    #[command(hide = true)]
+    Help(help::HelpArgs),
+}
+
+impl Command {
+    pub(crate) fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        match self {
+            Command::Demo(args) => demo::run(args, globals),
+            Command::Tools(args) => tools::run(args, globals),
+            Command::Call(args) => call::run(args, globals),
+            Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
+            Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => man::run(args),
+            Command::Help(args) => help::run(args, globals),
+        }
+    }
+}
+
+/// The command that these names lead to: none of them to toolbus itself.
+fn named(names: &[String]) -> Result<clap::Command, Failed> {
+    let mut command = crate::args::command();
+    // Gives each command its full name and the options it inherits.
+    command.build();
+    for (at, name) in names.iter().enumerate() {
+        let Some(found) = command.find_subcommand(name) else {
+            let path = names[..=at].join(" ");
+            return Err(Failed::usage(format!("there is no command `{path}`"))
+                .hint("`toolbus --help` shows all commands"));
+        };
+        command = found.clone();
+    }
+    Ok(command)
+}

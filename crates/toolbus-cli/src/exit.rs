@@ -1,0 +1,56 @@
+//! How the program ends: the exit codes, in the one table that help, man page and code share.
+//!
+//! Scripts depend on these numbers; they mean the same for every command.
+
+use std::process::ExitCode;
+
+use crate::render::table;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    Unreachable = 3,
+    TimedOut = 4,
+    Interrupted = 130,
+    Terminated = 143,
+}
+
+pub(crate) const TABLE: [(Exit, &str); 7] = [
+    (Exit::Done, "done"),
+    (
+        Exit::Failed,
+        "the work was tried and failed: a tool said no",
+    ),
+    (
+        Exit::Usage,
+        "wrong usage or invalid input; nothing was started",
+    ),
+    (
+        Exit::Unreachable,
+        "the other side could not be reached, or broke its protocol",
+    ),
+    (Exit::TimedOut, "timed out"),
+    (Exit::Interrupted, "ended by SIGINT (Ctrl-C)"),
+    (Exit::Terminated, "ended by SIGTERM"),
+];
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+/// The table as the end of `toolbus --help` shows it.
+pub(crate) fn help() -> String {
+    let rows = TABLE.map(|(exit, meaning)| [exit.code().to_string(), meaning.to_owned()]);
+    format!("Exit codes:\n{}", table::indented(&rows))
+}

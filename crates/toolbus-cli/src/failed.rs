@@ -1,0 +1,69 @@
+//! A command that did not work out: how the program ends, and what it tells the user before.
+//!
+//! Commands only build one; `render/report.rs` alone decides how it looks.
+
+use std::error::Error;
+
+use crate::exit::Exit;
+
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) exit: Exit,
+    /// `None` where there is nobody left to read it.
+    pub(crate) report: Option<Report>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) message: String,
+    /// From the nearest cause to the first.
+    pub(crate) causes: Vec<String>,
+    /// What else is known, e.g. an exit status and the last lines of stderr.
+    pub(crate) lines: Vec<String>,
+    /// What the user can do about it.
+    pub(crate) hint: Option<String>,
+}
+
+impl Failed {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failed {
+        let report = Report {
+            message: message.into(),
+            ..Report::default()
+        };
+        Failed {
+            exit,
+            report: Some(report),
+        }
+    }
+
+    /// The input is wrong and nothing was started.
+    pub(crate) fn usage(message: impl Into<String>) -> Failed {
+        Failed::new(Exit::Usage, message)
+    }
+
+    /// Ends without a word.
+    pub(crate) fn quietly(exit: Exit) -> Failed {
+        Failed { exit, report: None }
+    }
+
+    /// Adds an error and all that caused it.
+    pub(crate) fn caused_by(self, error: &dyn Error) -> Failed {
+        let chain = std::iter::successors(Some(error), |&error| error.source());
+        self.with(|report| report.causes.extend(chain.map(ToString::to_string)))
+    }
+
+    pub(crate) fn lines(self, lines: impl IntoIterator<Item = String>) -> Failed {
+        self.with(|report| report.lines.extend(lines))
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Failed {
+        self.with(|report| report.hint = Some(hint.into()))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Report)) -> Failed {
+        if let Some(report) = &mut self.report {
+            change(report);
+        }
+        self
+    }
+}

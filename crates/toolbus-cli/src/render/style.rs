@@ -1,0 +1,76 @@
+//! Colour: when there is any, and which. It only ever repeats what the words already say.
+
+use std::env;
+use std::io::IsTerminal;
+
+use clap::ValueEnum;
+use clap::builder::styling::{AnsiColor, Style, Styles};
+
+// No help for the values: it would fill a screen in the help of every command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl ColorWhen {
+    pub(crate) fn paint(self, stream: &impl IsTerminal) -> Paint {
+        let on = match self {
+            ColorWhen::Auto => stream.is_terminal() && !is_set("NO_COLOR"),
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+        };
+        Paint { on }
+    }
+}
+
+/// By the convention of no-color.org an empty variable counts as none.
+fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// Colours words, or leaves them as they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    pub(crate) on: bool,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+impl Paint {
+    pub(crate) fn error(self, text: &str) -> String {
+        self.with(ERROR, text)
+    }
+
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.with(WARNING, text)
+    }
+
+    pub(crate) fn hint(self, text: &str) -> String {
+        self.with(HINT, text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.with(DIM, text)
+    }
+
+    fn with(self, style: Style, text: &str) -> String {
+        if self.on {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// The same palette for the help texts.
+pub(crate) const HELP: Styles = Styles::plain()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(Style::new());

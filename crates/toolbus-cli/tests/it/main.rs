@@ -1,0 +1,7 @@
+//! The program as its users meet it: pages of arguments in; stdout, stderr and exit code out.
+
+mod color;
+mod help;
+mod page;
+mod scripts;
+mod usage;

@@ -1,0 +1,268 @@
+//! What is printed for other programs: completions, manual pages, and into pipes that break.
+
+use std::process::{Command, Stdio};
+
+use expect_test::expect;
+
+use crate::page::{Page, check};
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ran = Page::of(&["completions", shell]).run();
+        assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "{shell}");
+        for word in [
+            "demo",
+            "tools",
+            "call",
+            "oracle",
+            "invoke",
+            "completions",
+            "start-timeout",
+        ] {
+            assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
+        }
+    }
+}
+
+#[test]
+fn the_manual_page_of_a_command() {
+    check(
+        "man oracle serve",
+        expect![[r#"
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .TH toolbus-oracle-serve 1  "toolbus 0.1.0" "Toolbus Manual"
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH NAME
+            toolbus\-oracle\-serve \- Be an oracle on standard input and output
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH SYNOPSIS
+            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH DESCRIPTION
+            Be an oracle on standard input and output
+            .PP
+            Serves the tools of the addresses, or of the config, to the executor that started us. Standard output carries the protocol and nothing else. All peers are opened first: if one cannot be, the exit code is 3 and nothing is written.
+            .PP
+            A tool\*(Aqs signature is the one given by `\-\-fn`, else its own, else one made from the schema of its input.
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH OPTIONS
+            .TP
+            \fB\-\-fn\fR \fI<TEXT>\fR
+            Signature to offer a tool by, e.g. `add(a: u64, b: u64) \-> u64`; may repeat
+            .TP
+            \fB\-\-lenient\-felts\fR
+            Reduce felts beyond the field prime instead of refusing them
+            .TP
+            \fB\-\-line\-max\fR \fI<BYTES>\fR [default: 64MiB]
+            Skip lines longer than this, e.g. `64MiB`
+            .TP
+            \fB\-\-timeout\fR \fI<TIME>\fR [default: 60s]
+            Give up on a call after this long, e.g. `90`, `500ms`
+            .TP
+            \fB\-\-start\-timeout\fR \fI<TIME>\fR
+            Give up if a peer is not ready after this long [default: as its protocol says]
+            .TP
+            \fB\-\-stop\-timeout\fR \fI<TIME>\fR [default: 5s]
+            Let a peer have this long to end by itself before it is made to
+            .TP
+            [\fIADDRESS\fR]
+            Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            .SH "GLOBAL OPTIONS"
+            .TP
+            \fB\-\-config\fR \fI<FILE>\fR
+            Read this config [default: toolbus.toml, if there is one]
+            .TP
+            \fB\-\-json\fR
+            Print lines of JSON, failures included
+            .TP
+            \fB\-v\fR, \fB\-\-verbose\fR
+            Say more: \-v what happens, \-vv every detail
+            .TP
+            \fB\-q\fR, \fB\-\-quiet\fR
+            Say less: errors only, no warnings
+            .TP
+            \fB\-\-color\fR \fI<WHEN>\fR
+            Colour words for people: auto (on a terminal), always or never
+            .TP
+            \fB\-\-log\-format\fR \fI<FORMAT>\fR
+            Log as text, or as lines of json
+            .TP
+            \fB\-h\fR, \fB\-\-help\fR
+            Show help: \-h in short, \-\-help with the story and examples
+            .TP
+            \fB\-V\fR, \fB\-\-version\fR
+            Show the version
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH EXAMPLES
+            .nf
+              toolbus oracle serve builtin:
+              toolbus oracle invoke \-\-fn \*(Aqupper(text: ByteArray) \-> ByteArray\*(Aq \\
+                  \*(Aqstdio:toolbus oracle serve builtin:\*(Aq upper hello
+            .fi
+            .SH "EXIT STATUS"
+            .TP
+            \fB0\fR
+            done
+            .TP
+            \fB1\fR
+            the work was tried and failed: a tool said no
+            .TP
+            \fB2\fR
+            wrong usage or invalid input; nothing was started
+            .TP
+            \fB3\fR
+            the other side could not be reached, or broke its protocol
+            .TP
+            \fB4\fR
+            timed out
+            .TP
+            \fB130\fR
+            ended by SIGINT (Ctrl\-C)
+            .TP
+            \fB143\fR
+            ended by SIGTERM
+        "#]],
+    );
+}
+
+#[test]
+fn the_manual_page_of_toolbus() {
+    check(
+        "man",
+        expect![[r#"
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .TH toolbus 1  "toolbus 0.1.0" "Toolbus Manual"
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH NAME
+            toolbus \- Call any tool from anywhere, whatever wire each side speaks
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH SYNOPSIS
+            \fBtoolbus\fR [\fB\-\-config\fR] [\fB\-\-json\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-color\fR] [\fB\-\-log\-format\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] <\fIsubcommands\fR>
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH DESCRIPTION
+            Call any tool from anywhere, whatever wire each side speaks
+            .PP
+            Programs that offer functions to other programs keep inventing the same thing: start a
+            process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
+            does that once and well, and lets any caller reach any tool.
+            .PP
+            A peer is named by one string, its ADDRESS:
+            .PP
+              builtin:          small tools inside toolbus itself, to try things out
+              stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
+              shell:            one tool, `exec`; off unless `\-\-allow\-shell` is given
+            .PP
+            Standard output carries answers and nothing else, so that it can be piped; everything
+            for people goes to standard error.
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH "GLOBAL OPTIONS"
+            .TP
+            \fB\-\-config\fR \fI<FILE>\fR
+            Read this config [default: toolbus.toml, if there is one]
+            .TP
+            \fB\-\-json\fR
+            Print lines of JSON, failures included
+            .TP
+            \fB\-v\fR, \fB\-\-verbose\fR
+            Say more: \-v what happens, \-vv every detail
+            .TP
+            \fB\-q\fR, \fB\-\-quiet\fR
+            Say less: errors only, no warnings
+            .TP
+            \fB\-\-color\fR \fI<WHEN>\fR
+            Colour words for people: auto (on a terminal), always or never
+            .TP
+            \fB\-\-log\-format\fR \fI<FORMAT>\fR
+            Log as text, or as lines of json
+            .TP
+            \fB\-h\fR, \fB\-\-help\fR
+            Show help: \-h in short, \-\-help with the story and examples
+            .TP
+            \fB\-V\fR, \fB\-\-version\fR
+            Show the version
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH SUBCOMMANDS
+            .TP
+            toolbus\-demo(1)
+            Take the tour: see tools called, killed and back again
+            .TP
+            toolbus\-tools(1)
+            List the tools of the config, or of the given addresses
+            .TP
+            toolbus\-call(1)
+            Call one tool and print its answer
+            .TP
+            toolbus\-oracle(1)
+            Call a Cairo oracle, or be one
+            .TP
+            toolbus\-completions(1)
+            Print the completion script for a shell
+            .TP
+            toolbus\-man(1)
+            Print a manual page
+            .ie \n(.g .ds Aq \(aq
+            .el .ds Aq '
+            .SH "EXIT STATUS"
+            .TP
+            \fB0\fR
+            done
+            .TP
+            \fB1\fR
+            the work was tried and failed: a tool said no
+            .TP
+            \fB2\fR
+            wrong usage or invalid input; nothing was started
+            .TP
+            \fB3\fR
+            the other side could not be reached, or broke its protocol
+            .TP
+            \fB4\fR
+            timed out
+            .TP
+            \fB130\fR
+            ended by SIGINT (Ctrl\-C)
+            .TP
+            \fB143\fR
+            ended by SIGTERM
+        "#]],
+    );
+}
+
+#[test]
+fn no_manual_page() {
+    check(
+        "man oracle nope",
+        expect![[r#"
+        ! error: there is no command `oracle nope`
+        ! hint: `toolbus --help` shows all commands
+        exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_ends_us_quietly() {
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_toolbus"))
+        .args(["completions", "bash"])
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .output()
+        .expect("the program was built for this test");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
