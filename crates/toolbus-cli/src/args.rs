@@ -134,14 +134,8 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
 /// A help text as it goes to standard output, without the blanks that clap leaves on empty lines.
 pub(crate) fn shown(help: &StyledStr, color: ColorWhen) -> String {
     let colored = color.paint(&io::stdout()).on;
-    let text = if colored {
-        help.ansi().to_string()
-    } else {
-        help.to_string()
-    };
-    text.lines()
-        .flat_map(|line| [line.trim_end(), "\n"])
-        .collect()
+    let text = if colored { help.ansi().to_string() } else { help.to_string() };
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// The whole command line as clap knows it: for parsing, help, man pages and completions.
@@ -170,9 +164,7 @@ pub(crate) fn command() -> clap::Command {
 
 /// `toolbus call --version` is asked of toolbus, not of a program `toolbus-call`.
 fn called_toolbus(command: clap::Command) -> clap::Command {
-    command
-        .display_name("toolbus")
-        .mut_subcommands(called_toolbus)
+    command.display_name("toolbus").mut_subcommands(called_toolbus)
 }
 
 /// What `--color` says, read by hand: a command line that could not be parsed has one too.

@@ -20,18 +20,9 @@ pub(crate) enum Exit {
 
 pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Done, "done"),
-    (
-        Exit::Failed,
-        "the work was tried and failed: a tool said no",
-    ),
-    (
-        Exit::Usage,
-        "wrong usage or invalid input; nothing was started",
-    ),
-    (
-        Exit::Unreachable,
-        "the other side could not be reached, or broke its protocol",
-    ),
+    (Exit::Failed, "the work was tried and failed: a tool said no"),
+    (Exit::Usage, "wrong usage or invalid input; nothing was started"),
+    (Exit::Unreachable, "the other side could not be reached, or broke its protocol"),
     (Exit::TimedOut, "timed out"),
     (Exit::Interrupted, "ended by SIGINT (Ctrl-C)"),
     (Exit::Terminated, "ended by SIGTERM"),

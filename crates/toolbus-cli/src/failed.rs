@@ -26,14 +26,8 @@ pub(crate) struct Report {
 
 impl Failed {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failed {
-        let report = Report {
-            message: message.into(),
-            ..Report::default()
-        };
-        Failed {
-            exit,
-            report: Some(report),
-        }
+        let report = Report { message: message.into(), ..Report::default() };
+        Failed { exit, report: Some(report) }
     }
 
     /// The input is wrong and nothing was started.

@@ -31,12 +31,7 @@ pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
         let _ = io::stderr().write_all(line.as_bytes());
     };
     // Fails only if a log was started before, and then that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log {
-        max,
-        format,
-        paint,
-        write,
-    });
+    let _ = tracing::subscriber::set_global_default(Log { max, format, paint, write });
 }
 
 struct Log<W> {
@@ -107,9 +102,7 @@ impl Told {
     }
 
     fn json(&self, level: Level, now: SystemTime) -> String {
-        let time_ms = now
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis());
+        let time_ms = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let level = level_name(level);
         let message = Value::from(self.message.as_str());
         let mut line = format!(r#"{{"time_ms":{time_ms},"level":"{level}","message":{message}"#);
@@ -177,21 +170,13 @@ mod tests {
 
     use super::*;
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "reads better where it is called"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     fn check(max: LevelFilter, happens: impl FnOnce(), expect: Expect) {
         let lines = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&lines);
         let write = move |line: &str| sink.lock().expect("nobody panicked").push_str(line);
         let paint = Paint { on: false };
-        let log = Log {
-            max,
-            format: LogFormat::Text,
-            paint,
-            write,
-        };
+        let log = Log { max, format: LogFormat::Text, paint, write };
         tracing::subscriber::with_default(log, happens);
         expect.assert_eq(&lines.lock().expect("nobody panicked"));
     }

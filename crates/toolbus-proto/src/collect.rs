@@ -37,13 +37,7 @@ impl Collector {
 
     /// Collects at most `bytes_max`.
     pub fn with_limit(bytes_max: usize) -> Collector {
-        Collector {
-            bytes_max,
-            head: None,
-            elements: None,
-            blob: None,
-            weight: 0,
-        }
+        Collector { bytes_max, head: None, elements: None, blob: None, weight: 0 }
     }
 
     /// Takes the next of a reply; gives the whole once it has ended. A limit that is met ends
@@ -86,11 +80,7 @@ impl Collector {
         let elements = self.elements.take().unwrap_or_default();
         let tail = end.filter(|end| !end.is_null());
         let is_bare = self.head.is_none() && tail.is_none() && !elements.is_empty();
-        if is_bare
-            && elements
-                .iter()
-                .all(|element| matches!(element, Element::Text(_)))
-        {
+        if is_bare && elements.iter().all(|element| matches!(element, Element::Text(_))) {
             let texts: Vec<_> = elements.into_iter().map(Element::into_text).collect();
             return Outcome::Text(texts.join("\n"));
         }
@@ -172,19 +162,12 @@ mod tests {
 
     fn piece(data: &'static [u8], last: bool) -> Down {
         let data = Bytes::from_static(data);
-        Down::Part(Part::Bytes(Piece {
-            data,
-            media_type: None,
-            last,
-        }))
+        Down::Part(Part::Bytes(Piece { data, media_type: None, last }))
     }
 
     fn collect(downs: impl IntoIterator<Item = Down>) -> Result<Outcome, Failure> {
         let mut collector = Collector::with_limit(64);
-        downs
-            .into_iter()
-            .find_map(|down| collector.take(down))
-            .expect("a reply ends")
+        downs.into_iter().find_map(|down| collector.take(down)).expect("a reply ends")
     }
 
     #[test]
@@ -207,10 +190,7 @@ mod tests {
         let whole = r#"{"elements":[[2],{"$bytes":"aGk="},"t"],"res":1,"tail":3}"#;
         assert_eq!(collect(parts), Ok(Outcome::Value(json(whole))));
         let empty = [Down::Begin(None), Down::Done(Ok(Outcome::End(None)))];
-        assert_eq!(
-            collect(empty),
-            Ok(Outcome::Value(json(r#"{"elements":[]}"#)))
-        );
+        assert_eq!(collect(empty), Ok(Outcome::Value(json(r#"{"elements":[]}"#))));
     }
 
     #[test]
@@ -229,13 +209,9 @@ mod tests {
 
     #[test]
     fn base64_of_every_length() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
     }

@@ -29,12 +29,7 @@ struct Waiting {
 impl Outstanding {
     /// Ids from `first_id` on, at most `count_max` questions at a time.
     pub fn new(first_id: u64, count_max: usize) -> Outstanding {
-        Outstanding {
-            next_id: first_id,
-            waiting: HashMap::new(),
-            earliest: None,
-            count_max,
-        }
+        Outstanding { next_id: first_id, waiting: HashMap::new(), earliest: None, count_max }
     }
 
     /// Is there room for one more question?
@@ -47,14 +42,7 @@ impl Outstanding {
         let id = self.next_id;
         self.next_id += 1;
         let give_up = deadline.instant(deadline.asked);
-        self.waiting.insert(
-            id,
-            Waiting {
-                ticket,
-                deadline,
-                give_up,
-            },
-        );
+        self.waiting.insert(id, Waiting { ticket, deadline, give_up });
         self.lower_earliest(give_up);
         id
     }
@@ -71,10 +59,7 @@ impl Outstanding {
 
     /// The id of the question behind `ticket`. Looks through all: for what is rare.
     pub fn id(&self, ticket: Ticket) -> Option<u64> {
-        let found = self
-            .waiting
-            .iter()
-            .find(|(_, waiting)| waiting.ticket == ticket);
+        let found = self.waiting.iter().find(|(_, waiting)| waiting.ticket == ticket);
         found.map(|(id, _)| *id)
     }
 
@@ -99,11 +84,7 @@ impl Outstanding {
         let over = self.waiting.extract_if(|_, waiting| is_over(waiting));
         let mut over: Vec<_> = over.map(|(id, waiting)| (id, waiting.ticket)).collect();
         over.sort_unstable();
-        self.earliest = self
-            .waiting
-            .values()
-            .filter_map(|waiting| waiting.give_up)
-            .min();
+        self.earliest = self.waiting.values().filter_map(|waiting| waiting.give_up).min();
         over
     }
 
@@ -132,11 +113,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn quiet(asked: Instant, seconds: u32) -> Deadline {
-        Deadline {
-            asked,
-            quiet: Some(SECOND * seconds),
-            total: None,
-        }
+        Deadline { asked, quiet: Some(SECOND * seconds), total: None }
     }
 
     #[test]
@@ -161,10 +138,7 @@ mod tests {
         let mut outstanding = Outstanding::new(0, 8);
         let first = outstanding.ask(Ticket(0), quiet(now, 5));
         let second = outstanding.ask(Ticket(1), quiet(now, 5));
-        let bounded = Deadline {
-            total: Some(SECOND * 7),
-            ..quiet(now, 5)
-        };
+        let bounded = Deadline { total: Some(SECOND * 7), ..quiet(now, 5) };
         let third = outstanding.ask(Ticket(2), bounded);
         outstanding.heard(now + SECOND * 4, second);
         outstanding.heard(now + SECOND * 4, third);

@@ -41,10 +41,7 @@ mod tests {
     #[test]
     fn a_peer_cannot_paint_the_terminal() {
         assert_eq!(printable(b"plain \xc5\xbc", 80), "plain ż");
-        assert_eq!(
-            printable(b"\x1b[31mred\r\xff\x00", 80),
-            "\\x1b[31mred\\x0d\\xff\\x00"
-        );
+        assert_eq!(printable(b"\x1b[31mred\r\xff\x00", 80), "\\x1b[31mred\\x0d\\xff\\x00");
         assert_eq!(printable(b"abcdef", 3), "abc…");
         assert_eq!(printable(b"abc", 3), "abc");
     }

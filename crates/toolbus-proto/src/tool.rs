@@ -113,13 +113,7 @@ pub struct Call {
 impl Call {
     /// A call of a tool by somebody of no importance, without a deadline.
     pub fn tool(now: Instant, name: impl Into<ToolName>, args: Option<Json>) -> Call {
-        Call::of(
-            now,
-            What::Tool {
-                name: name.into(),
-                args,
-            },
-        )
+        Call::of(now, What::Tool { name: name.into(), args })
     }
 
     /// A call of anything by somebody of no importance, without a deadline.
@@ -173,11 +167,7 @@ pub struct Deadline {
 impl Deadline {
     /// Wait for ever.
     pub fn never(asked: Instant) -> Deadline {
-        Deadline {
-            asked,
-            quiet: None,
-            total: None,
-        }
+        Deadline { asked, quiet: None, total: None }
     }
 
     /// The instant to give up if the last sign of life was at `heard`.
@@ -188,6 +178,17 @@ impl Deadline {
             (Some(quiet), Some(total)) => Some(quiet.min(total)),
             (quiet, total) => quiet.or(total),
         }
+    }
+}
+
+impl Deadline {
+    /// What is told when it has passed.
+    pub fn missed(&self) -> Failure {
+        let message = match self.quiet.or(self.total) {
+            Some(patience) => format!("no answer within {patience:?}"),
+            None => "no answer in time".to_owned(),
+        };
+        Failure::new(FailureKind::TimedOut, message)
     }
 }
 

@@ -13,10 +13,7 @@ fn clap_finds_nothing_wrong_with_our_commands() {
     called_toolbus(command()).debug_assert();
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reads better where it is called"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(words: &str, expect: Expect) {
     expect.assert_debug_eq(&parsed(words).command);
 }
@@ -24,9 +21,7 @@ fn check(words: &str, expect: Expect) {
 /// `words` are separated by `|`, so that they may contain blanks.
 fn parsed(words: &str) -> Cli {
     let words = std::iter::once("toolbus").chain(words.split('|'));
-    let matches = command()
-        .try_get_matches_from(words)
-        .expect("the words are fine");
+    let matches = command().try_get_matches_from(words).expect("the words are fine");
     Cli::from_arg_matches(&matches).expect("the words are fine")
 }
 
@@ -182,8 +177,5 @@ fn color_is_seen_in_words_that_do_not_parse() {
     assert_eq!(of("toolbus --color=never nope"), ColorWhen::Never);
     assert_eq!(of("toolbus --color=pink nope"), ColorWhen::Auto);
     assert_eq!(of("toolbus nope --color"), ColorWhen::Auto);
-    assert_eq!(
-        of("toolbus oracle invoke x f -- --color=always"),
-        ColorWhen::Auto
-    );
+    assert_eq!(of("toolbus oracle invoke x f -- --color=always"), ColorWhen::Auto);
 }

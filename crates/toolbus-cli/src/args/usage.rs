@@ -73,10 +73,7 @@ fn missing(error: &clap::Error) -> String {
 /// `--timeout <TIME>` is the option `--timeout`, `<SHELL>` the word SHELL.
 fn name(arg: &str) -> String {
     let first = arg.split(' ').next().unwrap_or_default();
-    first
-        .trim_end_matches("...")
-        .trim_matches(['<', '>', '[', ']'])
-        .to_owned()
+    first.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
 }
 
 fn hint(error: &clap::Error) -> Option<String> {

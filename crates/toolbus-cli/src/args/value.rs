@@ -20,9 +20,7 @@ pub(crate) enum DurationError {
 
 /// A time as in `2`, `0.5`, `500ms`, `2s` or `1m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, DurationError> {
-    let number_len = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let number_len = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(number_len);
     let seconds_per_unit = match unit {
         "ms" => 0.001,
@@ -62,9 +60,7 @@ pub(crate) enum SizeError {
 
 /// A number of bytes as in `65536`, `64KiB`, `16MiB` or `1GiB`.
 pub(crate) fn size(text: &str) -> Result<usize, SizeError> {
-    let digits_len = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits_len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(digits_len);
     let bytes_per_unit = match unit {
         "" => 1,
@@ -77,10 +73,7 @@ pub(crate) fn size(text: &str) -> Result<usize, SizeError> {
         return Err(SizeError::NotASize(text.to_owned()));
     }
     // All digits, so the only way to fail is to be too large.
-    let bytes = digits
-        .parse::<usize>()
-        .ok()
-        .and_then(|n| n.checked_mul(bytes_per_unit));
+    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(bytes_per_unit));
     match bytes {
         None => Err(SizeError::TooLarge(text.to_owned())),
         Some(0) => Err(SizeError::Zero(text.to_owned())),
@@ -93,10 +86,7 @@ pub(crate) enum ArgumentsError {
     #[error("argument `{word}` is neither JSON nor `key=value`")]
     Neither { word: String },
     #[error("argument `{word}` is not valid JSON")]
-    NotJson {
-        word: String,
-        source: serde_json::Error,
-    },
+    NotJson { word: String, source: serde_json::Error },
     #[error("argument `{word}` stands beside others, so it must be `key=value`")]
     NotAlone { word: String },
     #[error("argument `{word}` has no name before its `=`")]
@@ -112,10 +102,9 @@ pub(crate) fn arguments(words: &[String]) -> Result<Option<String>, ArgumentsErr
         [] => Ok(None),
         [word] if !is_pair(word) => match as_json(word) {
             Ok(json) => Ok(Some(json.to_owned())),
-            Err(source) if looks_like_json(word) => Err(ArgumentsError::NotJson {
-                word: word.clone(),
-                source,
-            }),
+            Err(source) if looks_like_json(word) => {
+                Err(ArgumentsError::NotJson { word: word.clone(), source })
+            }
             Err(_) => Err(ArgumentsError::Neither { word: word.clone() }),
         },
         words => pairs(words).map(Some),
@@ -133,9 +122,7 @@ fn pairs(words: &[String]) -> Result<String, ArgumentsError> {
             return Err(ArgumentsError::NoKey { word: word.clone() });
         }
         if keys.contains(&key) {
-            return Err(ArgumentsError::Twice {
-                key: key.to_owned(),
-            });
+            return Err(ArgumentsError::Twice { key: key.to_owned() });
         }
         keys.push(key);
         let name = serde_json::Value::from(key);
@@ -198,11 +185,7 @@ mod tests {
             "", "s", "ms", "-", ".", ".5", "1..2", "1e3", "inf", "NaN", "+2", " 2", "2 s", "2S",
             "2h", "٢", "--1", "1s2",
         ] {
-            assert_eq!(
-                duration(text),
-                Err(DurationError::NotATime(text.to_owned())),
-                "{text:?}"
-            );
+            assert_eq!(duration(text), Err(DurationError::NotATime(text.to_owned())), "{text:?}");
         }
         for text in ["0", "0s", "0.0", "-1", "-0.5", "-500ms", "0.0000000001"] {
             assert_eq!(
@@ -212,11 +195,7 @@ mod tests {
             );
         }
         for text in ["31536001", "99999999999999999999999", "525601m"] {
-            assert_eq!(
-                duration(text),
-                Err(DurationError::TooLong(text.to_owned())),
-                "{text:?}"
-            );
+            assert_eq!(duration(text), Err(DurationError::TooLong(text.to_owned())), "{text:?}");
         }
     }
 
@@ -226,28 +205,14 @@ mod tests {
         assert_eq!(size("64KiB"), Ok(65_536));
         assert_eq!(size("16MiB"), Ok(16 * 1024 * 1024));
         assert_eq!(size("1GiB"), Ok(1024 * 1024 * 1024));
-        for text in [
-            "", "KiB", "64MB", "64kib", "1.5MiB", "-1", "+1", "1 KiB", "0x10",
-        ] {
-            assert_eq!(
-                size(text),
-                Err(SizeError::NotASize(text.to_owned())),
-                "{text:?}"
-            );
+        for text in ["", "KiB", "64MB", "64kib", "1.5MiB", "-1", "+1", "1 KiB", "0x10"] {
+            assert_eq!(size(text), Err(SizeError::NotASize(text.to_owned())), "{text:?}");
         }
         for text in ["0", "0MiB"] {
-            assert_eq!(
-                size(text),
-                Err(SizeError::Zero(text.to_owned())),
-                "{text:?}"
-            );
+            assert_eq!(size(text), Err(SizeError::Zero(text.to_owned())), "{text:?}");
         }
         for text in ["99999999999999999999", "99999999999999999GiB"] {
-            assert_eq!(
-                size(text),
-                Err(SizeError::TooLarge(text.to_owned())),
-                "{text:?}"
-            );
+            assert_eq!(size(text), Err(SizeError::TooLarge(text.to_owned())), "{text:?}");
         }
     }
 
@@ -263,32 +228,20 @@ mod tests {
     #[test]
     fn arguments_as_json_stay_as_they_were_typed() {
         assert_eq!(arguments_of(&[]), "none");
-        assert_eq!(
-            arguments_of(&[r#"{"b":1.50,"a":1E2}"#]),
-            r#"{"b":1.50,"a":1E2}"#
-        );
+        assert_eq!(arguments_of(&[r#"{"b":1.50,"a":1E2}"#]), r#"{"b":1.50,"a":1E2}"#);
         assert_eq!(arguments_of(&["-5"]), "-5");
         assert_eq!(arguments_of(&["null"]), "null");
-        assert_eq!(
-            arguments_of(&[r#"{"formula":"a=b"}"#]),
-            r#"{"formula":"a=b"}"#
-        );
+        assert_eq!(arguments_of(&[r#"{"formula":"a=b"}"#]), r#"{"formula":"a=b"}"#);
     }
 
     #[test]
     fn arguments_as_pairs() {
         assert_eq!(arguments_of(&["a=1", "b=-2.50"]), r#"{"a":1,"b":-2.50}"#);
-        assert_eq!(
-            arguments_of(&["text=hello world"]),
-            r#"{"text":"hello world"}"#
-        );
+        assert_eq!(arguments_of(&["text=hello world"]), r#"{"text":"hello world"}"#);
         assert_eq!(arguments_of(&["text=\"1\""]), r#"{"text":"1"}"#);
         assert_eq!(arguments_of(&["formula=a=b"]), r#"{"formula":"a=b"}"#);
         assert_eq!(arguments_of(&["empty="]), r#"{"empty":""}"#);
-        assert_eq!(
-            arguments_of(&["list=[1, 2]", "no=null"]),
-            r#"{"list":[1, 2],"no":null}"#
-        );
+        assert_eq!(arguments_of(&["list=[1, 2]", "no=null"]), r#"{"list":[1, 2],"no":null}"#);
         assert_eq!(arguments_of(&["q\"=[1"]), r#"{"q\"":"[1"}"#);
     }
 
@@ -298,38 +251,21 @@ mod tests {
             arguments_of(&["hello"]),
             "error: argument `hello` is neither JSON nor `key=value`"
         );
-        assert_eq!(
-            arguments_of(&["{a=1}"]),
-            "error: argument `{a=1}` is not valid JSON"
-        );
+        assert_eq!(arguments_of(&["{a=1}"]), "error: argument `{a=1}` is not valid JSON");
         assert_eq!(
             arguments_of(&["a=1", "{}"]),
             "error: argument `{}` stands beside others, so it must be `key=value`"
         );
-        assert_eq!(
-            arguments_of(&["=1"]),
-            "error: argument `=1` has no name before its `=`"
-        );
-        assert_eq!(
-            arguments_of(&["a=1", "a=2"]),
-            "error: argument `a` is given twice"
-        );
+        assert_eq!(arguments_of(&["=1"]), "error: argument `=1` has no name before its `=`");
+        assert_eq!(arguments_of(&["a=1", "a=2"]), "error: argument `a` is given twice");
     }
 
     #[test]
     fn addresses_are_told_from_tools() {
-        for word in [
-            "builtin:",
-            "stdio:./o",
-            "oracle+stdio:x y",
-            "shell:",
-            "mpc+stdio:x",
-        ] {
+        for word in ["builtin:", "stdio:./o", "oracle+stdio:x y", "shell:", "mpc+stdio:x"] {
             assert!(is_address(word), "{word}");
         }
-        for word in [
-            "add", "math.add", "std:sort", "+:", "a+:", "A+b:", "x:stdio:", "stdio",
-        ] {
+        for word in ["add", "math.add", "std:sort", "+:", "a+:", "A+b:", "x:stdio:", "stdio"] {
             assert!(!is_address(word), "{word}");
         }
     }

@@ -79,20 +79,12 @@ impl CallArgs {
                 None => failed,
             }
         })?;
-        Ok(Target {
-            address,
-            tool,
-            arguments,
-        })
+        Ok(Target { address, tool, arguments })
     }
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    let Target {
-        address,
-        tool,
-        arguments,
-    } = args.target()?;
+    let Target { address, tool, arguments } = args.target()?;
     let mut message = format!("cannot call `{tool}`");
     if let Some(address) = address {
         message.push_str(&format!(" of `{address}`"));

@@ -43,11 +43,7 @@ pub(crate) struct InvokeArgs {
     /// Function to call, or `-` for one call a line of standard input
     pub(crate) selector: String,
     /// Arguments: felts such as `0x2710`, or JSON values with `--fn`
-    #[arg(
-        value_name = "FELT",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "FELT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) felts: Vec<String>,
     /// Signature of the function, e.g. `sqrt(x: u64) -> Option<u64>`; may repeat
     #[arg(long = "fn", value_name = "TEXT")]
@@ -117,15 +113,9 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) fn invoke(_args: &InvokeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(
-        Exit::Failed,
-        "`toolbus oracle invoke` is not there yet",
-    ))
+    Err(Failed::new(Exit::Failed, "`toolbus oracle invoke` is not there yet"))
 }
 
 pub(crate) fn serve(_args: &ServeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(
-        Exit::Failed,
-        "`toolbus oracle serve` is not there yet",
-    ))
+    Err(Failed::new(Exit::Failed, "`toolbus oracle serve` is not there yet"))
 }

@@ -22,8 +22,5 @@ pub(crate) struct ToolsArgs {
 }
 
 pub(crate) fn run(_args: &ToolsArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(
-        Exit::Failed,
-        "`toolbus tools` is not there yet",
-    ))
+    Err(Failed::new(Exit::Failed, "`toolbus tools` is not there yet"))
 }

@@ -14,13 +14,11 @@ use crate::failed::Failed;
 /// Writes to standard output and flushes, so that a reader has it before we do anything else.
 pub(crate) fn print(text: &str) -> Result<(), Failed> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| match error.kind() {
-            // `toolbus … | head -1` has what it wanted and is not interested in our complaints.
-            ErrorKind::BrokenPipe => Failed::quietly(Exit::Failed),
-            _ => Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error),
-        })
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        // `toolbus … | head -1` has what it wanted and is not interested in our complaints.
+        ErrorKind::BrokenPipe => Failed::quietly(Exit::Failed),
+        _ => Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error),
+    })
 }
 
 /// The text with its control characters spelled out: what a peer says must not move the

@@ -11,12 +11,7 @@ use crate::render::style::Paint;
 /// ``error: <message>``, the causes, what else is known, and last what to do about it.
 pub(crate) fn text(report: &Report, paint: Paint) -> String {
     let mut text = String::new();
-    section(
-        &mut text,
-        &paint.error("error:"),
-        &report.message,
-        "       ",
-    );
+    section(&mut text, &paint.error("error:"), &report.message, "       ");
     for cause in &report.causes {
         section(&mut text, "  caused by:", cause, "    ");
     }
@@ -67,10 +62,7 @@ mod tests {
     use crate::failed::Failed;
     use crate::render::style::Paint;
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "reads better where it is called"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     fn check(failed: Failed, on: bool, expect: Expect) {
         let report = failed.report.expect("a test of a report has one");
         expect.assert_eq(&text(&report, Paint { on }));
@@ -143,12 +135,7 @@ mod tests {
     fn json_keeps_the_peers_own_text() {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("valid JSON");
         assert_eq!(
-            json(
-                "failed",
-                "no",
-                Some(&raw("-32000")),
-                Some(&raw(r#"{"b":1.50,"a":[]}"#))
-            ),
+            json("failed", "no", Some(&raw("-32000")), Some(&raw(r#"{"b":1.50,"a":[]}"#))),
             "{\"error\":{\"kind\":\"failed\",\"message\":\"no\",\"code\":-32000,\"detail\":{\"b\":1.50,\"a\":[]}}}\n"
         );
     }

@@ -60,11 +60,7 @@ impl Paint {
     }
 
     fn with(self, style: Style, text: &str) -> String {
-        if self.on {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        if self.on { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }
 

@@ -28,18 +28,9 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [
-            ["add", "a, b", "Adds"],
-            ["größe", "", ""],
-            ["upper", "text", "Shouts"],
-        ];
+        let rows = [["add", "a, b", "Adds"], ["größe", "", ""], ["upper", "text", "Shouts"]];
         let rows = rows.map(|row| row.map(str::to_owned));
-        let lines = [
-            "  add    a, b  Adds",
-            "  größe",
-            "  upper  text  Shouts",
-            "",
-        ];
+        let lines = ["  add    a, b  Adds", "  größe", "  upper  text  Shouts", ""];
         assert_eq!(indented(&rows), lines.join("\n"));
     }
 }

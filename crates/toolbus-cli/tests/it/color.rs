@@ -38,9 +38,7 @@ fn always_is_always() {
     "#]],
     );
     // Who asks by an option means it; NO_COLOR is for those who did not.
-    Page::of(&["tolos", "--color=always"])
-        .env("NO_COLOR", "1")
-        .check(expect![[r#"
+    Page::of(&["tolos", "--color=always"]).env("NO_COLOR", "1").check(expect![[r#"
             ! ␛[1m␛[31merror:␛[0m there is no command `tolos`
             ! usage: toolbus [OPTIONS] <COMMAND>
             ! ␛[1m␛[36mhint:␛[0m did you mean `tools`?

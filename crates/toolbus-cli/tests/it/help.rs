@@ -688,10 +688,7 @@ fn help_may_be_a_command() {
     for (asked, same_as) in [
         (&["help"][..], &["--help"][..]),
         (&["help", "call"], &["call", "--help"]),
-        (
-            &["help", "oracle", "invoke"],
-            &["oracle", "invoke", "--help"],
-        ),
+        (&["help", "oracle", "invoke"], &["oracle", "invoke", "--help"]),
     ] {
         assert_eq!(Page::of(asked).run().stdout, Page::of(same_as).run().stdout);
     }
@@ -707,17 +704,8 @@ fn help_may_be_a_command() {
 
 #[test]
 fn the_version_is_that_of_toolbus_wherever_it_is_asked() {
-    for words in [
-        &["--version"][..],
-        &["-V"],
-        &["call", "--version"],
-        &["oracle", "serve", "-V"],
-    ] {
+    for words in [&["--version"][..], &["-V"], &["call", "--version"], &["oracle", "serve", "-V"]] {
         let ran = Page::of(words).run();
-        assert_eq!(
-            ran.stdout,
-            format!("toolbus {}\n", env!("CARGO_PKG_VERSION")),
-            "{words:?}"
-        );
+        assert_eq!(ran.stdout, format!("toolbus {}\n", env!("CARGO_PKG_VERSION")), "{words:?}");
     }
 }

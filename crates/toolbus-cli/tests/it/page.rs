@@ -30,19 +30,13 @@ impl Page {
         self
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "reads better where it is called"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
         expect.assert_eq(&self.run().text());
     }
 
     pub(crate) fn run(mut self) -> Ran {
-        let output = self
-            .command
-            .output()
-            .expect("the program was built for this test");
+        let output = self.command.output().expect("the program was built for this test");
         let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
         Ran {
             stdout: text(output.stdout),

@@ -11,15 +11,7 @@ fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = Page::of(&["completions", shell]).run();
         assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "{shell}");
-        for word in [
-            "demo",
-            "tools",
-            "call",
-            "oracle",
-            "invoke",
-            "completions",
-            "start-timeout",
-        ] {
+        for word in ["demo", "tools", "call", "oracle", "invoke", "completions", "start-timeout"] {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }

@@ -28,11 +28,7 @@ pub struct TooLong {
 impl Lines {
     /// Lines of at most `bytes_max` bytes, the newline not counted.
     pub fn new(bytes_max: usize) -> Lines {
-        Lines {
-            searched: 0,
-            skipping: false,
-            bytes_max,
-        }
+        Lines { searched: 0, skipping: false, bytes_max }
     }
 
     /// The next whole line without its newline, or `None` until the rest of it arrives.
@@ -51,9 +47,7 @@ impl Lines {
         // Shares the buffer: a line is cut out, never copied.
         let line = input.split_to(end + 1).freeze();
         if std::mem::take(&mut self.skipping) || self.bytes_max < end {
-            return Some(Err(TooLong {
-                bytes_max: self.bytes_max,
-            }));
+            return Some(Err(TooLong { bytes_max: self.bytes_max }));
         }
         Some(Ok(line.slice(..end)))
     }
@@ -63,13 +57,9 @@ impl Lines {
         self.searched = 0;
         if std::mem::take(&mut self.skipping) || self.bytes_max < input.len() {
             input.clear();
-            return Some(Err(TooLong {
-                bytes_max: self.bytes_max,
-            }));
+            return Some(Err(TooLong { bytes_max: self.bytes_max }));
         }
-        Some(input.split().freeze())
-            .filter(|line| !line.is_empty())
-            .map(Ok)
+        Some(input.split().freeze()).filter(|line| !line.is_empty()).map(Ok)
     }
 }
 
@@ -109,10 +99,7 @@ mod tests {
     fn a_line_over_the_limit_is_skipped_and_the_next_is_fine() {
         let too_long = Err(TooLong { bytes_max: 3 });
         let fine = |line: &'static [u8]| Ok(Bytes::from_static(line));
-        assert_eq!(
-            lines(b"abcd\nabc\n", &[], 3),
-            [too_long.clone(), fine(b"abc")]
-        );
+        assert_eq!(lines(b"abcd\nabc\n", &[], 3), [too_long.clone(), fine(b"abc")]);
         assert_eq!(
             lines(b"abcdefgh\nx\nabcd", &[2, 5], 3),
             [too_long.clone(), fine(b"x"), too_long]

@@ -100,8 +100,7 @@ impl Json {
 
     /// How a wire that has only text shows it: a string is itself, anything else its compact JSON.
     pub fn shown(&self) -> String {
-        self.string()
-            .unwrap_or_else(|| self.compact().as_str().to_owned())
+        self.string().unwrap_or_else(|| self.compact().as_str().to_owned())
     }
 }
 

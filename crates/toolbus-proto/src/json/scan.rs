@@ -252,11 +252,7 @@ impl<'a> Scanner<'a> {
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        if self.at == from {
-            Err(self.unexpected())
-        } else {
-            Ok(())
-        }
+        if self.at == from { Err(self.unexpected()) } else { Ok(()) }
     }
 
     fn literal(&mut self, word: &str) -> Result<(), JsonError> {
@@ -286,10 +282,7 @@ impl<'a> Scanner<'a> {
 
     fn unexpected(&self) -> JsonError {
         let found = self.peek().map_or(Found::End, Found::Byte);
-        JsonError::Unexpected {
-            found,
-            offset: self.at,
-        }
+        JsonError::Unexpected { found, offset: self.at }
     }
 }
 
@@ -314,10 +307,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     }
     let from = words.len() * 8;
     let is_plain = |&byte: &u8| byte != b'"' && byte != b'\\' && byte >= 0x20;
-    from + bytes[from..]
-        .iter()
-        .take_while(|byte| is_plain(byte))
-        .count()
+    from + bytes[from..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
 /// Valid JSON without the blanks between its tokens, or `None` if there are none.
@@ -341,12 +331,8 @@ pub(super) fn compact(text: &str) -> Option<Vec<u8>> {
                 at += 1;
             }
             byte if is_blank(byte) => {
-                out.get_or_insert_default()
-                    .extend_from_slice(&bytes[kept_from..at]);
-                at += bytes[at..]
-                    .iter()
-                    .take_while(|&&byte| is_blank(byte))
-                    .count();
+                out.get_or_insert_default().extend_from_slice(&bytes[kept_from..at]);
+                at += bytes[at..].iter().take_while(|&&byte| is_blank(byte)).count();
                 kept_from = at;
             }
             _ => at += 1,

@@ -4,14 +4,7 @@ use super::*;
 
 #[test]
 fn a_value_keeps_its_text() {
-    for text in [
-        "1.50",
-        "1e400",
-        "-0",
-        r#""\u0041\/""#,
-        r#"{"b":1,"a":[ 2 ]}"#,
-        "null",
-    ] {
+    for text in ["1.50", "1e400", "-0", r#""\u0041\/""#, r#"{"b":1,"a":[ 2 ]}"#, "null"] {
         let padded = format!(" \t{text}\r\n");
         assert_eq!(Json::parse(padded).unwrap().as_str(), text);
     }
@@ -34,24 +27,15 @@ fn what_is_not_one_value_is_refused_where_it_goes_wrong() {
     ] {
         assert_eq!(Json::parse(text).unwrap_err().to_string(), why, "{text:?}");
     }
-    assert_eq!(
-        Json::parse(&b"\"\xff\""[..]).unwrap_err(),
-        JsonError::NotUtf8
-    );
+    assert_eq!(Json::parse(&b"\"\xff\""[..]).unwrap_err(), JsonError::NotUtf8);
 }
 
 #[test]
 fn depth_is_bounded_without_recursion() {
     let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
     assert!(Json::parse(nested(DEPTH_MAX)).is_ok());
-    assert_eq!(
-        Json::parse(nested(DEPTH_MAX + 1)).unwrap_err(),
-        JsonError::TooDeep
-    );
-    assert_eq!(
-        Json::parse("[".repeat(1_000_000)).unwrap_err(),
-        JsonError::TooDeep
-    );
+    assert_eq!(Json::parse(nested(DEPTH_MAX + 1)).unwrap_err(), JsonError::TooDeep);
+    assert_eq!(Json::parse("[".repeat(1_000_000)).unwrap_err(), JsonError::TooDeep);
     let mixed = r#"{"a":["#.repeat(64) + "1" + &"]}".repeat(64);
     assert!(Json::parse(mixed).is_ok());
 }

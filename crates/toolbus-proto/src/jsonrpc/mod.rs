@@ -159,20 +159,13 @@ impl Rules {
             Some(None) => return Err(fault(Why::Id)),
             None => None,
         };
-        let fault = |why| Invalid {
-            why,
-            id: id.clone(),
-        };
+        let fault = |why| Invalid { why, id: id.clone() };
         if members.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return Err(fault(Why::Version));
         }
         let Some(method) = members.method else {
             let id = id.clone().ok_or_else(|| fault(Why::Neither))?;
-            return Ok(Message::Response {
-                id,
-                result: members.result,
-                error: members.error,
-            });
+            return Ok(Message::Response { id, result: members.result, error: members.error });
         };
         let method = string(method).ok_or_else(|| fault(Why::Method))?;
         let params = self.params(members.params).map_err(fault)?;
@@ -206,9 +199,7 @@ impl<'a> Members<'a> {
         let mut members = Members::default();
         let mut scanner = Scanner::new(text);
         if !scanner.enter_object() {
-            let value = scanner
-                .value()
-                .and_then(|value| scanner.end().map(|()| value));
+            let value = scanner.value().and_then(|value| scanner.end().map(|()| value));
             return Err(match value.map_err(Why::NotJson)? {
                 array if array.starts_with('[') => Why::Batch,
                 _ => Why::NotAnObject,

@@ -29,12 +29,7 @@ fn show(message: &Message<'_>) -> String {
             format!("notification {method} {}", or_none(params))
         }
         Message::Response { id, result, error } => {
-            format!(
-                "response {} {} {}",
-                id.to_json(),
-                or_none(result),
-                or_none(error)
-            )
+            format!("response {} {} {}", id.to_json(), or_none(result), or_none(error))
         }
     }
 }
@@ -169,17 +164,7 @@ fn only_ids_written_as_ours_are_numbers() {
     let number = |text: &'static str| Id(Bytes::from_static(text.as_bytes())).as_number();
     assert_eq!(number("0"), Some(0));
     assert_eq!(number("17"), Some(17));
-    for other in [
-        "00",
-        "01",
-        "+1",
-        "-0",
-        "1.0",
-        "1e0",
-        "\"1\"",
-        "null",
-        "99999999999999999999",
-    ] {
+    for other in ["00", "01", "+1", "-0", "1.0", "1e0", "\"1\"", "null", "99999999999999999999"] {
         assert_eq!(number(other), None, "{other}");
     }
 }
@@ -191,13 +176,7 @@ fn what_we_write_we_can_read() {
     out.put(b"[]}\n");
     write_notification(&mut out, "shutdown");
     write_result(&mut out, &Id::number(4), &Bytes::from_static(b"{}"));
-    write_error(
-        &mut out,
-        &Id::NULL,
-        -32603,
-        "a \"b\"\n",
-        Some(&Json::null()),
-    );
+    write_error(&mut out, &Id::NULL, -32603, "a \"b\"\n", Some(&Json::null()));
     expect![[r#"
         {"jsonrpc":"2.0","id":3,"method":"invoke","params":[]}
         {"jsonrpc":"2.0","method":"shutdown"}

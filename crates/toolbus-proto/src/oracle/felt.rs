@@ -13,10 +13,7 @@ use super::wide::{HEX_DIGITS_MAX, Wide};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Felt(Wide);
 
-const PRIME: Wide = Wide {
-    high: (1 << 123) + (17 << 64),
-    low: 1,
-};
+const PRIME: Wide = Wide { high: (1 << 123) + (17 << 64), low: 1 };
 
 /// What becomes of a number that is written like a felt but is not below the prime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,20 +33,13 @@ impl Felt {
 
     /// Reads `0x` and 1 to 64 hexadecimal digits.
     pub fn parse(text: &str, leniency: Leniency) -> Result<Felt, FeltFault> {
-        let digits = text
-            .strip_prefix("0x")
-            .ok_or(FeltFault::NoPrefix)?
-            .as_bytes();
+        let digits = text.strip_prefix("0x").ok_or(FeltFault::NoPrefix)?.as_bytes();
         if digits.is_empty() {
             return Err(FeltFault::NoDigits);
         }
         let Some(wide) = Wide::from_hex(digits) else {
             let all_hex = digits.iter().all(u8::is_ascii_hexdigit);
-            return Err(if all_hex {
-                FeltFault::TooLong
-            } else {
-                FeltFault::NotHex
-            });
+            return Err(if all_hex { FeltFault::TooLong } else { FeltFault::NotHex });
         };
         match (Felt::new(wide), leniency) {
             (Some(felt), _) => Ok(felt),
@@ -88,11 +78,7 @@ impl Felt {
 
     /// The number that gives zero together with this one: how Cairo writes `-x`.
     pub(crate) fn negated(self) -> Felt {
-        if self == Felt::ZERO {
-            self
-        } else {
-            Felt(PRIME.minus(self.0))
-        }
+        if self == Felt::ZERO { self } else { Felt(PRIME.minus(self.0)) }
     }
 
     fn reduced(mut wide: Wide) -> Felt {
@@ -153,10 +139,7 @@ mod tests {
     fn the_prime_is_where_refusing_begins() {
         let minus_one = Felt::parse(MINUS_ONE, Leniency::Strict).unwrap();
         assert_eq!(minus_one, Felt::ONE.negated());
-        assert_eq!(
-            Felt::parse(P, Leniency::Strict),
-            Err(FeltFault::NotBelowPrime)
-        );
+        assert_eq!(Felt::parse(P, Leniency::Strict), Err(FeltFault::NotBelowPrime));
         assert_eq!(Felt::parse(P, Leniency::Lenient), Ok(Felt::ZERO));
     }
 
@@ -167,9 +150,7 @@ mod tests {
             Felt::parse(&most, Leniency::Lenient).unwrap().to_string(),
             "0x7fffffffffffdf0ffffffffffffffffffffffffffffffffffffffffffffffe0"
         );
-        for text in [
-            "10", "0X10", "0x", "", "-0x1", " 0x1", "0x1 ", "0x_1", "0x0x5", "0xé",
-        ] {
+        for text in ["10", "0X10", "0x", "", "-0x1", " 0x1", "0x1 ", "0x_1", "0x0x5", "0xé"] {
             assert!(Felt::parse(text, Leniency::Lenient).is_err(), "{text}");
         }
     }
@@ -178,10 +159,7 @@ mod tests {
     fn leading_zeros_are_fine_up_to_64_digits() {
         let text = |zeros| format!("0x{}1", "0".repeat(zeros));
         assert_eq!(Felt::parse(&text(63), Leniency::Strict), Ok(Felt::ONE));
-        assert_eq!(
-            Felt::parse(&text(64), Leniency::Strict),
-            Err(FeltFault::TooLong)
-        );
+        assert_eq!(Felt::parse(&text(64), Leniency::Strict), Err(FeltFault::TooLong));
     }
 
     #[test]

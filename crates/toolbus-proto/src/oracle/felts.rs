@@ -13,18 +13,13 @@ use super::{
 ///
 /// The text is one JSON value; whoever took it off the wire has seen to that.
 pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
-    let not_an_array = |Broken| FeltsError::NotAnArray {
-        shown: json::shown(text),
-    };
+    let not_an_array = |Broken| FeltsError::NotAnArray { shown: json::shown(text) };
     let mut cursor = Cursor::new(text);
     if !cursor.take(b'[') {
         return Err(not_an_array(Broken));
     }
     let mut felts = Vec::new();
-    while cursor
-        .another(b']', felts.is_empty())
-        .map_err(not_an_array)?
-    {
+    while cursor.another(b']', felts.is_empty()).map_err(not_an_array)? {
         let raw = cursor.value().map_err(not_an_array)?;
         let felt = from_json(raw, leniency).map_err(|fault| FeltError {
             index: felts.len(),
@@ -33,11 +28,7 @@ pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
         })?;
         felts.push(felt);
     }
-    if cursor.is_at_end() {
-        Ok(felts)
-    } else {
-        Err(not_an_array(Broken))
-    }
+    if cursor.is_at_end() { Ok(felts) } else { Err(not_an_array(Broken)) }
 }
 
 /// Reads words of a command line, one felt each.
@@ -49,11 +40,7 @@ pub fn read_words<'a>(
         Felt::parse(word, leniency).map_err(|fault| {
             let mut quoted = Vec::new();
             json::write_string(word, &mut quoted);
-            FeltError {
-                index,
-                fault,
-                shown: json::shown(&String::from_utf8_lossy(&quoted)),
-            }
+            FeltError { index, fault, shown: json::shown(&String::from_utf8_lossy(&quoted)) }
         })
     };
     words.into_iter().enumerate().map(felt).collect()
@@ -79,9 +66,7 @@ pub fn canonical(text: &str, leniency: Leniency) -> Result<Cow<'_, str>, FeltsEr
     }
     let mut out = Vec::with_capacity(text.len());
     write(&read(text, leniency)?, &mut out);
-    Ok(Cow::Owned(
-        String::from_utf8(out).expect("hexadecimal digits are ASCII"),
-    ))
+    Ok(Cow::Owned(String::from_utf8(out).expect("hexadecimal digits are ASCII")))
 }
 
 fn from_json(raw: &str, leniency: Leniency) -> Result<Felt, FeltFault> {
@@ -90,9 +75,7 @@ fn from_json(raw: &str, leniency: Leniency) -> Result<Felt, FeltFault> {
     match Felt::parse(inner, leniency) {
         // An escape may spell a digit: rare enough to be looked at second.
         Err(_) if inner.contains('\\') => {
-            let text = Cursor::new(raw)
-                .string()
-                .map_err(|Broken| FeltFault::NotAString)?;
+            let text = Cursor::new(raw).string().map_err(|Broken| FeltFault::NotAString)?;
             Felt::parse(&text, leniency)
         }
         felt => felt,
@@ -173,10 +156,7 @@ mod tests {
         for (text, want) in [
             (r#"["0x1","0x2",10]"#, "felt 2 is not a string: 10"),
             (r#"["2710"]"#, r#"felt 0 must begin with 0x: "2710""#),
-            (
-                r#"["0x1", [ "0x1" ]]"#,
-                r#"felt 1 is not a string: [ "0x1" ]"#,
-            ),
+            (r#"["0x1", [ "0x1" ]]"#, r#"felt 1 is not a string: [ "0x1" ]"#),
             (r#"[null]"#, "felt 0 is not a string: null"),
             (r#"["0x"]"#, r#"felt 0 has no digits behind 0x: "0x""#),
             (r#"["0xg"]"#, r#"felt 0 is not hexadecimal: "0xg""#),
@@ -187,10 +167,7 @@ mod tests {
             ),
         ] {
             assert_eq!(read(text, Leniency::Strict).unwrap_err().to_string(), want);
-            assert_eq!(
-                canonical(text, Leniency::Strict).unwrap_err().to_string(),
-                want
-            );
+            assert_eq!(canonical(text, Leniency::Strict).unwrap_err().to_string(), want);
         }
         let error = read_words(["0x1", "a\"b"], Leniency::Strict).unwrap_err();
         assert_eq!(error.to_string(), r#"felt 1 must begin with 0x: "a\"b""#);
@@ -199,10 +176,7 @@ mod tests {
     #[test]
     fn what_is_canonical_is_passed_on_untouched() {
         for text in ["[]", r#"["0x0"]"#, r#"["0x1","0xabcdef"]"#] {
-            assert!(
-                matches!(canonical(text, Leniency::Strict), Ok(Cow::Borrowed(_))),
-                "{text}"
-            );
+            assert!(matches!(canonical(text, Leniency::Strict), Ok(Cow::Borrowed(_))), "{text}");
         }
         for (text, want) in [
             ("[ ]", "[]"),

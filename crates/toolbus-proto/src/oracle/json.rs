@@ -58,11 +58,7 @@ impl<'a> Cursor<'a> {
     /// The name of a member, up to and with its colon.
     pub(crate) fn key(&mut self) -> Result<Cow<'a, str>, Broken> {
         let key = self.string()?;
-        if self.take(b':') {
-            Ok(key)
-        } else {
-            Err(Broken)
-        }
+        if self.take(b':') { Ok(key) } else { Err(Broken) }
     }
 
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Broken> {
@@ -70,9 +66,7 @@ impl<'a> Cursor<'a> {
         if !escaped {
             return Ok(Cow::Borrowed(&raw[1..raw.len() - 1]));
         }
-        serde_json::from_str(raw)
-            .map(Cow::Owned)
-            .map_err(|_| Broken)
+        serde_json::from_str(raw).map(Cow::Owned).map_err(|_| Broken)
     }
 
     /// The text of the next value, whatever it is.
@@ -85,11 +79,7 @@ impl<'a> Cursor<'a> {
                 let ends = |byte: &u8| is_blank(*byte) || b",:]}[{\"".contains(byte);
                 let length = rest.as_bytes().iter().position(ends).unwrap_or(rest.len());
                 self.at += length;
-                if length == 0 {
-                    Err(Broken)
-                } else {
-                    Ok(&rest[..length])
-                }
+                if length == 0 { Err(Broken) } else { Ok(&rest[..length]) }
             }
         }
     }
@@ -171,10 +161,7 @@ pub(crate) fn compact(text: &str) -> Option<Cow<'_, str>> {
 
 /// A value as an error shows it: on one line, and of a long one only the beginning.
 pub(crate) fn shown(raw: &str) -> String {
-    let mut chars = raw
-        .trim()
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char });
+    let mut chars = raw.trim().chars().map(|char| if char.is_control() { ' ' } else { char });
     let mut shown: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();
     if chars.next().is_some() {
         shown.pop();

@@ -5,6 +5,9 @@
 
 pub(crate) mod wire;
 
+mod calling;
+mod functions;
+
 pub mod felt;
 pub mod felts;
 pub mod signature;
@@ -12,4 +15,6 @@ pub mod signature;
 mod json;
 mod wide;
 
+pub use calling::{Executor, Settings};
+pub use functions::Functions;
 pub use wire::RULES;

@@ -44,9 +44,7 @@ impl Wide {
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
         let digits = &digits[zeros..];
         if digits.len() <= DECIMAL_DIGITS_128 {
-            let low = digits
-                .iter()
-                .fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'));
+            let low = digits.iter().fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'));
             return Some(Wide::from(low));
         }
         let mut limbs = [0_u64; 4];
@@ -66,15 +64,8 @@ impl Wide {
 
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Wide {
         let (high, low) = bytes.split_at(16);
-        let half = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
-        };
-        Wide {
-            high: half(high),
-            low: half(low),
-        }
+        let half = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte));
+        Wide { high: half(high), low: half(low) }
     }
 
     pub(crate) fn to_bytes(self) -> [u8; 32] {
@@ -95,10 +86,7 @@ impl Wide {
     /// The difference, modulo 2^256.
     pub(crate) fn minus(self, other: Wide) -> Wide {
         let (low, borrow) = self.low.overflowing_sub(other.low);
-        let high = self
-            .high
-            .wrapping_sub(other.high)
-            .wrapping_sub(u128::from(borrow));
+        let high = self.high.wrapping_sub(other.high).wrapping_sub(u128::from(borrow));
         Wide { high, low }
     }
 
@@ -117,19 +105,11 @@ impl Wide {
 
     fn from_limbs([a, b, c, d]: [u64; 4]) -> Wide {
         let half = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);
-        Wide {
-            high: half(c, d),
-            low: half(a, b),
-        }
+        Wide { high: half(c, d), low: half(a, b) }
     }
 
     fn limbs(self) -> [u64; 4] {
-        [
-            self.low as u64,
-            (self.low >> 64) as u64,
-            self.high as u64,
-            (self.high >> 64) as u64,
-        ]
+        [self.low as u64, (self.low >> 64) as u64, self.high as u64, (self.high >> 64) as u64]
     }
 }
 
@@ -152,11 +132,7 @@ impl fmt::Display for Wide {
             *limb = (rest / u128::from(DECIMAL_CHUNK)) as u64;
             rest %= u128::from(DECIMAL_CHUNK);
         }
-        write!(
-            f,
-            "{}{rest:0DECIMAL_CHUNK_DIGITS$}",
-            Wide::from_limbs(limbs)
-        )
+        write!(f, "{}{rest:0DECIMAL_CHUNK_DIGITS$}", Wide::from_limbs(limbs))
     }
 }
 
@@ -198,11 +174,7 @@ pub(crate) fn read_hex_bytes(digits: &[u8]) -> Option<Vec<u8>> {
         let (high, low) = (NIBBLES[usize::from(*high)], NIBBLES[usize::from(*low)]);
         (high | low != NO_NIBBLE).then_some(high << 4 | low)
     };
-    if rest.is_empty() {
-        pairs.iter().map(byte).collect()
-    } else {
-        None
-    }
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 #[cfg(test)]
@@ -222,10 +194,7 @@ mod tests {
         for (decimal, shown) in [
             ("0", Some("0x0")),
             ("000", Some("0x0")),
-            (
-                "340282366920938463463374607431768211455",
-                Some("0xffffffffffffffffffffffffffffffff"),
-            ),
+            ("340282366920938463463374607431768211455", Some("0xffffffffffffffffffffffffffffffff")),
             (
                 "340282366920938463463374607431768211456",
                 Some("0x100000000000000000000000000000000"),
@@ -240,10 +209,7 @@ mod tests {
             ),
             ("1x", None),
         ] {
-            assert_eq!(
-                Wide::from_decimal(decimal.as_bytes()).map(hex).as_deref(),
-                shown
-            );
+            assert_eq!(Wide::from_decimal(decimal.as_bytes()).map(hex).as_deref(), shown);
         }
     }
 

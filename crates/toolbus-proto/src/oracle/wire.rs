@@ -8,10 +8,7 @@ use crate::jsonrpc::{self, Id, Rules, kind, string};
 use crate::tool::{Code, Failure, FailureKind};
 
 /// How the oracle wire reads the envelope: any id, any params; a room of small freedoms.
-pub const RULES: Rules = Rules {
-    null_id: true,
-    any_params: true,
-};
+pub const RULES: Rules = Rules { null_id: true, any_params: true };
 
 /// How much of a peer's malformed error is shown.
 const ERROR_SHOWN_MAX: usize = 1024;

@@ -7,14 +7,10 @@ use toolbus_proto::oracle::{felt::Leniency, felts, signature};
 
 /// Runs `check` on each line and counts them, since an empty file would prove nothing.
 fn for_each_vector(file: &str, check: impl Fn(&Value)) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../transcripts/oracle")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transcripts/oracle").join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let vectors: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let vectors: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(10 < vectors.len(), "{file} has too few lines");
     vectors.iter().for_each(check);
 }
@@ -32,10 +28,7 @@ fn felts() {
             assert_eq!(lenient, strict, "{vector}");
             return;
         }
-        assert!(
-            strict.unwrap_err().to_string().starts_with("felt 0 "),
-            "{vector}"
-        );
+        assert!(strict.unwrap_err().to_string().starts_with("felt 0 "), "{vector}");
         match &vector["lenient"] {
             Value::Null => assert!(lenient.is_err(), "{vector}"),
             felt => assert_eq!(lenient, want(felt), "{vector}"),
@@ -52,10 +45,8 @@ fn signatures() {
             return;
         };
         let parsed = parsed.unwrap_or_else(|error| panic!("{vector}: {error}"));
-        let printed: Vec<Value> = parsed
-            .iter()
-            .map(|function| function.canonical().into())
-            .collect();
+        let printed: Vec<Value> =
+            parsed.iter().map(|function| function.canonical().into()).collect();
         assert_eq!(&printed, canonical);
     });
 }

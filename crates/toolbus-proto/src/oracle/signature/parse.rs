@@ -14,10 +14,7 @@ use crate::oracle::json::{self, Cursor};
 /// Reads a text of signatures: at least one function, and the structs and enums they use.
 pub fn parse(text: &str) -> Result<Vec<Function>, SignatureError> {
     if TEXT_BYTES_MAX < text.len() {
-        return Err(SignatureError {
-            offset: 0,
-            fault: SignatureFault::TooLong,
-        });
+        return Err(SignatureError { offset: 0, fault: SignatureFault::TooLong });
     }
     let mut parser = Parser {
         text,
@@ -109,11 +106,7 @@ impl<'a> Parser<'a> {
         }
         let variants = self.members(b'}', |parser| {
             let name = parser.identifier("the name of a variant")?;
-            let payload = if parser.take(b':') {
-                Some(parser.ty(1)?)
-            } else {
-                None
-            };
+            let payload = if parser.take(b':') { Some(parser.ty(1)?) } else { None };
             Ok((name.to_owned(), payload))
         })?;
         self.types[id.place()] = Some(Type::Enum(name, variants));
@@ -135,10 +128,7 @@ impl<'a> Parser<'a> {
         };
         if !self.function_names.insert(name.clone()) {
             let name = json::shown(&name);
-            return Err(SignatureError {
-                offset,
-                fault: SignatureFault::FunctionTwice { name },
-            });
+            return Err(SignatureError { offset, fault: SignatureFault::FunctionTwice { name } });
         }
         self.expect(b'(', "`(` and the parameters")?;
         let params = self.members(b')', |parser| parser.field(0))?;
@@ -146,11 +136,7 @@ impl<'a> Parser<'a> {
             true => self.ty(0)?,
             false => self.add(self.at, Type::Tuple(Vec::new())),
         };
-        self.functions.push(Declared {
-            name,
-            params,
-            result,
-        });
+        self.functions.push(Declared { name, params, result });
         Ok(())
     }
 
@@ -195,10 +181,7 @@ impl<'a> Parser<'a> {
         }
         Members::new(list).map_err(|(place, name)| {
             let name = json::shown(&name);
-            SignatureError {
-                offset: offsets[place],
-                fault: SignatureFault::MemberTwice { name },
-            }
+            SignatureError { offset: offsets[place], fault: SignatureFault::MemberTwice { name } }
         })
     }
 
@@ -207,10 +190,7 @@ impl<'a> Parser<'a> {
         self.skip_blanks();
         let offset = self.at;
         if NESTING_MAX < depth {
-            return Err(SignatureError {
-                offset,
-                fault: SignatureFault::TooDeep,
-            });
+            return Err(SignatureError { offset, fault: SignatureFault::TooDeep });
         }
         if self.take(b'(') {
             return self.tuple(offset, depth);
@@ -312,36 +292,18 @@ impl<'a> Parser<'a> {
         if let Some(place) = undefined {
             let offset = self.offsets[place];
             let rest = &self.text[offset..];
-            let length = rest
-                .bytes()
-                .take_while(|byte| continues_identifier(*byte))
-                .count();
+            let length = rest.bytes().take_while(|byte| continues_identifier(*byte)).count();
             let name = json::shown(&rest[..length]);
-            return Err(SignatureError {
-                offset,
-                fault: SignatureFault::UnknownType { name },
-            });
+            return Err(SignatureError { offset, fault: SignatureFault::UnknownType { name } });
         }
         if self.functions.is_empty() {
             let fault = SignatureFault::NoFunction;
-            return Err(SignatureError {
-                offset: self.text.len(),
-                fault,
-            });
+            return Err(SignatureError { offset: self.text.len(), fault });
         }
-        let types =
-            Types::new(self.types.into_iter().flatten().collect()).map_err(|(id, fault)| {
-                SignatureError {
-                    offset: self.offsets[id.place()],
-                    fault,
-                }
-            })?;
+        let types = Types::new(self.types.into_iter().flatten().collect())
+            .map_err(|(id, fault)| SignatureError { offset: self.offsets[id.place()], fault })?;
         let types = Arc::new(types);
-        let function = |Declared {
-                            name,
-                            params,
-                            result,
-                        }| Function {
+        let function = |Declared { name, params, result }| Function {
             name,
             params,
             result,
@@ -380,16 +342,11 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, byte: u8, wanted: &'static str) -> Result<(), SignatureError> {
-        if self.take(byte) {
-            Ok(())
-        } else {
-            Err(self.unexpected(wanted))
-        }
+        if self.take(byte) { Ok(()) } else { Err(self.unexpected(wanted)) }
     }
 
     fn identifier(&mut self, wanted: &'static str) -> Result<&'a str, SignatureError> {
-        self.word(continues_identifier)
-            .ok_or_else(|| self.unexpected(wanted))
+        self.word(continues_identifier).ok_or_else(|| self.unexpected(wanted))
     }
 
     fn word(&mut self, continues: fn(u8) -> bool) -> Option<&'a str> {
@@ -408,13 +365,8 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let unexpected = |_| self.unexpected("a JSON string");
-        let raw = Cursor::new(&self.text[self.at..])
-            .value()
-            .map_err(|_| ())
-            .map_err(unexpected)?;
-        let string = serde_json::from_str(raw)
-            .map_err(|_| ())
-            .map_err(unexpected)?;
+        let raw = Cursor::new(&self.text[self.at..]).value().map_err(|_| ()).map_err(unexpected)?;
+        let string = serde_json::from_str(raw).map_err(|_| ()).map_err(unexpected)?;
         self.at += raw.len();
         Ok(Some(string))
     }
@@ -428,9 +380,7 @@ impl<'a> Parser<'a> {
         }
         let count = digits.parse().map_err(|_| SignatureError {
             offset: self.at,
-            fault: SignatureFault::LengthTooLarge {
-                found: json::shown(digits),
-            },
+            fault: SignatureFault::LengthTooLarge { found: json::shown(digits) },
         })?;
         self.at += digits.len();
         Ok(count)
@@ -442,10 +392,7 @@ impl<'a> Parser<'a> {
             Some(word) => format!("`{}`", json::shown(word)),
             None => "the end".to_owned(),
         };
-        SignatureError {
-            offset: self.at,
-            fault: SignatureFault::Syntax { wanted, found },
-        }
+        SignatureError { offset: self.at, fault: SignatureFault::Syntax { wanted, found } }
     }
 }
 

@@ -6,10 +6,7 @@ use super::{Function, Members, Type, TypeId, Types, parse};
 use crate::oracle::json;
 
 pub(super) fn canonical(function: &Function) -> String {
-    let mut out = Printer {
-        types: &function.types,
-        text: String::new(),
-    };
+    let mut out = Printer { types: &function.types, text: String::new() };
     let definitions = definitions(function);
     for id in &definitions {
         out.definition(*id);
@@ -32,10 +29,7 @@ pub(super) fn canonical(function: &Function) -> String {
 impl Types {
     /// The type as it stands in a signature.
     pub(crate) fn name(&self, id: TypeId) -> String {
-        let mut out = Printer {
-            types: self,
-            text: String::new(),
-        };
+        let mut out = Printer { types: self, text: String::new() };
         out.ty(id);
         out.text
     }
@@ -79,8 +73,7 @@ impl Printer<'_> {
             Type::Struct(name, fields) => {
                 self.text.push_str("struct ");
                 self.text.push_str(name);
-                self.text
-                    .push_str(if fields.len() == 0 { " {" } else { " { " });
+                self.text.push_str(if fields.len() == 0 { " {" } else { " { " });
                 self.fields(fields);
                 self.text.push_str(" }");
             }
@@ -130,8 +123,7 @@ impl Printer<'_> {
             Type::Tuple(members) => {
                 self.text.push('(');
                 self.list(members.iter(), |out, member| out.ty(*member));
-                self.text
-                    .push_str(if members.len() == 1 { ",)" } else { ")" });
+                self.text.push_str(if members.len() == 1 { ",)" } else { ")" });
             }
             Type::Struct(name, _) | Type::Enum(name, _) => self.text.push_str(name),
         }

@@ -10,34 +10,13 @@ fn error(text: &str) -> String {
 fn an_error_says_what_and_where() {
     for (text, want) in [
         ("", "there is no function, at byte 0 of the signature"),
-        (
-            "f(x: u7)",
-            "there is no type `u7`, at byte 5 of the signature",
-        ),
-        (
-            "f(x)",
-            "expected `:` and a type, found `)`, at byte 3 of the signature",
-        ),
-        (
-            "f(",
-            "expected a name, found the end, at byte 2 of the signature",
-        ),
-        (
-            "f() - > u8",
-            "expected `->`, found `-`, at byte 4 of the signature",
-        ),
-        (
-            "fn fn()",
-            "expected the name of a function, found `fn()`, at byte 3 of the signature",
-        ),
-        (
-            "f(x: u8, x: u8)",
-            "two members are named `x`, at byte 9 of the signature",
-        ),
-        (
-            "f() f()",
-            "the function `f` is declared twice, at byte 4 of the signature",
-        ),
+        ("f(x: u7)", "there is no type `u7`, at byte 5 of the signature"),
+        ("f(x)", "expected `:` and a type, found `)`, at byte 3 of the signature"),
+        ("f(", "expected a name, found the end, at byte 2 of the signature"),
+        ("f() - > u8", "expected `->`, found `-`, at byte 4 of the signature"),
+        ("fn fn()", "expected the name of a function, found `fn()`, at byte 3 of the signature"),
+        ("f(x: u8, x: u8)", "two members are named `x`, at byte 9 of the signature"),
+        ("f() f()", "the function `f` is declared twice, at byte 4 of the signature"),
         (
             "struct u8 {} f()",
             "`u8` is a type already and cannot be defined, at byte 7 of the signature",
@@ -50,10 +29,7 @@ fn an_error_says_what_and_where() {
             "struct A {} enum A {B} f()",
             "the type `A` is defined twice, at byte 17 of the signature",
         ),
-        (
-            "enum E {} f()",
-            "expected the name of a variant, found `}`, at byte 8 of the signature",
-        ),
+        ("enum E {} f()", "expected the name of a variant, found `}`, at byte 8 of the signature"),
         (
             "f(x: [u8; 65536])",
             "an array holds at most 65535 elements, not 65536, at byte 10 of the signature",
@@ -68,18 +44,9 @@ fn an_error_says_what_and_where() {
             "a type contains itself; it may only through an Array or a Span, \
              at byte 7 of the signature",
         ),
-        (
-            "f(\"a)",
-            "expected a JSON string, found `\"a)`, at byte 2 of the signature",
-        ),
-        (
-            "f(,)",
-            "expected a name, found `,)`, at byte 2 of the signature",
-        ),
-        (
-            "f(x: (,))",
-            "expected a type, found `,))`, at byte 6 of the signature",
-        ),
+        ("f(\"a)", "expected a JSON string, found `\"a)`, at byte 2 of the signature"),
+        ("f(,)", "expected a name, found `,)`, at byte 2 of the signature"),
+        ("f(x: (,))", "expected a type, found `,))`, at byte 6 of the signature"),
     ] {
         assert_eq!(error(text), want, "{text}");
     }
@@ -100,14 +67,8 @@ fn the_canonical_form_is_the_shortest_that_says_it() {
             "struct A{} struct B{c:C} struct C{} f(x: [B; 007], y: Result<A, B>) -> bool",
             "struct B { c: C } struct C { } struct A { } fn f(x: [B; 7], y: Result<A, B>) -> bool",
         ),
-        (
-            "f(s: shortstring)//x\n->\tbytes31;",
-            "f(s: shortstring) -> bytes31",
-        ),
-        (
-            "struct fn { x: u8 } f(x: fn)",
-            "struct fn { x: u8 } fn f(x: fn)",
-        ),
+        ("f(s: shortstring)//x\n->\tbytes31;", "f(s: shortstring) -> bytes31"),
+        ("struct fn { x: u8 } f(x: fn)", "struct fn { x: u8 } fn f(x: fn)"),
     ] {
         let functions = parse(text).unwrap();
         assert_eq!(functions[0].canonical(), want);
@@ -121,13 +82,8 @@ fn nesting_ends_at_its_limit() {
     assert!(parse(&nested(NESTING_MAX)).is_ok());
     assert!(error(&nested(NESTING_MAX + 1)).contains("nested deeper than 128"));
     assert!(
-        error(
-            &"f(x: "
-                .chars()
-                .chain("(".repeat(100_000).chars())
-                .collect::<String>()
-        )
-        .contains("nested deeper than 128")
+        error(&"f(x: ".chars().chain("(".repeat(100_000).chars()).collect::<String>())
+            .contains("nested deeper than 128")
     );
 
     let chain = |length: usize| {
@@ -143,10 +99,7 @@ fn nesting_ends_at_its_limit() {
 #[test]
 fn long_chains_through_arrays_are_printed_without_recursion() {
     let links = (1..10_000).map(|i| format!("struct S{i} {{ a: Array<S{}> }}", i - 1));
-    let text = format!(
-        "struct S0 {{ a: u8 }} {} f(x: S9999)",
-        links.collect::<String>()
-    );
+    let text = format!("struct S0 {{ a: u8 }} {} f(x: S9999)", links.collect::<String>());
     let canonical = parse(&text).unwrap()[0].canonical();
     assert!(canonical.ends_with("struct S0 { a: u8 } fn f(x: S9999)"));
 }

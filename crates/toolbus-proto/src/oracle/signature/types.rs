@@ -57,16 +57,8 @@ pub(crate) const INTEGERS: [Integer; 12] = {
         I128,
     ]
 };
-pub(crate) const U128: Integer = Integer {
-    name: "u128",
-    bits: 128,
-    signed: false,
-};
-pub(crate) const I128: Integer = Integer {
-    name: "i128",
-    bits: 128,
-    signed: true,
-};
+pub(crate) const U128: Integer = Integer { name: "u128", bits: 128, signed: false };
+pub(crate) const I128: Integer = Integer { name: "i128", bits: 128, signed: true };
 
 impl Type {
     /// The type that one word means by itself.
@@ -109,10 +101,7 @@ impl<T> Members<T> {
         let name = |place: &u32| &list[*place as usize].0;
         let mut by_name: Vec<u32> = (0..list.len() as u32).collect();
         by_name.sort_by_key(name);
-        if let Some(pair) = by_name
-            .windows(2)
-            .find(|pair| name(&pair[0]) == name(&pair[1]))
-        {
+        if let Some(pair) = by_name.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
             return Err((pair[1] as usize, name(&pair[1]).clone()));
         }
         Ok(Members { list, by_name })
@@ -127,9 +116,7 @@ impl<T> Members<T> {
     }
 
     pub(crate) fn at(&self, place: usize) -> Option<(&str, &T)> {
-        self.list
-            .get(place)
-            .map(|(name, value)| (name.as_str(), value))
+        self.list.get(place).map(|(name, value)| (name.as_str(), value))
     }
 
     /// The place of the member of this name. The `likely` one is looked at first.
@@ -153,10 +140,7 @@ impl Types {
     /// Takes a table that is to be trusted from now on: no type contains itself, none is
     /// nested too deeply, and the length of an array always stands before felts.
     pub(crate) fn new(list: Vec<Type>) -> Result<Types, (TypeId, SignatureFault)> {
-        let mut survey = Survey {
-            seen: list.iter().map(|_| Seen::Not).collect(),
-            list: &list,
-        };
+        let mut survey = Survey { seen: list.iter().map(|_| Seen::Not).collect(), list: &list };
         let felts_min = (0..list.len() as u32)
             .map(|place| survey.visit(TypeId(place), 0).map(|size| size.felts_min))
             .collect::<Result<Vec<u64>, _>>()?;
@@ -264,11 +248,7 @@ fn felts_min(ty: &Type, mut inner: impl Iterator<Item = u64>) -> u64 {
         Type::Result(..) => inner.min().unwrap_or(0).saturating_add(1),
         Type::Enum(_, variants) => {
             let all_have_payloads = variants.iter().all(|(_, payload)| payload.is_some());
-            let smallest = if all_have_payloads {
-                inner.min().unwrap_or(0)
-            } else {
-                0
-            };
+            let smallest = if all_have_payloads { inner.min().unwrap_or(0) } else { 0 };
             smallest.saturating_add(1)
         }
         Type::Fixed(_, count) => inner.next().unwrap_or(0).saturating_mul(u64::from(*count)),

@@ -1,0 +1,404 @@
+//! The executor: our end when we call an oracle (`specs` §4 to §6).
+//!
+//! It lives as long as one process of the oracle. It says when that process has broken its
+//! word and how to part from it; who starts, signals and replaces processes is elsewhere.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+
+use super::felt::Leniency;
+use super::functions::{Functions, Prepared, Reading};
+use super::wire;
+use crate::channel::{
+    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+};
+use crate::frame::lines::{Lines, TooLong};
+use crate::json::Kind;
+use crate::jsonrpc::{self, Id, Message, kind};
+use crate::shown::printable;
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome};
+
+/// Lines that belong to nothing, between one answer and the next.
+const STRAYS_MAX: u32 = 1000;
+/// Calls that wait for their turn.
+const QUEUE_MAX: usize = 1024;
+/// How much of a line is shown.
+const LINE_SHOWN_MAX: usize = 200;
+/// A wrong first byte: how long, and how far, its line is awaited in order to show it.
+const FIRST_LINE_PATIENCE: Duration = Duration::from_millis(500);
+const FIRST_LINE_SHOWN_MAX: usize = 4096;
+
+/// What can be set about the oracle wire.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The longest line, without its newline.
+    pub line_bytes_max: usize,
+    /// What becomes of felts that are not below the prime.
+    pub leniency: Leniency,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { line_bytes_max: 64 << 20, leniency: Leniency::Strict }
+    }
+}
+
+/// Our end of one conversation with an oracle.
+#[derive(Debug)]
+pub struct Executor {
+    settings: Settings,
+    functions: Functions,
+    lines: Lines,
+    standing: Standing,
+    wrong_start: Option<WrongStart>,
+    queue: VecDeque<(Ticket, Call)>,
+    in_flight: Option<InFlight>,
+    next_id: u64,
+    strays: u32,
+    downs: VecDeque<(Ticket, Down)>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    id: u64,
+    /// `None` once cancelled: the answer is awaited all the same, and dropped.
+    ticket: Option<Ticket>,
+    deadline: Deadline,
+    reading: Reading,
+}
+
+/// The first byte was wrong (C5); a little more of its line is awaited, in order to show it.
+#[derive(Debug)]
+struct WrongStart {
+    line: BytesMut,
+    until: Instant,
+}
+
+impl Executor {
+    /// A conversation that has not begun. `functions` come from the config, if from anywhere.
+    pub fn new(settings: Settings, functions: Functions) -> Executor {
+        Executor {
+            lines: Lines::new(settings.line_bytes_max),
+            settings,
+            functions,
+            standing: Standing::Opening,
+            wrong_start: None,
+            queue: VecDeque::new(),
+            in_flight: None,
+            next_id: 0,
+            strays: 0,
+            downs: VecDeque::new(),
+            notices: VecDeque::new(),
+            out: Outbox::new(),
+        }
+    }
+
+    /// The functions that are known by now.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    fn is_broken(&self) -> bool {
+        matches!(self.standing, Standing::Broken(_))
+    }
+
+    fn handle_line(&mut self, line: Result<Bytes, TooLong>) {
+        match &self.standing {
+            Standing::Opening => self.handle_first_line(line),
+            Standing::Open => match line {
+                Ok(line) => self.handle_answer(&line),
+                Err(too_long) => self.handle_too_long(too_long),
+            },
+            Standing::Broken(_) => {}
+        }
+    }
+
+    /// The first line must be `ready` (C6).
+    fn handle_first_line(&mut self, line: Result<Bytes, TooLong>) {
+        let line = match line {
+            Ok(line) => line,
+            Err(too_long) => {
+                return self.break_off(
+                    Parting::Abrupt,
+                    FailureKind::Unavailable,
+                    too_long.to_string(),
+                );
+            }
+        };
+        let (id, method, params) = match wire::RULES.read(&line) {
+            Ok(Message::Request { id, method, params }) => (id, method, params),
+            Ok(Message::Notification { .. }) => {
+                return self.refuse_first_line(&line, "that is a notification");
+            }
+            Ok(Message::Response { .. }) => {
+                return self.refuse_first_line(&line, "that is a response");
+            }
+            Err(invalid) => return self.refuse_first_line(&line, &invalid.to_string()),
+        };
+        let refusal = if method != "ready" {
+            Some((-32601, "expected ready request from oracle"))
+        } else if !matches!(params.map(kind), None | Some(Kind::Null | Kind::Object)) {
+            Some((-32602, "invalid ready request params, expected null or object"))
+        } else {
+            None
+        };
+        if let Some((code, message)) = refusal {
+            jsonrpc::write_error(&mut self.out, &id, code, message, None);
+            let shown = printable(&line, FIRST_LINE_SHOWN_MAX);
+            let message = format!("{message}, but its first line is: {shown}");
+            return self.break_off(Parting::Patient, FailureKind::Unavailable, message);
+        }
+        for text in wire::offered(params) {
+            self.notices.extend(self.functions.offer(&text));
+        }
+        wire::write_ack(&mut self.out, &id);
+        self.standing = Standing::Open;
+        self.send_next();
+    }
+
+    fn refuse_first_line(&mut self, line: &[u8], why: &str) {
+        let shown = printable(line, FIRST_LINE_SHOWN_MAX);
+        let message = format!("expected a ready request as first line ({why}), got: {shown}");
+        self.break_off(Parting::Abrupt, FailureKind::Unavailable, message);
+    }
+
+    /// Whatever comes behind the handshake: the answer to the call in flight, or stray (§5).
+    fn handle_answer(&mut self, line: &Bytes) {
+        let Ok(Message::Response { id, result, error }) = wire::RULES.read(line) else {
+            return self.stray(line);
+        };
+        let Some(in_flight) = &self.in_flight else {
+            return self.stray(line);
+        };
+        let error = error.filter(|raw| kind(raw) != Kind::Null);
+        // An oracle that could not read our id can only say so under the id null (I5).
+        let is_ours = id.as_number() == Some(in_flight.id) || id == Id::NULL && error.is_some();
+        if !is_ours {
+            return self.stray(line);
+        }
+        let outcome = match error {
+            Some(error) => Err(wire::failure(line, error)),
+            None => in_flight.reading.outcome(line, result, self.settings.leniency),
+        };
+        self.end_in_flight(outcome);
+    }
+
+    fn handle_too_long(&mut self, too_long: TooLong) {
+        if self.in_flight.is_none() {
+            return self.stray(too_long.to_string().as_bytes());
+        }
+        let failure = Failure::new(FailureKind::TooLarge, format!("the oracle wrote a {too_long}"));
+        self.end_in_flight(Err(failure));
+    }
+
+    fn end_in_flight(&mut self, outcome: Result<Outcome, Failure>) {
+        self.strays = 0;
+        if let Some(InFlight { ticket: Some(ticket), .. }) = self.in_flight.take() {
+            self.done(ticket, outcome);
+        }
+        self.send_next();
+    }
+
+    fn stray(&mut self, line: &[u8]) {
+        if self.strays == STRAYS_MAX {
+            let message = format!("more than {STRAYS_MAX} lines that answer nothing");
+            return self.break_off(Parting::Abrupt, FailureKind::BrokeProtocol, message);
+        }
+        self.strays += 1;
+        self.notices.push_back(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
+    }
+
+    fn break_off(&mut self, parting: Parting, kind: FailureKind, message: impl Into<String>) {
+        let failure = Failure::new(kind, message);
+        self.standing = Standing::Broken(Fault { failure, parting });
+    }
+
+    /// One call at a time: the next goes out when the one before it is answered.
+    fn send_next(&mut self) {
+        while self.standing == Standing::Open && self.in_flight.is_none() {
+            let Some((ticket, call)) = self.queue.pop_front() else {
+                return;
+            };
+            match self.functions.prepare(&call.what) {
+                Ok(Prepared { selector, calldata, reading }) => {
+                    let id = self.next_id;
+                    self.next_id += 1;
+                    wire::write_invoke(&mut self.out, id, &selector, &calldata);
+                    let ticket = Some(ticket);
+                    let deadline = call.deadline;
+                    self.in_flight = Some(InFlight { id, ticket, deadline, reading });
+                }
+                Err(failure) => self.done(ticket, Err(failure)),
+            }
+        }
+    }
+
+    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+        self.downs.push_back((ticket, Down::Done(outcome)));
+    }
+
+    /// Keeps the beginning of a wrong first line until it can be shown.
+    fn handle_wrong_start(&mut self, input: &mut BytesMut) {
+        let Some(wrong) = &mut self.wrong_start else {
+            return;
+        };
+        wrong.line.extend_from_slice(&input.split());
+        let end = memchr(b'\n', &wrong.line);
+        if end.is_some() || FIRST_LINE_SHOWN_MAX <= wrong.line.len() {
+            self.refuse_wrong_start();
+        }
+    }
+
+    fn refuse_wrong_start(&mut self) {
+        let Some(wrong) = self.wrong_start.take() else {
+            return;
+        };
+        let end = memchr(b'\n', &wrong.line).unwrap_or(wrong.line.len());
+        let line = &wrong.line[..end];
+        self.refuse_first_line(line, "its first byte must be `{`");
+    }
+}
+
+impl Channel for Executor {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if self.standing == Standing::Opening && self.wrong_start.is_none() {
+            match input.first() {
+                None => return Flow::More,
+                Some(b'{') => {}
+                Some(_) => {
+                    let until = now + FIRST_LINE_PATIENCE;
+                    self.wrong_start = Some(WrongStart { line: BytesMut::new(), until });
+                }
+            }
+        }
+        if self.wrong_start.is_some() {
+            self.handle_wrong_start(input);
+        }
+        while !self.is_broken() {
+            let Some(line) = self.lines.next(input) else {
+                return Flow::More;
+            };
+            self.handle_line(line);
+        }
+        // What it says now is read and thrown away, so that it does not block on its way out.
+        input.clear();
+        Flow::More
+    }
+
+    fn handle_eof(&mut self, _now: Instant, input: &mut BytesMut) -> Flow {
+        self.refuse_wrong_start();
+        if let Some(line) = self.lines.last(input) {
+            self.handle_line(line);
+        }
+        Flow::Close
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.wrong_start.as_ref().is_some_and(|wrong| wrong.until <= now) {
+            self.refuse_wrong_start();
+        }
+        let is_over = |deadline: &Deadline| {
+            deadline.instant(deadline.asked).is_some_and(|give_up| give_up <= now)
+        };
+        let (late, queue) = self.queue.drain(..).partition(|(_, call)| is_over(&call.deadline));
+        self.queue = queue;
+        let late: VecDeque<(Ticket, Call)> = late;
+        for (ticket, call) in late {
+            self.done(ticket, Err(call.deadline.missed()));
+        }
+        let Some(InFlight { ticket, deadline, .. }) =
+            self.in_flight.take_if(|in_flight| is_over(&in_flight.deadline))
+        else {
+            return;
+        };
+        if let Some(ticket) = ticket {
+            self.done(ticket, Err(deadline.missed()));
+        }
+        // Its late answer could be taken for the next call's: this process has to go (I9).
+        let message = "stopped because a call got no answer in time";
+        self.break_off(Parting::Abrupt, FailureKind::Gone, message);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let wrong_start = self.wrong_start.as_ref().map(|wrong| wrong.until);
+        let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.deadline);
+        let queued = self.queue.iter().map(|(_, call)| &call.deadline);
+        let give_up = |deadline: &Deadline| deadline.instant(deadline.asked);
+        in_flight.chain(queued).filter_map(give_up).chain(wrong_start).min()
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        out.append(&mut self.out);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Calling for Executor {
+    fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
+        if QUEUE_MAX <= self.queue.len() {
+            let message = format!("more than {QUEUE_MAX} calls wait for this oracle");
+            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
+        }
+        self.queue.push_back((ticket, call));
+        self.send_next();
+    }
+
+    fn up(&mut self, _now: Instant, ticket: Ticket, up: Up) {
+        // The wire has no parts and no questions; a call is one message.
+        let Up::Cancel(_) = up else { return };
+        let queued = self.queue.iter().position(|(queued, _)| *queued == ticket);
+        let in_flight = self.in_flight.as_mut().filter(|call| call.ticket == Some(ticket));
+        match (queued, in_flight) {
+            (Some(at), _) => drop(self.queue.remove(at)),
+            (None, Some(in_flight)) => in_flight.ticket = None,
+            (None, None) => return,
+        }
+        self.done(ticket, Err(cancelled()));
+    }
+
+    fn close(&mut self, _now: Instant) {
+        if let Some(in_flight) = &mut self.in_flight
+            && let Some(ticket) = in_flight.ticket.take()
+        {
+            self.done(ticket, Err(cancelled()));
+        }
+        for (ticket, _) in self.take_unsent() {
+            self.done(ticket, Err(cancelled()));
+        }
+        if self.standing == Standing::Open {
+            wire::write_shutdown(&mut self.out);
+        }
+    }
+
+    fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop_front()
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
+        self.queue.drain(..).collect()
+    }
+
+    fn handle_lost(&mut self, _now: Instant, why: &Failure) {
+        let in_flight = self.in_flight.take().and_then(|in_flight| in_flight.ticket);
+        let unsent = self.take_unsent().into_iter().map(|(ticket, _)| ticket);
+        for ticket in in_flight.into_iter().chain(unsent) {
+            self.done(ticket, Err(why.clone()));
+        }
+    }
+}
+
+fn cancelled() -> Failure {
+    Failure::new(FailureKind::Cancelled, "cancelled")
+}

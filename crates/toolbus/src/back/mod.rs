@@ -1,0 +1,30 @@
+//! A calling end behind the bus, one file a protocol.
+//!
+//! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of
+//! whoever answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use toolbus_proto::tool::{Call, Failure, ToolSpec, Wire};
+
+use crate::link::{Slot, Uplink};
+
+/// A future that lives on the bus's one thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Whoever answers calls: a process, a server, toolbus itself.
+pub trait Back {
+    /// The protocol it speaks. A front of the same one may send it native calls.
+    fn wire(&self) -> Wire;
+
+    /// Its tools. Starts it if that is needed to know them.
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>>;
+
+    /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
+    fn start(&self, call: Call, down: Slot) -> Uplink;
+
+    /// Says goodbye and waits until nobody is left.
+    fn shutdown(&self) -> LocalFuture<'_, ()>;
+}

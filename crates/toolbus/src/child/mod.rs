@@ -1,0 +1,6 @@
+//! The life of a child process.
+
+mod patience;
+pub mod supervisor;
+
+pub use patience::Patience;

@@ -1,0 +1,59 @@
+//! How long a wire waits for its children: one const a wire, set in one place.
+
+use std::time::Duration;
+
+/// How long to wait for a child at each turn of its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// From the spawn until it is ready.
+    pub start: Duration,
+    /// From the goodbye until SIGTERM.
+    pub stop: Duration,
+    /// From SIGTERM until SIGKILL, and from SIGKILL until we look away.
+    pub signal: Duration,
+    /// From the end of its output until its exit, so that the status told is its own.
+    pub exit: Duration,
+    /// From its exit until the end of what it wrote, so that last words are in the report.
+    pub last_words: Duration,
+    /// What the second failed start in a row costs the next one; doubled by each further.
+    pub back_off: Duration,
+    /// What a failed start costs at most.
+    pub back_off_max: Duration,
+}
+
+impl Patience {
+    /// What an oracle gets: it may have to be compiled first.
+    pub const ORACLE: Patience = Patience {
+        start: Duration::from_secs(120),
+        stop: Duration::from_secs(5),
+        signal: Duration::from_secs(2),
+        exit: Duration::from_millis(300),
+        last_words: Duration::from_secs(1),
+        back_off: Duration::from_millis(100),
+        back_off_max: Duration::from_secs(5),
+    };
+
+    /// How long the start after `failures` failed ones in a row is put off. The first retry
+    /// never is.
+    pub(crate) fn back_off(&self, failures: u32) -> Duration {
+        match failures.checked_sub(2) {
+            None => Duration::ZERO,
+            Some(doublings) => {
+                let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
+                self.back_off.saturating_mul(factor).min(self.back_off_max)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_retry_is_free_and_the_last_is_bounded() {
+        let waits = [0, 1, 2, 3, 4, 7, 8, 40]
+            .map(|failures| Patience::ORACLE.back_off(failures).as_millis());
+        assert_eq!(waits, [0, 0, 100, 200, 400, 3200, 5000, 5000]);
+    }
+}

@@ -1,0 +1,306 @@
+//! Keeps a program alive for its callers: when to start it, when to part from it, what to
+//! tell whoever waited. Pure decisions; who spawns, reads and signals is told by [`Order`]s.
+//!
+//! Each life of the program is a [`Run`]: one process, one conversation. At most one run
+//! takes calls; others are on their way out and end by themselves. A call that died with its
+//! process is never repeated; one that was not yet written moves on to the next run.
+
+mod run;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
+use toolbus_proto::tool::{Call, Exit, Failure, FailureKind};
+
+use super::Patience;
+use run::Run;
+
+/// Names one life of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// What the hands are to do, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Start the process.
+    Spawn,
+    /// Close its input, once what waits to be written is written.
+    CloseStdin,
+    /// SIGTERM to the group.
+    Terminate,
+    /// SIGKILL to the group.
+    Kill,
+    /// Look whether its group has living members, and say so by [`Supervisor::handle_group`].
+    LookAtGroup,
+    /// Reap it and forget it.
+    Forget,
+}
+
+/// May a program that died be started again?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// By the next call.
+    OnDemand,
+    /// Once dead, it is unavailable.
+    Never,
+}
+
+/// Keeps one program alive for its callers.
+pub struct Supervisor<C> {
+    /// What people call the program.
+    name: String,
+    make: Box<dyn FnMut() -> C>,
+    patience: Patience,
+    restart: Restart,
+    runs: Vec<(RunId, Run<C>)>,
+    next_run: u64,
+    starts_failed: u32,
+    /// A failing program is not started before this.
+    not_before: Option<Instant>,
+    stopping: bool,
+    downs: VecDeque<(Ticket, Down)>,
+    notices: VecDeque<Notice>,
+    orders: VecDeque<(RunId, Order)>,
+}
+
+impl<C: Calling> Supervisor<C> {
+    /// Starts nothing yet: the first call does. `make` gives our end of each new conversation.
+    pub fn new(
+        name: impl Into<String>,
+        patience: Patience,
+        restart: Restart,
+        make: impl FnMut() -> C + 'static,
+    ) -> Supervisor<C> {
+        Supervisor {
+            name: name.into(),
+            make: Box::new(make),
+            patience,
+            restart,
+            runs: Vec::new(),
+            next_run: 0,
+            starts_failed: 0,
+            not_before: None,
+            stopping: false,
+            downs: VecDeque::new(),
+            notices: VecDeque::new(),
+            orders: VecDeque::new(),
+        }
+    }
+
+    /// Asks; starts the program if it does not run.
+    pub fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        match self.current_or_start(now) {
+            Ok(at) => {
+                self.runs[at].1.machine.call(now, ticket, call);
+                self.settle(now, at);
+            }
+            Err(failure) => self.downs.push_back((ticket, Down::Done(Err(failure)))),
+        }
+    }
+
+    /// Starts the program if it does not run, without a call.
+    pub fn wake(&mut self, now: Instant) -> Result<RunId, Failure> {
+        self.current_or_start(now).map(|at| self.runs[at].0)
+    }
+
+    /// Goes on with a call that runs.
+    pub fn up(&mut self, now: Instant, ticket: Ticket, up: &Up) {
+        for at in (0..self.runs.len()).rev() {
+            self.runs[at].1.machine.up(now, ticket, up.clone());
+            self.settle(now, at);
+        }
+    }
+
+    /// No call will follow: says goodbye to whoever runs, and cancels what is under way.
+    pub fn stop(&mut self, now: Instant) {
+        self.stopping = true;
+        self.each(now, |run, orders| run.stop(now, orders));
+    }
+
+    /// The patience is over: kills whoever is left.
+    pub fn stop_at_once(&mut self, now: Instant) {
+        self.stopping = true;
+        self.each(now, |run, orders| run.kill(now, orders));
+    }
+
+    /// Is nobody left?
+    pub fn is_idle(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Our end of the conversation that takes calls, if there is one.
+    pub fn current(&self) -> Option<(RunId, &C)> {
+        let (id, run) = self.runs.last()?;
+        run.takes_calls().then_some((*id, &run.machine))
+    }
+
+    /// The program could not be started.
+    pub fn handle_spawn_failed(&mut self, now: Instant, id: RunId, failure: &Failure) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.spawn_failed(now, failure);
+        self.settle(now, at);
+    }
+
+    /// Bytes arrived from the program.
+    pub fn handle_bytes(&mut self, now: Instant, id: RunId, input: &mut BytesMut) -> Flow {
+        let Some(at) = self.find(id) else { return Flow::Close };
+        let flow = self.runs[at].1.machine.handle_bytes(now, input);
+        self.settle(now, at);
+        flow
+    }
+
+    /// The program closed its output.
+    pub fn handle_eof(&mut self, now: Instant, id: RunId, input: &mut BytesMut) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.eof(now, input);
+        self.settle(now, at);
+    }
+
+    /// A line of the program's standard error, kept for the report.
+    pub fn handle_stderr_line(&mut self, id: RunId, line: &str) {
+        if let Some(at) = self.find(id) {
+            self.runs[at].1.stderr_line(line);
+        }
+    }
+
+    /// The program closed its standard error.
+    pub fn handle_stderr_closed(&mut self, now: Instant, id: RunId) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.stderr_closed();
+        self.settle(now, at);
+    }
+
+    /// The process ended; `group_left` if members of its group live on.
+    pub fn handle_exited(&mut self, now: Instant, id: RunId, exit: Exit, group_left: bool) {
+        let Some(at) = self.find(id) else { return };
+        let run = &mut self.runs[at].1;
+        run.exited(now, exit, group_left, &mut orders(id, &mut self.orders));
+        self.settle(now, at);
+    }
+
+    /// What was seen at [`Order::LookAtGroup`].
+    pub fn handle_group(&mut self, now: Instant, id: RunId, group_left: bool) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.group(now, group_left);
+        self.settle(now, at);
+    }
+
+    /// Our writing to the program failed: it does not listen any more.
+    pub fn handle_write_failed(&mut self, now: Instant, id: RunId) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.deaf(now);
+        self.settle(now, at);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.each(now, |run, orders| run.timeout(now, orders));
+    }
+
+    /// When to call [`Supervisor::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.runs.iter().filter_map(|(_, run)| run.poll_timeout()).min()
+    }
+
+    /// What is to be written to this run.
+    pub fn poll_transmit(&mut self, id: RunId, out: &mut Outbox) {
+        if let Some(at) = self.find(id) {
+            self.runs[at].1.poll_transmit(out);
+        }
+    }
+
+    /// What comes back to the callers.
+    pub fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop_front()
+    }
+
+    /// What is worth a line in the log.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// What the hands are to do next.
+    pub fn poll_order(&mut self) -> Option<(RunId, Order)> {
+        self.orders.pop_front()
+    }
+
+    fn find(&self, id: RunId) -> Option<usize> {
+        self.runs.iter().position(|(found, _)| *found == id)
+    }
+
+    fn current_or_start(&mut self, now: Instant) -> Result<usize, Failure> {
+        if self.stopping {
+            let message = format!("`{}` is being stopped", self.name);
+            return Err(Failure::new(FailureKind::Cancelled, message));
+        }
+        if let Some((_, run)) = self.runs.last()
+            && run.takes_calls()
+        {
+            return Ok(self.runs.len() - 1);
+        }
+        if self.restart == Restart::Never && self.next_run > 0 {
+            let message = format!("`{}` has ended and is not to be started again", self.name);
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        Ok(self.start(now))
+    }
+
+    fn start(&mut self, now: Instant) -> usize {
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        let put_off = self.not_before.map_or(now, |not_before| not_before.max(now));
+        let mut run = Run::new(self.name.clone(), self.patience, (self.make)(), put_off);
+        run.timeout(now, &mut orders(id, &mut self.orders));
+        self.runs.push((id, run));
+        self.runs.len() - 1
+    }
+
+    fn each(&mut self, now: Instant, act: impl Fn(&mut Run<C>, &mut dyn FnMut(Order))) {
+        for at in (0..self.runs.len()).rev() {
+            let (id, run) = &mut self.runs[at];
+            act(run, &mut orders(*id, &mut self.orders));
+            self.settle(now, at);
+        }
+    }
+
+    /// Looks what the last event made of a run: passes on what its machine has to say, and
+    /// buries it when it is over.
+    fn settle(&mut self, now: Instant, at: usize) {
+        let (id, run) = &mut self.runs[at];
+        let id = *id;
+        run.settle(now, &mut orders(id, &mut self.orders));
+        while let Some(notice) = run.machine.poll_notice() {
+            self.notices.push_back(notice);
+        }
+        if run.became_ready() {
+            self.starts_failed = 0;
+            self.not_before = None;
+        }
+        let moving_on = run.take_moving_on();
+        let is_over = run.is_over(now);
+        if is_over {
+            run.tell_the_waiting(now);
+            if !run.was_ready() {
+                self.starts_failed += 1;
+                self.not_before = Some(now + self.patience.back_off(self.starts_failed));
+            }
+        }
+        while let Some(down) = run.machine.poll_down() {
+            self.downs.push_back(down);
+        }
+        if is_over {
+            self.runs.remove(at);
+            self.orders.push_back((id, Order::Forget));
+        }
+        for (ticket, call) in moving_on {
+            self.call(now, ticket, call);
+        }
+    }
+}
+
+/// Hands out the orders of one run.
+fn orders(id: RunId, queue: &mut VecDeque<(RunId, Order)>) -> impl FnMut(Order) {
+    move |order| queue.push_back((id, order))
+}

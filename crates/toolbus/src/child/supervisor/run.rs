@@ -1,0 +1,346 @@
+//! One life of a program: from the spawn to the last words.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use toolbus_proto::channel::{Calling, Fault, Outbox, Parting, Standing, Ticket};
+use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
+
+use super::Order;
+use crate::child::Patience;
+
+/// How many lines of standard error a report carries.
+const LAST_LINES_MAX: usize = 40;
+/// How often a group that outlives its leader is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub(super) struct Run<C> {
+    name: String,
+    patience: Patience,
+    pub(super) machine: C,
+    stage: Stage,
+    was_ready: bool,
+    readiness_told: bool,
+    /// Why the conversation could not go on, if its own end is not the reason.
+    fault: Option<Failure>,
+    stdout_open: bool,
+    stderr_open: bool,
+    exit: Option<Exit>,
+    last_lines: VecDeque<String>,
+    hint: Option<String>,
+    /// Calls that were never written and go to the next run.
+    moving_on: Vec<(Ticket, Call)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Too many starts failed of late.
+    PutOff {
+        until: Instant,
+    },
+    Starting {
+        until: Instant,
+    },
+    Serving,
+    /// Its output has ended; its exit is near.
+    Ending {
+        until: Instant,
+    },
+    /// The goodbye was said.
+    Stopping {
+        until: Instant,
+    },
+    Terminated {
+        until: Instant,
+    },
+    Killed {
+        until: Instant,
+    },
+    /// The leader is gone, its group is not.
+    Leaderless {
+        kill_at: Option<Instant>,
+        until: Instant,
+        look_at: Instant,
+    },
+    /// Everybody is gone; the last words are read.
+    Exited {
+        until: Instant,
+    },
+    Over,
+}
+
+impl<C: Calling> Run<C> {
+    pub(super) fn new(name: String, patience: Patience, machine: C, put_off: Instant) -> Self {
+        Run {
+            name,
+            patience,
+            machine,
+            stage: Stage::PutOff { until: put_off },
+            was_ready: false,
+            readiness_told: false,
+            fault: None,
+            stdout_open: false,
+            stderr_open: false,
+            exit: None,
+            last_lines: VecDeque::new(),
+            hint: None,
+            moving_on: Vec::new(),
+        }
+    }
+
+    fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        self.stage = Stage::Starting { until: now + self.patience.start };
+        self.stdout_open = true;
+        self.stderr_open = true;
+        order(Order::Spawn);
+    }
+
+    pub(super) fn takes_calls(&self) -> bool {
+        matches!(self.stage, Stage::PutOff { .. } | Stage::Starting { .. } | Stage::Serving)
+    }
+
+    pub(super) fn was_ready(&self) -> bool {
+        self.was_ready
+    }
+
+    /// True once: when the conversation has opened.
+    pub(super) fn became_ready(&mut self) -> bool {
+        self.was_ready && !std::mem::replace(&mut self.readiness_told, true)
+    }
+
+    pub(super) fn take_moving_on(&mut self) -> Vec<(Ticket, Call)> {
+        std::mem::take(&mut self.moving_on)
+    }
+
+    pub(super) fn is_over(&self, _now: Instant) -> bool {
+        self.stage == Stage::Over
+    }
+
+    pub(super) fn spawn_failed(&mut self, _now: Instant, failure: &Failure) {
+        self.fault = Some(failure.clone());
+        self.stdout_open = false;
+        self.stderr_open = false;
+        self.stage = Stage::Over;
+    }
+
+    pub(super) fn eof(&mut self, now: Instant, input: &mut BytesMut) {
+        self.stdout_open = false;
+        self.machine.handle_eof(now, input);
+        if self.takes_calls() {
+            self.end(now);
+        }
+    }
+
+    /// Our writing failed. What it wrote before may still be in the pipe, so reading goes on;
+    /// but nothing new is asked.
+    pub(super) fn deaf(&mut self, now: Instant) {
+        if self.takes_calls() {
+            self.end(now);
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.stage = Stage::Ending { until: now + self.patience.exit };
+        self.move_on();
+    }
+
+    pub(super) fn stderr_line(&mut self, line: &str) {
+        if self.last_lines.len() == LAST_LINES_MAX {
+            self.last_lines.pop_front();
+        }
+        self.last_lines.push_back(line.to_owned());
+    }
+
+    pub(super) fn stderr_closed(&mut self) {
+        self.stderr_open = false;
+    }
+
+    pub(super) fn exited(
+        &mut self,
+        now: Instant,
+        exit: Exit,
+        group_left: bool,
+        order: &mut dyn FnMut(Order),
+    ) {
+        self.exit = Some(exit);
+        self.move_on();
+        if group_left {
+            let kill_at = now + self.patience.signal;
+            let until = kill_at + self.patience.signal;
+            let look_at = now + LOOK_AGAIN;
+            self.stage = Stage::Leaderless { kill_at: Some(kill_at), until, look_at };
+            order(Order::Terminate);
+        } else {
+            self.stage = Stage::Exited { until: now + self.patience.last_words };
+        }
+    }
+
+    pub(super) fn group(&mut self, now: Instant, group_left: bool) {
+        if let Stage::Leaderless { .. } = self.stage
+            && !group_left
+        {
+            self.stage = Stage::Exited { until: now + self.patience.last_words };
+        }
+    }
+
+    pub(super) fn stop(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        match self.stage {
+            Stage::PutOff { .. } => {
+                self.machine.close(now);
+                self.stage = Stage::Over;
+            }
+            // It has not said that it listens, so there is no goodbye it could hear.
+            Stage::Starting { .. } => {
+                self.machine.close(now);
+                self.part(now, Parting::Abrupt, order);
+            }
+            Stage::Serving => {
+                self.machine.close(now);
+                self.part(now, Parting::Patient, order);
+            }
+            _ => self.machine.close(now),
+        }
+    }
+
+    pub(super) fn kill(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        self.machine.close(now);
+        match self.stage {
+            Stage::PutOff { .. } => self.stage = Stage::Over,
+            Stage::Exited { .. } | Stage::Over | Stage::Killed { .. } => {}
+            Stage::Leaderless { .. } => {
+                order(Order::Kill);
+                let until = now + self.patience.signal;
+                self.stage = Stage::Leaderless { kill_at: None, until, look_at: now };
+            }
+            _ => {
+                order(Order::Kill);
+                self.stage = Stage::Killed { until: now + self.patience.signal };
+            }
+        }
+    }
+
+    pub(super) fn timeout(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        let signal = self.patience.signal;
+        match self.stage {
+            Stage::PutOff { until } if until <= now => self.spawn(now, order),
+            Stage::Starting { until } if until <= now => {
+                let message =
+                    format!("`{}` was not ready within {:?}", self.name, self.patience.start);
+                self.fault = Some(Failure::new(FailureKind::TimedOut, message));
+                self.part(now, Parting::Abrupt, order);
+            }
+            Stage::Ending { until } if until <= now => self.part(now, Parting::Abrupt, order),
+            Stage::Stopping { until } if until <= now => {
+                order(Order::Terminate);
+                self.stage = Stage::Terminated { until: now + signal };
+            }
+            Stage::Terminated { until } if until <= now => {
+                order(Order::Kill);
+                self.stage = Stage::Killed { until: now + signal };
+            }
+            Stage::Killed { until } | Stage::Exited { until } if until <= now => {
+                self.stage = Stage::Over;
+            }
+            Stage::Leaderless { until, .. } if until <= now => self.stage = Stage::Over,
+            Stage::Leaderless { kill_at, until, look_at } if look_at <= now => {
+                let is_due = kill_at.is_some_and(|kill_at| kill_at <= now);
+                if is_due {
+                    order(Order::Kill);
+                }
+                let kill_at = kill_at.filter(|_| !is_due);
+                self.stage = Stage::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
+                order(Order::LookAtGroup);
+            }
+            _ => {}
+        }
+        if self.machine.poll_timeout().is_some_and(|until| until <= now) {
+            self.machine.handle_timeout(now);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let stage = match self.stage {
+            Stage::PutOff { until }
+            | Stage::Starting { until }
+            | Stage::Ending { until }
+            | Stage::Stopping { until }
+            | Stage::Terminated { until }
+            | Stage::Killed { until }
+            | Stage::Exited { until } => Some(until),
+            Stage::Leaderless { until, look_at, .. } => Some(until.min(look_at)),
+            Stage::Serving | Stage::Over => None,
+        };
+        [stage, self.machine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    pub(super) fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.machine.poll_transmit(out);
+    }
+
+    /// Looks how the conversation stands after an event.
+    pub(super) fn settle(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        match self.machine.standing() {
+            Standing::Open if !self.was_ready => {
+                self.was_ready = true;
+                if let Stage::Starting { .. } = self.stage {
+                    self.stage = Stage::Serving;
+                }
+            }
+            Standing::Broken(fault) if self.takes_calls() => {
+                let Fault { failure, parting } = fault.clone();
+                self.fault = Some(failure);
+                self.move_on();
+                self.part(now, parting, order);
+            }
+            _ => {}
+        }
+        if let Stage::Exited { .. } = self.stage
+            && !self.stdout_open
+            && !self.stderr_open
+        {
+            self.stage = Stage::Over;
+        }
+    }
+
+    /// Whoever is still in the machine's hands is told how it ended.
+    pub(super) fn tell_the_waiting(&mut self, now: Instant) {
+        let failure = self.fault.take().unwrap_or_else(|| {
+            let name = &self.name;
+            let how = self.exit.map_or(String::new(), |exit| format!(" with {exit}"));
+            if self.was_ready {
+                let message = format!("`{name}` ended{how} before it answered");
+                Failure::new(FailureKind::Gone, message)
+            } else {
+                let message = format!("`{name}` ended{how} before it was ready");
+                Failure::new(FailureKind::Unavailable, message)
+            }
+        });
+        let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
+        let failure = failure.with_last_words(LastWords {
+            exit: self.exit,
+            stderr: self.last_lines.drain(..).collect(),
+            hint: hint.or(self.hint.take()),
+        });
+        self.machine.handle_lost(now, &failure);
+    }
+
+    /// Calls that were never written may try another process; but only if this one had been
+    /// ready, or a program that cannot start would be started for ever.
+    fn move_on(&mut self) {
+        if self.was_ready {
+            self.moving_on.extend(self.machine.take_unsent());
+        }
+    }
+
+    fn part(&mut self, now: Instant, parting: Parting, order: &mut dyn FnMut(Order)) {
+        order(Order::CloseStdin);
+        self.stage = match parting {
+            Parting::Patient => Stage::Stopping { until: now + self.patience.stop },
+            Parting::Abrupt => {
+                order(Order::Terminate);
+                Stage::Terminated { until: now + self.patience.signal }
+            }
+        };
+    }
+}

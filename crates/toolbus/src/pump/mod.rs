@@ -1,0 +1,3 @@
+//! The drivers of a channel: who reads, writes and waits for it.
+
+mod wake;
