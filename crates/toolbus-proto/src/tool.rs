@@ -131,6 +131,8 @@ impl Call {
 /// What a call asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
+    /// Which tools there are. The outcome is [`Outcome::Tools`].
+    Tools,
     /// A tool, in the terms of the hub.
     Tool {
         /// Which one.
@@ -256,6 +258,8 @@ pub enum Outcome {
     End(Option<Json>),
     /// The answer to a native call, as the wire writes it.
     Native(Bytes),
+    /// The answer to [`What::Tools`].
+    Tools(Arc<[ToolSpec]>),
 }
 
 /// Why a call has no reply.

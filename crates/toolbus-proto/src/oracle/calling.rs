@@ -19,7 +19,7 @@ use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
 use crate::shown::printable;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome};
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
 /// Lines that belong to nothing, between one answer and the next.
 const STRAYS_MAX: u32 = 1000;
@@ -158,7 +158,6 @@ impl Executor {
         }
         wire::write_ack(&mut self.out, &id);
         self.standing = Standing::Open;
-        self.send_next();
     }
 
     fn refuse_first_line(&mut self, line: &[u8], why: &str) {
@@ -201,7 +200,6 @@ impl Executor {
         if let Some(InFlight { ticket: Some(ticket), .. }) = self.in_flight.take() {
             self.done(ticket, outcome);
         }
-        self.send_next();
     }
 
     fn stray(&mut self, line: &[u8]) {
@@ -333,6 +331,7 @@ impl Channel for Executor {
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.send_next();
         out.append(&mut self.out);
     }
 
@@ -348,7 +347,6 @@ impl Calling for Executor {
             return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
         }
         self.queue.push_back((ticket, call));
-        self.send_next();
     }
 
     fn up(&mut self, _now: Instant, ticket: Ticket, up: Up) {

@@ -14,7 +14,7 @@ use super::signature::{self, Function};
 use crate::channel::Notice;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::kind;
-use crate::tool::{Failure, FailureKind, Outcome, What, Wire};
+use crate::tool::{Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
 /// The functions known of one oracle, by name.
 #[derive(Debug, Clone, Default)]
@@ -80,6 +80,11 @@ impl Functions {
         notices
     }
 
+    /// The functions as tools of the hub.
+    pub(super) fn tools(&self) -> Arc<[ToolSpec]> {
+        [].into()
+    }
+
     /// Makes a call into a selector and felts.
     pub(super) fn prepare(&self, what: &What) -> Result<Prepared, Failure> {
         match what {
@@ -96,6 +101,7 @@ impl Functions {
                 let message = format!("no such function: `{name}`");
                 Err(Failure::new(FailureKind::UnknownTool, message))
             }
+            What::Tools => Err(Failure::new(FailureKind::UnknownTool, "not on this wire")),
         }
     }
 }

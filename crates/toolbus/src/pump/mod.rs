@@ -1,3 +1,4 @@
 //! The drivers of a channel: who reads, writes and waits for it.
 
-mod wake;
+pub(crate) mod reactor;
+pub(crate) mod wake;

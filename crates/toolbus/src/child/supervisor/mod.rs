@@ -206,8 +206,12 @@ impl<C: Calling> Supervisor<C> {
 
     /// What is to be written to this run.
     pub fn poll_transmit(&mut self, id: RunId, out: &mut Outbox) {
-        if let Some(at) = self.find(id) {
-            self.runs[at].1.poll_transmit(out);
+        let Some(at) = self.find(id) else { return };
+        let machine = &mut self.runs[at].1.machine;
+        machine.poll_transmit(out);
+        // What cannot be said on the wire is refused when its turn comes.
+        while let Some(down) = machine.poll_down() {
+            self.downs.push_back(down);
         }
     }
 

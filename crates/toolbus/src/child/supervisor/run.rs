@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Fault, Outbox, Parting, Standing, Ticket};
+use toolbus_proto::channel::{Calling, Fault, Parting, Standing, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -272,10 +272,6 @@ impl<C: Calling> Run<C> {
             Stage::Serving | Stage::Over => None,
         };
         [stage, self.machine.poll_timeout()].into_iter().flatten().min()
-    }
-
-    pub(super) fn poll_transmit(&mut self, out: &mut Outbox) {
-        self.machine.poll_transmit(out);
     }
 
     /// Looks how the conversation stands after an event.
