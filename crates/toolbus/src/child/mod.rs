@@ -7,3 +7,6 @@
 mod patience;
 pub mod supervisor;
 
+pub mod stderr;
+pub mod words;
+pub use patience::Patience;
