@@ -7,6 +7,14 @@
 mod patience;
 pub mod supervisor;
 
+pub mod diagnose;
+mod fork;
+pub mod guard;
+mod process;
+mod program;
 pub mod stderr;
 pub mod words;
+pub use diagnose::SpawnError;
+pub use process::{Process, Signal};
+pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
 pub use patience::Patience;

@@ -1,0 +1,315 @@
+//! One run of a program: start it, watch for its end, end it, and leave nobody behind.
+//!
+//! The order of an end matters and is kept here: see the exit without reaping, kill the rest of
+//! the group, take the group back from the guard, reap. Until the reaping nobody else can get the
+//! group's id, so no signal of ours or the guard's can meet a stranger.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
+
+use super::fork::Image;
+use super::{Exit, Program, SpawnError, diagnose, fork, guard};
+
+/// A child process in a group of its own. Dropping it kills the whole group.
+///
+/// Nothing here waits, but [`Process::wait_exit`] and the drop of a process that still runs.
+#[derive(Debug)]
+pub struct Process {
+    /// Of the leader, and thereby of the group.
+    pid: Pid,
+    exit_fd: OwnedFd,
+    reaped: Option<Exit>,
+    /// Its standard input, for us to write.
+    pub stdin: Option<OwnedFd>,
+    /// Its standard output, for us to read.
+    pub stdout: Option<OwnedFd>,
+    /// Its standard error, for us to read.
+    pub stderr: Option<OwnedFd>,
+}
+
+/// What a group can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Please end.
+    Term,
+    /// End.
+    Kill,
+}
+
+/// How long a drop waits for a killed process to be gone. Only one that hangs in the kernel takes
+/// longer than a moment.
+const DROP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a pipe should hold, so that a large message does not wait for its reader chunk by chunk.
+const PIPE_BYTES: usize = 1 << 20;
+
+impl Process {
+    /// Starts a program, with a pipe at each of its three standard streams.
+    ///
+    /// Returns after its exec, so that a program which cannot be run is an error here.
+    pub fn spawn(program: &Program) -> Result<Process, SpawnError> {
+        let (image, path) = program.image()?;
+        match spawn_image(program, image)? {
+            Ok(process) => Ok(process),
+            Err(error) if diagnose::is_plain_script(&error, &program.seen_from_here(&path)) => {
+                let image = program.image_as_script(&path)?;
+                spawn_image(program, image)?.map_err(|source| failed(program, source))
+            }
+            Err(error) => Err(diagnose::spawn_error(program, &path, error)),
+        }
+    }
+
+    /// Its process id, which is also its group's.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// A descriptor that becomes readable when the process has ended. There is nothing to read.
+    pub fn exit_fd(&self) -> BorrowedFd<'_> {
+        self.exit_fd.as_fd()
+    }
+
+    /// How the process ended, if it has. Others of its group may live on.
+    pub fn exit_seen(&self) -> Option<Exit> {
+        self.reaped
+            .or_else(|| wait(self.pid, WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT))
+    }
+
+    /// Waits at most so long for the end of the process.
+    pub fn wait_exit(&self, patience: Duration) -> Option<Exit> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(exit) = self.exit_seen() {
+                return Some(exit);
+            }
+            let left = until.checked_duration_since(Instant::now())?;
+            let left = Timespec::try_from(left).ok();
+            // An interrupted poll is as good as one that ended: the loop looks again.
+            let _ = rustix::event::poll(
+                &mut [PollFd::new(&self.exit_fd, PollFlags::IN)],
+                left.as_ref(),
+            );
+        }
+    }
+
+    /// Whether somebody of the group still lives besides its leader.
+    ///
+    /// Costs a look at every process of the system. Where there is no `/proc` the answer is yes
+    /// until [`finish`](Process::finish): nobody is missed, but the group is signalled in vain.
+    pub fn group_left(&self) -> bool {
+        self.reaped.is_none() && members_left(self.pid)
+    }
+
+    /// Signals the whole group. Nobody is signalled once the process is finished.
+    pub fn signal_group(&self, signal: Signal) {
+        if self.reaped.is_some() {
+            return;
+        }
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
+        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// Kills the rest of the group of a process that has ended, and reaps it. `None` if it has not
+    /// ended yet. May be called again and then says the same.
+    pub fn finish(&mut self) -> Option<Exit> {
+        let exit = self.exit_seen()?;
+        if self.reaped.is_none() {
+            self.signal_group(Signal::Kill);
+            guard::take_back(self.pid);
+            wait(self.pid, WaitIdOptions::NOHANG);
+            self.reaped = Some(exit);
+        }
+        Some(exit)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.finish().is_none() {
+            self.signal_group(Signal::Kill);
+            self.wait_exit(DROP_PATIENCE);
+            // Who hangs in the kernel stays with the guard, and with us as a zombie.
+            self.finish();
+        }
+    }
+}
+
+/// The inner error is exec's.
+fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, SpawnError> {
+    let (child_stdin, stdin) = io::pipe().map_err(|source| failed(program, source))?;
+    let (stdout, child_stdout) = io::pipe().map_err(|source| failed(program, source))?;
+    let (stderr, child_stderr) = io::pipe().map_err(|source| failed(program, source))?;
+    // Not stderr: it is always being read, and all pipes of a user share one budget.
+    widen(&stdin);
+    widen(&stdout);
+
+    // Locked until the child is remembered, or a guard that is started meanwhile would miss it.
+    let listening = guard::listening().map_err(|source| SpawnError::Guard { source })?;
+    let tell = listening
+        .tell()
+        .map_err(|source| SpawnError::Guard { source })?;
+    let mut command = Command::new(program.name());
+    command
+        .stdin(child_stdin)
+        .stdout(child_stdout)
+        .stderr(child_stderr);
+    if let Some(cwd) = &program.cwd {
+        command.current_dir(cwd);
+    }
+    fork::tell_and_exec(&mut command, image, tell);
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
+    };
+    let pid = Pid::from_child(&child);
+    listening.remember(pid);
+
+    match exit_fd(pid) {
+        Ok(exit_fd) => Ok(Ok(Process {
+            pid,
+            exit_fd,
+            reaped: None,
+            stdin: Some(stdin.into()),
+            stdout: Some(stdout.into()),
+            stderr: Some(stderr.into()),
+        })),
+        Err(source) => {
+            // Nobody could tell us of its end, so it ends now.
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            wait(pid, WaitIdOptions::NOWAIT);
+            guard::take_back(pid);
+            wait(pid, WaitIdOptions::empty());
+            Err(failed(program, source))
+        }
+    }
+}
+
+fn failed(program: &Program, source: io::Error) -> SpawnError {
+    SpawnError::Failed {
+        program: program.name().into(),
+        source,
+    }
+}
+
+fn widen(pipe: impl AsFd) {
+    // An unprivileged user may not have room for so much; then it stays as it is.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
+    #[cfg(not(target_os = "linux"))]
+    let _ = (pipe, PIPE_BYTES);
+}
+
+fn wait(pid: Pid, options: WaitIdOptions) -> Option<Exit> {
+    loop {
+        return match rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | options) {
+            Ok(status) => status.map(|status| exit(&status)),
+            Err(rustix::io::Errno::INTR) => continue,
+            // Reaped by somebody else: the host program, or the kernel if SIGCHLD is ignored. It
+            // is gone, and how nobody knows.
+            Err(_) => Some(Exit::Code(-1)),
+        };
+    }
+}
+
+fn exit(status: &WaitIdStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn exit_fd(pid: Pid) -> io::Result<OwnedFd> {
+    use rustix::process::PidfdFlags;
+    // Kernels before 5.3 and some sandboxes do not have it.
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).or_else(|_| exit_fd_by_thread(pid))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exit_fd(pid: Pid) -> io::Result<OwnedFd> {
+    exit_fd_by_thread(pid)
+}
+
+/// A thread waits for the end and then closes the other end of the pipe that is returned.
+fn exit_fd_by_thread(pid: Pid) -> io::Result<OwnedFd> {
+    let (read, write) = io::pipe()?;
+    let watcher =
+        std::thread::Builder::new().name(format!("toolbus exit {}", pid.as_raw_nonzero()));
+    watcher.stack_size(64 * 1024).spawn(move || {
+        wait(pid, WaitIdOptions::NOWAIT);
+        drop(write);
+    })?;
+    Ok(read.into())
+}
+
+#[cfg(target_os = "linux")]
+fn members_left(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return true;
+    };
+    processes.flatten().any(|process| {
+        let Ok(stat) = std::fs::read(process.path().join("stat")) else {
+            return false;
+        };
+        stat_of_member(&stat, group.as_raw_nonzero().get())
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn members_left(group: Pid) -> bool {
+    rustix::process::test_kill_process_group(group).is_ok()
+}
+
+/// Whether a line of `/proc/<pid>/stat` is of somebody in the group who is neither dead nor its
+/// leader. The name of the program, in brackets, may hold anything, brackets too.
+#[cfg(target_os = "linux")]
+fn stat_of_member(stat: &[u8], group: i32) -> bool {
+    let Some(name_end) = stat.iter().rposition(|&byte| byte == b')') else {
+        return false;
+    };
+    let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<i32>().ok();
+    let pid = number(stat.split(|&byte| byte == b' ').next());
+    let mut fields = stat[name_end + 1..]
+        .trim_ascii()
+        .split(|&byte| byte == b' ');
+    let alive = !matches!(fields.next(), Some(b"Z" | b"X"));
+    // State, parent, group.
+    alive && pid != Some(group) && number(fields.nth(1)) == Some(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_member_is_told_from_leaders_zombies_and_strangers() {
+        assert!(stat_of_member(b"12 (sh) S 1 10 10 0 -1", 10));
+        assert!(stat_of_member(b"12 (a) Z 1 9 (b) R 1 10 10 0 -1", 10));
+        assert!(!stat_of_member(b"10 (sh) S 1 10 10 0 -1", 10));
+        assert!(!stat_of_member(b"12 (sh) Z 1 10 10 0 -1", 10));
+        assert!(!stat_of_member(b"12 (sh) S 1 11 10 0 -1", 10));
+        assert!(!stat_of_member(b"12 (sh", 10));
+        assert!(!stat_of_member(b"", 10));
+    }
+
+    #[test]
+    fn a_thread_can_watch_for_an_exit_too() {
+        let mut process = Process::spawn(&Program::new(vec!["true".into()])).unwrap();
+        process.exit_fd = exit_fd_by_thread(process.pid).unwrap();
+        assert_eq!(
+            process.wait_exit(Duration::from_secs(60)),
+            Some(Exit::Code(0))
+        );
+        assert_eq!(process.finish(), Some(Exit::Code(0)));
+    }
+}

@@ -1,0 +1,12 @@
+//! The hands against real processes, pipes, terminals and sockets.
+
+// The lint knows tests, but not the functions they share.
+#![allow(clippy::unwrap_used)]
+
+#[cfg(target_os = "linux")]
+mod child;
+
+use std::time::Duration;
+
+/// More than any machine needs; only a test that fails waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
