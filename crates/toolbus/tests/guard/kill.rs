@@ -1,0 +1,360 @@
+//! Kills a host of child processes with SIGKILL at all sorts of moments: nobody may be left.
+//!
+//! The program is test, host and guard in one, so its `main` is its own. A test starts the host,
+//! which is this program again, with a pipe as standard output that every child and grandchild
+//! inherits; the pipe ends when the last of them is dead, and not before. The guard does not hold
+//! it: it holds nothing.
+
+use std::io::{self, PipeReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio, exit};
+use std::time::{Duration, Instant};
+use std::{env, fs, mem};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal as RawSignal};
+use toolbus::child::{Process, Program, Signal, guard};
+
+/// More than any machine needs; only a test that fails waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ignores every polite request, and has two children of its own that do the same.
+const STUBBORN: &str = "trap '' TERM INT HUP; sleep 600 & (sleep 600 & sleep 600) & echo up; wait";
+
+/// Each is run with both forms of the guard.
+const TESTS: [(&str, Test); 8] = [
+    ("killed_while_starting", killed_while_starting),
+    ("killed_while_serving", killed_while_serving),
+    ("killed_while_stopping", killed_while_stopping),
+    (
+        "killed_while_failing_to_start",
+        killed_while_failing_to_start,
+    ),
+    (
+        "the_guard_holds_nothing_and_goes_with_us",
+        the_guard_holds_nothing_and_goes_with_us,
+    ),
+    (
+        "the_guard_ignores_polite_signals",
+        the_guard_ignores_polite_signals,
+    ),
+    (
+        "a_guard_that_dies_is_started_again",
+        a_guard_that_dies_is_started_again,
+    ),
+    (
+        "a_guard_that_hangs_is_replaced",
+        a_guard_that_hangs_is_replaced,
+    ),
+];
+
+type Test = fn(&str);
+
+pub(crate) fn main() {
+    if env::var_os("GUARD").is_none_or(|form| form == "program") {
+        guard::run_if_asked();
+    }
+    if let Ok(window) = env::var("HOST") {
+        host(&window);
+    }
+    let args: Vec<String> = env::args().skip(1).collect();
+    let asked = |name: &str| {
+        let mut filters = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
+        filters.peek().is_none() || filters.any(|filter| name.contains(filter))
+    };
+    for (name, test) in TESTS {
+        for form in ["program", "script"] {
+            let name = format!("{name}_{form}");
+            if args.iter().any(|arg| arg == "--list") {
+                println!("{name}: test");
+            } else if asked(&name) {
+                let since = Instant::now();
+                test(form);
+                println!(
+                    "test {name} ... ok ({:.1} s)",
+                    since.elapsed().as_secs_f32()
+                );
+            }
+        }
+    }
+}
+
+fn killed_while_starting(form: &str) {
+    killed_at_random("starting", form);
+}
+
+fn killed_while_serving(form: &str) {
+    for _ in 0..kills() {
+        let mut host = Host::serving(form);
+        host.kill();
+        host.expect_nobody_left();
+    }
+}
+
+fn killed_while_stopping(form: &str) {
+    killed_at_random("stopping", form);
+}
+
+fn killed_while_failing_to_start(form: &str) {
+    killed_at_random("failing", form);
+}
+
+fn killed_at_random(window: &str, form: &str) {
+    let mut seed = u64::from(std::process::id());
+    let mut between_fork_and_exec = 0;
+    for _ in 0..kills() {
+        // Any moment will do, so nothing depends on how it is chosen.
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let moment = Duration::from_micros((seed >> 33) % 40_000);
+        let mut host = Host::start(window, form);
+        host.wait_readable(moment);
+        // A child that has not yet become another program still has our name.
+        between_fork_and_exec += u32::from(!host.children_named("host").is_empty());
+        host.kill();
+        host.expect_nobody_left();
+    }
+    println!(
+        "{window}: {} kills, {between_fork_and_exec} between fork and exec",
+        kills()
+    );
+}
+
+fn the_guard_holds_nothing_and_goes_with_us(form: &str) {
+    let mut host = Host::serving(form);
+    let pid = host.guard();
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    let mut held: Vec<_> = fs::read_dir(format!("{folder}/fd"))
+        .unwrap()
+        .map(|fd| {
+            fs::read_link(fd.unwrap().path())
+                .unwrap()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    held.sort();
+    assert_eq!(held[..2], ["/dev/null", "/dev/null"]);
+    assert!(held[2].starts_with("pipe:") && held.len() == 3, "{held:?}");
+    assert_eq!(rustix::process::getsid(Some(pid)), Ok(pid));
+    assert_eq!(
+        fs::read_link(format!("{folder}/cwd")).unwrap().to_str(),
+        Some("/")
+    );
+    assert_eq!(fs::read(format!("{folder}/environ")).unwrap(), b"");
+
+    let guard = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    host.kill();
+    host.expect_nobody_left();
+    assert!(readable(&guard, PATIENCE), "the guard lives on");
+}
+
+fn the_guard_ignores_polite_signals(form: &str) {
+    let mut host = Host::serving(form);
+    let guard = host.guard();
+    for signal in [
+        RawSignal::TERM,
+        RawSignal::INT,
+        RawSignal::HUP,
+        RawSignal::PIPE,
+    ] {
+        rustix::process::kill_process(guard, signal).unwrap();
+    }
+    host.spawn_another();
+    assert_eq!(host.guard(), guard);
+    host.kill();
+    host.expect_nobody_left();
+}
+
+fn a_guard_that_dies_is_started_again(form: &str) {
+    let mut host = Host::serving(form);
+    let first = host.guard();
+    let watch = rustix::process::pidfd_open(first, PidfdFlags::empty()).unwrap();
+    rustix::process::kill_process(first, RawSignal::KILL).unwrap();
+    assert!(readable(&watch, PATIENCE));
+    // The one who reaps it starts the next before anybody else can start a child.
+    let until = Instant::now() + PATIENCE;
+    while rustix::process::test_kill_process(first).is_ok() {
+        assert!(Instant::now() < until, "nobody cares for the dead guard");
+        std::thread::yield_now();
+    }
+    host.spawn_another();
+    assert_ne!(host.guard(), first);
+    host.kill();
+    host.expect_nobody_left();
+}
+
+fn a_guard_that_hangs_is_replaced(form: &str) {
+    let mut host = Host::serving(form);
+    let first = host.guard();
+    let watch = rustix::process::pidfd_open(first, PidfdFlags::empty()).unwrap();
+    rustix::process::kill_process(first, RawSignal::STOP).unwrap();
+    let mut spawned = 0;
+    while !readable(&watch, Duration::ZERO) {
+        host.ask("come and go");
+        spawned += 1;
+        assert!(spawned < 50_000, "the pipe to the guard is never full");
+    }
+    host.kill();
+    host.expect_nobody_left();
+}
+
+fn kills() -> u32 {
+    env::var("TOOLBUS_KILLS").map_or(50, |kills| kills.parse().expect("TOOLBUS_KILLS: a number"))
+}
+
+/// A program with children, about to be killed.
+struct Host {
+    child: Child,
+    orders: ChildStdin,
+    /// Ends when all of them are dead.
+    alive: PipeReader,
+}
+
+impl Host {
+    fn start(window: &str, form: &str) -> Host {
+        let (alive, stdout) = io::pipe().unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.env("HOST", window).env("GUARD", form).arg0("host");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(stdout)
+            .spawn()
+            .unwrap();
+        Host {
+            orders: child.stdin.take().unwrap(),
+            child,
+            alive,
+        }
+    }
+
+    fn serving(form: &str) -> Host {
+        let mut host = Host::start("serving", form);
+        host.expect_line();
+        host
+    }
+
+    fn spawn_another(&mut self) {
+        self.ask("spawn");
+    }
+
+    fn ask(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+        self.expect_line();
+    }
+
+    fn expect_line(&mut self) {
+        let mut byte = [0];
+        while byte[0] != b'\n' {
+            assert!(self.wait_readable(PATIENCE), "the host says nothing");
+            self.alive
+                .read_exact(&mut byte)
+                .expect("the host has ended");
+        }
+    }
+
+    fn wait_readable(&self, patience: Duration) -> bool {
+        readable(&self.alive, patience)
+    }
+
+    fn guard(&self) -> Pid {
+        let guards = self.children_named("toolbus guard");
+        assert_eq!(guards.len(), 1, "one guard");
+        guards[0]
+    }
+
+    /// The children of the host that have this among their words.
+    fn children_named(&self, name: &str) -> Vec<Pid> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let mut named = Vec::new();
+        for task in tasks {
+            // The task, a thread, may have ended.
+            let children = fs::read_to_string(task.unwrap().path().join("children"));
+            for pid in children.unwrap_or_default().split_whitespace() {
+                let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                if line.split('\0').any(|word| word == name) {
+                    named.push(Pid::from_raw(pid.parse().unwrap()).unwrap());
+                }
+            }
+        }
+        named
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn expect_nobody_left(mut self) {
+        let mut said = [0; 1024];
+        loop {
+            assert!(self.wait_readable(PATIENCE), "somebody is left");
+            if self.alive.read(&mut said).unwrap() == 0 {
+                return;
+            }
+        }
+    }
+}
+
+fn readable(fd: impl std::os::fd::AsFd, patience: Duration) -> bool {
+    let patience = Timespec::try_from(patience).unwrap();
+    let mut ready = [PollFd::new(&fd, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut ready, Some(&patience)) {
+            Ok(count) => return count == 1,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// The life of the host, up to the moment when it is killed.
+fn host(window: &str) -> ! {
+    // Inherited by all children, unlike the original, whose place is taken by their own pipes.
+    mem::forget(rustix::io::dup(io::stdout()).unwrap());
+    let stubborn = Program::new(["sh", "-c", STUBBORN].map(String::from).to_vec());
+    let mut children = Vec::new();
+    match window {
+        "starting" => loop {
+            children.push(Process::spawn(&stubborn).unwrap());
+            if children.len() == 8 {
+                children.clear();
+            }
+        },
+        "stopping" => loop {
+            let mut child = Process::spawn(&stubborn).unwrap();
+            child.signal_group(Signal::Term);
+            child.signal_group(Signal::Kill);
+            child.wait_exit(PATIENCE).unwrap();
+            child.finish().unwrap();
+        },
+        "failing" => loop {
+            Process::spawn(&Program::new(vec!["/".into()])).unwrap_err();
+            children.push(Process::spawn(&stubborn).unwrap());
+            children.truncate(4);
+        },
+        _ => {}
+    }
+    // Serving.
+    for _ in 0..3 {
+        children.push(spawn_and_see(&stubborn));
+    }
+    println!("serving");
+    for order in io::stdin().lines() {
+        match order.unwrap().as_str() {
+            "spawn" => children.push(spawn_and_see(&stubborn)),
+            _ => drop(Process::spawn(&Program::new(vec!["true".into()])).unwrap()),
+        }
+        println!("done");
+    }
+    exit(1);
+}
+
+fn spawn_and_see(program: &Program) -> Process {
+    let mut child = Process::spawn(program).unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let mut up = [0; 3];
+    fs::File::from(stdout).read_exact(&mut up).unwrap();
+    child
+}
