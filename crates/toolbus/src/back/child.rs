@@ -16,13 +16,13 @@ use rustix::event::{PollFd, PollFlags};
 use tokio::io::AsyncReadExt;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal, SpawnError};
-use crate::link::{Answerer, BYTES_WAITING_MAX, Room, Slot, Uplink};
+use crate::link::{Answerer, Room, Slot, Uplink};
 use crate::pump::reactor::{Closing, Driven, drive, until};
 use crate::pump::wake::Wake;
 
@@ -32,7 +32,8 @@ pub(crate) struct Child<C: Calling + 'static> {
     keeper: JoinHandle<()>,
 }
 
-struct Inner<C> {
+struct Inner<C: Calling + 'static> {
+    this: Weak<Inner<C>>,
     name: String,
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
@@ -40,8 +41,10 @@ struct Inner<C> {
     next_ticket: Cell<u64>,
     /// The processes that have not been forgotten yet.
     hands: RefCell<HashMap<RunId, Rc<Hand>>>,
-    /// Rung when the clock has to be looked at anew, or when the last process is gone.
+    /// When the keeper will look at the clock. Rung when that must be earlier.
+    armed: Cell<Option<Instant>>,
     bell: Wake,
+    /// Rung when a process has been forgotten.
     gone: Wake,
 }
 
@@ -58,17 +61,19 @@ struct Hand {
 impl<C: Calling + 'static> Child<C> {
     /// Starts nothing yet. Must be called inside a `LocalSet` or a local runtime.
     pub(crate) fn new(name: String, program: Program, supervisor: Supervisor<C>) -> Child<C> {
-        let inner = Rc::new(Inner {
+        let inner = Rc::new_cyclic(|this| Inner {
+            this: this.clone(),
             name,
             program,
             supervisor: RefCell::new(supervisor),
             slots: RefCell::default(),
             next_ticket: Cell::new(0),
             hands: RefCell::default(),
+            armed: Cell::new(None),
             bell: Wake::default(),
             gone: Wake::default(),
         });
-        let keeper = tokio::task::spawn_local(keep(Rc::downgrade(&inner)));
+        let keeper = spawn_local(keep(Rc::downgrade(&inner)));
         Child { inner, keeper }
     }
 
@@ -105,13 +110,13 @@ impl<C: Calling + 'static> Drop for Child<C> {
 
 impl<C: Calling + 'static> Inner<C> {
     /// Tells the supervisor something and does what that makes necessary.
-    fn act<T>(self: &Rc<Self>, tell: impl FnOnce(&mut Supervisor<C>, Instant) -> T) -> T {
+    fn act<T>(&self, tell: impl FnOnce(&mut Supervisor<C>, Instant) -> T) -> T {
         let told = tell(&mut self.supervisor.borrow_mut(), Instant::now());
         self.settle();
         told
     }
 
-    fn settle(self: &Rc<Self>) {
+    fn settle(&self) {
         loop {
             // Nothing stays borrowed: a reply may make its caller ask again at once.
             let notice = self.supervisor.borrow_mut().poll_notice();
@@ -128,7 +133,10 @@ impl<C: Calling + 'static> Inner<C> {
             let Some((run, order)) = order else { break };
             self.carry_out(run, order);
         }
-        self.bell.ring();
+        let timeout = self.supervisor.borrow().poll_timeout();
+        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
+            self.bell.ring();
+        }
     }
 
     fn deliver(&self, ticket: Ticket, down: Down) {
@@ -141,7 +149,7 @@ impl<C: Calling + 'static> Inner<C> {
         }
     }
 
-    fn carry_out(self: &Rc<Self>, run: RunId, order: Order) {
+    fn carry_out(&self, run: RunId, order: Order) {
         if order == Order::Spawn {
             return self.spawn(run);
         }
@@ -164,7 +172,7 @@ impl<C: Calling + 'static> Inner<C> {
         }
     }
 
-    fn spawn(self: &Rc<Self>, run: RunId) {
+    fn spawn(&self, run: RunId) {
         let started = Process::spawn(&self.program).map_err(|error| unavailable(&error));
         let hand = started.and_then(|process| {
             Hand::new(process).map_err(|error| {
@@ -172,12 +180,16 @@ impl<C: Calling + 'static> Inner<C> {
                 Failure::new(FailureKind::Unavailable, message)
             })
         });
+        // Nobody starts anything for a back that is being dropped.
+        let Some(this) = self.this.upgrade() else { return };
         match hand {
             Ok((hand, ends)) => {
+                let conversation = Conversation { inner: this.clone(), run, hand: hand.clone() };
+                let (stdout, stdin) = ends.io;
                 let tasks = [
-                    tokio::task::spawn_local(move_bytes(self.clone(), run, hand.clone(), ends.io)),
-                    tokio::task::spawn_local(read_stderr(self.clone(), run, ends.stderr)),
-                    tokio::task::spawn_local(await_exit(self.clone(), run, hand.clone(), ends.exit)),
+                    spawn_local(async move { drive(&conversation, stdout, stdin).await }),
+                    spawn_local(read_stderr(this.clone(), run, ends.stderr)),
+                    spawn_local(await_exit(this, run, hand.clone(), ends.exit)),
                 ];
                 hand.tasks.borrow_mut().extend(tasks);
                 self.hands.borrow_mut().insert(run, hand);
@@ -211,7 +223,7 @@ impl<C: Calling + 'static> Inner<C> {
     }
 }
 
-impl<C: Calling + 'static> Answerer for Rc<Inner<C>> {
+impl<C: Calling + 'static> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Room {
         self.act(|supervisor, now| supervisor.up(now, ticket, &up));
         self.wake_current();
@@ -270,7 +282,7 @@ struct Ends {
 }
 
 /// The bytes of one process, as the pump sees them.
-struct Conversation<C> {
+struct Conversation<C: Calling + 'static> {
     inner: Rc<Inner<C>>,
     run: RunId,
     hand: Rc<Hand>,
@@ -316,22 +328,13 @@ impl<C: Calling + 'static> Driven for Conversation<C> {
 
     fn has_ended(&self) -> bool {
         let mut stdout = [PollFd::new(&self.hand.stdout, PollFlags::empty())];
-        let polled = rustix::event::poll(&mut stdout, Some(&rustix::time::Timespec::default()));
+        let polled = rustix::event::poll(&mut stdout, Some(&rustix::event::Timespec::default()));
         polled.is_ok() && stdout[0].revents().contains(PollFlags::HUP)
     }
 
     fn wake(&self) -> &Wake {
         &self.hand.wake
     }
-}
-
-async fn move_bytes<C: Calling + 'static>(
-    inner: Rc<Inner<C>>,
-    run: RunId,
-    hand: Rc<Hand>,
-    (stdout, stdin): (pipe::Receiver, pipe::Sender),
-) {
-    drive(&Conversation { inner, run, hand }, stdout, stdin).await;
 }
 
 async fn read_stderr<C: Calling + 'static>(
@@ -371,6 +374,7 @@ async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
     loop {
         let Some(held) = inner.upgrade() else { return };
         let timeout = held.supervisor.borrow().poll_timeout();
+        held.armed.set(timeout);
         tokio::select! {
             () = until(timeout) => {
                 held.act(|supervisor, now| supervisor.handle_timeout(now));

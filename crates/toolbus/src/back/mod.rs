@@ -3,6 +3,9 @@
 //! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of
 //! whoever answers.
 
+mod child;
+pub mod oracle;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

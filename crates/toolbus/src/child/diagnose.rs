@@ -108,19 +108,13 @@ impl SpawnError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            SpawnError::NotInPath {
-                program,
-                here: true,
-            } => format!(
+            SpawnError::NotInPath { program, here: true } => format!(
                 "a name without `/` is looked for in PATH; for the file here write `./{program}`"
             ),
             SpawnError::NotInPath { program, .. } => {
                 format!("install `{program}`, or give its path")
             }
-            SpawnError::NoFile {
-                program,
-                cwd: Some(cwd),
-            } => {
+            SpawnError::NoFile { program, cwd: Some(cwd) } => {
                 format!("`{program}` is relative to `{}`", cwd.display())
             }
             SpawnError::NoDirectory { .. } => "create it, or change `cwd`".into(),
@@ -168,28 +162,16 @@ pub fn early_exit(exit: Exit) -> Option<String> {
 pub(super) fn spawn_error(program: &Program, path: &Path, source: io::Error) -> SpawnError {
     let name = || program.name().to_owned();
     if let Some(cwd) = program.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return SpawnError::NoDirectory {
-            program: name(),
-            cwd: cwd.clone(),
-        };
+        return SpawnError::NoDirectory { program: name(), cwd: cwd.clone() };
     }
     let seen = program.seen_from_here(path);
     match source.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => match interpreter(&seen) {
-            Some(interpreter) => SpawnError::NoInterpreter {
-                path: seen,
-                interpreter,
-            },
-            None if seen.exists() => SpawnError::Failed {
-                program: name(),
-                source,
-            },
+            Some(interpreter) => SpawnError::NoInterpreter { path: seen, interpreter },
+            None if seen.exists() => SpawnError::Failed { program: name(), source },
             None => {
                 let cwd = program.cwd.clone().or_else(|| std::env::current_dir().ok());
-                SpawnError::NoFile {
-                    program: name(),
-                    cwd: cwd.filter(|_| path.is_relative()),
-                }
+                SpawnError::NoFile { program: name(), cwd: cwd.filter(|_| path.is_relative()) }
             }
         },
         ErrorKind::PermissionDenied if seen.is_dir() => SpawnError::Directory { path: seen },
@@ -200,16 +182,10 @@ pub(super) fn spawn_error(program: &Program, path: &Path, source: io::Error) -> 
         }
         ErrorKind::ArgumentListTooLong => SpawnError::TooLong { program: name() },
         _ if is_no_format(&source) => match built_for(&head(&seen)) {
-            Some(built_for) => SpawnError::WrongMachine {
-                path: seen,
-                built_for,
-            },
+            Some(built_for) => SpawnError::WrongMachine { path: seen, built_for },
             None => SpawnError::NotAProgram { path: seen },
         },
-        _ => SpawnError::Failed {
-            program: name(),
-            source,
-        },
+        _ => SpawnError::Failed { program: name(), source },
     }
 }
 

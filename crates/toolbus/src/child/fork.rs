@@ -46,11 +46,7 @@ impl Image {
             strings.push(CString::new(variable.as_bytes())?);
         }
         let pointers = |strings: &[CString]| {
-            strings
-                .iter()
-                .map(|string| string.as_ptr())
-                .chain([ptr::null()])
-                .collect()
+            strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
         };
         Ok(Image {
             path: CString::new(path.as_os_str().as_bytes())?,
@@ -108,12 +104,7 @@ fn close_at_exec_from(first: i32) {
         // By number, since older C libraries do not have the function.
         // SAFETY: changes a flag of descriptors and no memory.
         let done = unsafe {
-            libc::syscall(
-                libc::SYS_close_range,
-                first,
-                u32::MAX,
-                libc::CLOSE_RANGE_CLOEXEC,
-            )
+            libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
         };
         if done == 0 {
             return;
@@ -153,10 +144,7 @@ mod tests {
     fn a_child_tells_its_group_before_its_exec() {
         let (heard, spawned) = heard("/bin/true");
         spawned.unwrap();
-        assert!(
-            heard.starts_with("+ ") && heard.lines().count() == 1,
-            "{heard}"
-        );
+        assert!(heard.starts_with("+ ") && heard.lines().count() == 1, "{heard}");
     }
 
     #[test]
@@ -164,10 +152,6 @@ mod tests {
         let (heard, spawned) = heard("/nonexistent");
         assert_eq!(spawned.unwrap_err().kind(), io::ErrorKind::NotFound);
         let (told, taken_back) = heard.split_once('\n').unwrap();
-        assert_eq!(
-            told.replacen('+', "-", 1),
-            taken_back.trim_end_matches('\n'),
-            "{heard}"
-        );
+        assert_eq!(told.replacen('+', "-", 1), taken_back.trim_end_matches('\n'), "{heard}");
     }
 }

@@ -94,11 +94,7 @@ pub(super) fn record(what: u8, group: Pid) -> [u8; RECORD_BYTES] {
 }
 
 fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(u8, Pid)> {
-    let group = str::from_utf8(&record[1..])
-        .ok()?
-        .trim()
-        .parse::<i32>()
-        .ok()?;
+    let group = str::from_utf8(&record[1..]).ok()?.trim().parse::<i32>().ok()?;
     // To kill group 1 is to kill everybody.
     let group = if 1 < group {
         Pid::from_raw(group)?
@@ -126,11 +122,7 @@ struct Guard {
     since: Instant,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
-    guard: None,
-    groups: Vec::new(),
-    short_lives: 0,
-});
+static STATE: Mutex<State> = Mutex::new(State { guard: None, groups: Vec::new(), short_lives: 0 });
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -200,12 +192,7 @@ impl State {
             let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
             return Err(error);
         }
-        self.guard = Some(Guard {
-            pid,
-            tell,
-            _hear: hear,
-            since: Instant::now(),
-        });
+        self.guard = Some(Guard { pid, tell, _hear: hear, since: Instant::now() });
         Ok(())
     }
 
@@ -233,10 +220,7 @@ fn spawn(hear: &PipeReader) -> io::Result<Pid> {
     script.args(["-c", SCRIPT, NAME]);
 
     let start = |mut command: Command| {
-        let command = command
-            .env_clear()
-            .current_dir("/")
-            .stdin(hear.try_clone()?);
+        let command = command.env_clear().current_dir("/").stdin(hear.try_clone()?);
         fork::be_alone(command.stdout(Stdio::null()).stderr(Stdio::null()));
         command.spawn()
     };
@@ -249,19 +233,17 @@ fn spawn(hear: &PipeReader) -> io::Result<Pid> {
 }
 
 fn start_keeper(pid: Pid) -> io::Result<()> {
-    let keeper = thread::Builder::new()
-        .name("toolbus guard keeper".into())
-        .stack_size(64 * 1024);
+    let keeper = thread::Builder::new().name("toolbus guard keeper".into()).stack_size(64 * 1024);
     keeper.spawn(move || keep(pid)).map(drop)
 }
 
 /// Waits until a guard dies and sees to it that there is another.
 fn keep(pid: Pid) {
     // Reaped only under the lock: until then nobody else has its number, and it may be killed.
-    while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(
-        WaitId::Pid(pid),
-        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-    ) {}
+    while let Err(rustix::io::Errno::INTR) =
+        rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+    {
+    }
     let mut now = state();
     let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
     if !now.is_guard(pid) {
@@ -308,12 +290,7 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_to_kill_everybody() {
-        for broken in [
-            b"+ 1         \n",
-            b"+ 0         \n",
-            b"+ -7        \n",
-            b"+           \n",
-        ] {
+        for broken in [b"+ 1         \n", b"+ 0         \n", b"+ -7        \n", b"+           \n"] {
             assert_eq!(read_record(broken), None);
         }
     }

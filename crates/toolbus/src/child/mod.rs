@@ -7,14 +7,18 @@
 mod patience;
 pub mod supervisor;
 
-pub mod diagnose;
-mod fork;
-pub mod guard;
 mod process;
 mod program;
+
+mod fork;
+pub mod guard;
+
+pub mod diagnose;
 pub mod stderr;
 pub mod words;
+
 pub use diagnose::SpawnError;
+pub use patience::Patience;
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
-pub use patience::Patience;
+pub use toolbus_proto::tool::Exit;

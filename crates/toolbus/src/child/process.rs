@@ -76,8 +76,7 @@ impl Process {
 
     /// How the process ended, if it has. Others of its group may live on.
     pub fn exit_seen(&self) -> Option<Exit> {
-        self.reaped
-            .or_else(|| wait(self.pid, WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT))
+        self.reaped.or_else(|| wait(self.pid, WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT))
     }
 
     /// Waits at most so long for the end of the process.
@@ -154,14 +153,9 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
 
     // Locked until the child is remembered, or a guard that is started meanwhile would miss it.
     let listening = guard::listening().map_err(|source| SpawnError::Guard { source })?;
-    let tell = listening
-        .tell()
-        .map_err(|source| SpawnError::Guard { source })?;
+    let tell = listening.tell().map_err(|source| SpawnError::Guard { source })?;
     let mut command = Command::new(program.name());
-    command
-        .stdin(child_stdin)
-        .stdout(child_stdout)
-        .stderr(child_stderr);
+    command.stdin(child_stdin).stdout(child_stdout).stderr(child_stderr);
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
@@ -194,10 +188,7 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
 }
 
 fn failed(program: &Program, source: io::Error) -> SpawnError {
-    SpawnError::Failed {
-        program: program.name().into(),
-        source,
-    }
+    SpawnError::Failed { program: program.name().into(), source }
 }
 
 fn widen(pipe: impl AsFd) {
@@ -278,9 +269,7 @@ fn stat_of_member(stat: &[u8], group: i32) -> bool {
     };
     let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<i32>().ok();
     let pid = number(stat.split(|&byte| byte == b' ').next());
-    let mut fields = stat[name_end + 1..]
-        .trim_ascii()
-        .split(|&byte| byte == b' ');
+    let mut fields = stat[name_end + 1..].trim_ascii().split(|&byte| byte == b' ');
     let alive = !matches!(fields.next(), Some(b"Z" | b"X"));
     // State, parent, group.
     alive && pid != Some(group) && number(fields.nth(1)) == Some(group)
@@ -306,10 +295,7 @@ mod tests {
     fn a_thread_can_watch_for_an_exit_too() {
         let mut process = Process::spawn(&Program::new(vec!["true".into()])).unwrap();
         process.exit_fd = exit_fd_by_thread(process.pid).unwrap();
-        assert_eq!(
-            process.wait_exit(Duration::from_secs(60)),
-            Some(Exit::Code(0))
-        );
+        assert_eq!(process.wait_exit(Duration::from_secs(60)), Some(Exit::Code(0)));
         assert_eq!(process.finish(), Some(Exit::Code(0)));
     }
 }

@@ -45,12 +45,7 @@ const PATH_DEFAULT: &str = "/bin:/usr/bin";
 impl Program {
     /// A program that inherits environment and directory.
     pub fn new(words: Vec<String>) -> Program {
-        Program {
-            words,
-            env: EnvPolicy::Inherit,
-            vars: Vec::new(),
-            cwd: None,
-        }
+        Program { words, env: EnvPolicy::Inherit, vars: Vec::new(), cwd: None }
     }
 
     /// The first word: what people call it.
@@ -66,34 +61,21 @@ impl Program {
         let environment = self.environment();
         let path = self.find(environment.get(OsStr::new("PATH")))?;
         let image = Image::new(&path, self.words.iter().map(OsStr::new), environment);
-        Ok((
-            image.map_err(|_| SpawnError::Nul {
-                program: self.name().into(),
-            })?,
-            path,
-        ))
+        Ok((image.map_err(|_| SpawnError::Nul { program: self.name().into() })?, path))
     }
 
     /// The same by way of the shell: what `execvp` does with a script that has no `#!` line.
     pub(super) fn image_as_script(&self, path: &Path) -> Result<Image, SpawnError> {
         let words = [OsStr::new("sh"), path.as_os_str()];
-        let words = words
-            .into_iter()
-            .chain(self.words[1..].iter().map(OsStr::new));
-        Image::new(Path::new("/bin/sh"), words, self.environment()).map_err(|_| SpawnError::Nul {
-            program: self.name().into(),
-        })
+        let words = words.into_iter().chain(self.words[1..].iter().map(OsStr::new));
+        Image::new(Path::new("/bin/sh"), words, self.environment())
+            .map_err(|_| SpawnError::Nul { program: self.name().into() })
     }
 
     /// A path as the child will see it from its working directory, seen from ours.
     pub(super) fn seen_from_here(&self, path: &Path) -> PathBuf {
         // By components, so that `./x` is not shown as `/folder/./x`.
-        self.cwd
-            .as_deref()
-            .unwrap_or(Path::new(""))
-            .join(path)
-            .components()
-            .collect()
+        self.cwd.as_deref().unwrap_or(Path::new("")).join(path).components().collect()
     }
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
@@ -104,14 +86,8 @@ impl Program {
                 .chain(pass.iter().map(String::as_str))
                 .any(|passed| name == passed),
         };
-        let vars = self
-            .vars
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()));
-        env::vars_os()
-            .filter(|(name, _)| passes(name))
-            .chain(vars)
-            .collect()
+        let vars = self.vars.iter().map(|(name, value)| (name.into(), value.into()));
+        env::vars_os().filter(|(name, _)| passes(name)).chain(vars).collect()
     }
 
     /// Looks through PATH, the child's, for a name without `/`. Any other is left to exec, which
@@ -125,11 +101,7 @@ impl Program {
         let mut forbidden = None;
         for folder in env::split_paths(search) {
             // An empty entry is the working directory; a bare name would mean PATH again.
-            let folder = if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                &folder
-            };
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
             let path = folder.join(name);
             let seen = self.seen_from_here(&path);
             if !seen.is_file() {

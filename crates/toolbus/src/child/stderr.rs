@@ -56,8 +56,7 @@ impl Tail {
     fn extend(&mut self, piece: &[u8]) {
         let room = LINE_BYTES_MAX - self.unfinished.len();
         self.cut |= room < piece.len();
-        self.unfinished
-            .extend_from_slice(&piece[..room.min(piece.len())]);
+        self.unfinished.extend_from_slice(&piece[..room.min(piece.len())]);
     }
 
     fn end_line(&mut self) -> &str {
@@ -77,11 +76,7 @@ fn shown(line: &[u8], cut: bool) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
     // A cut may go through a character, which is no fault of the child's.
-    let text = if cut {
-        text.trim_end_matches(char::REPLACEMENT_CHARACTER)
-    } else {
-        &text
-    };
+    let text = if cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -129,10 +124,7 @@ mod tests {
         let mut tail = Tail::new();
         tail.push(text.as_bytes(), |_| {});
         assert_eq!(tail.lines().len(), 40);
-        assert_eq!(
-            (tail.lines().next(), tail.lines().last()),
-            (Some("60"), Some("99"))
-        );
+        assert_eq!((tail.lines().next(), tail.lines().last()), (Some("60"), Some("99")));
     }
 
     #[test]
@@ -160,10 +152,7 @@ mod tests {
     #[test]
     fn nothing_shown_can_paint_the_terminal() {
         let line = b"\x1b[31mred\x07 \xff \xc2\x9b1m \ttab\r20%\x7f\n";
-        assert_eq!(
-            logged(&[line]),
-            ["\\x1b[31mred\\x07 \u{fffd} \\u{9b}1m \ttab\\x0d20%\\x7f"]
-        );
+        assert_eq!(logged(&[line]), ["\\x1b[31mred\\x07 \u{fffd} \\u{9b}1m \ttab\\x0d20%\\x7f"]);
         // What is shown is longer than what came, and still bounded.
         assert_eq!(logged(&[&[0x1b; LINE_BYTES_MAX]])[0].len(), LINE_BYTES_MAX);
     }

@@ -23,11 +23,7 @@ pub fn split(command: &str) -> Result<Vec<String>, WordsError> {
     while let Some(word) = next_word(&mut rest)? {
         words.push(word);
     }
-    if words.is_empty() {
-        Err(WordsError::Empty)
-    } else {
-        Ok(words)
-    }
+    if words.is_empty() { Err(WordsError::Empty) } else { Ok(words) }
 }
 
 fn next_word(rest: &mut std::str::Chars<'_>) -> Result<Option<String>, WordsError> {

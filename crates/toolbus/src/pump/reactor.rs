@@ -150,6 +150,14 @@ async fn write(outbox: &Outbox, sink: Option<&mut impl Sink>) -> io::Result<usiz
     sink.write(&pieces[..filled]).await
 }
 
+/// Waits until then, or for ever.
+pub(crate) async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// One timer that is set anew only when it must ring earlier: deadlines mostly move away.
 #[derive(Default)]
 struct Alarm {

@@ -26,26 +26,11 @@ const TESTS: [(&str, Test); 8] = [
     ("killed_while_starting", killed_while_starting),
     ("killed_while_serving", killed_while_serving),
     ("killed_while_stopping", killed_while_stopping),
-    (
-        "killed_while_failing_to_start",
-        killed_while_failing_to_start,
-    ),
-    (
-        "the_guard_holds_nothing_and_goes_with_us",
-        the_guard_holds_nothing_and_goes_with_us,
-    ),
-    (
-        "the_guard_ignores_polite_signals",
-        the_guard_ignores_polite_signals,
-    ),
-    (
-        "a_guard_that_dies_is_started_again",
-        a_guard_that_dies_is_started_again,
-    ),
-    (
-        "a_guard_that_hangs_is_replaced",
-        a_guard_that_hangs_is_replaced,
-    ),
+    ("killed_while_failing_to_start", killed_while_failing_to_start),
+    ("the_guard_holds_nothing_and_goes_with_us", the_guard_holds_nothing_and_goes_with_us),
+    ("the_guard_ignores_polite_signals", the_guard_ignores_polite_signals),
+    ("a_guard_that_dies_is_started_again", a_guard_that_dies_is_started_again),
+    ("a_guard_that_hangs_is_replaced", a_guard_that_hangs_is_replaced),
 ];
 
 type Test = fn(&str);
@@ -70,10 +55,7 @@ pub(crate) fn main() {
             } else if asked(&name) {
                 let since = Instant::now();
                 test(form);
-                println!(
-                    "test {name} ... ok ({:.1} s)",
-                    since.elapsed().as_secs_f32()
-                );
+                println!("test {name} ... ok ({:.1} s)", since.elapsed().as_secs_f32());
             }
         }
     }
@@ -104,9 +86,7 @@ fn killed_at_random(window: &str, form: &str) {
     let mut between_fork_and_exec = 0;
     for _ in 0..kills() {
         // Any moment will do, so nothing depends on how it is chosen.
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let moment = Duration::from_micros((seed >> 33) % 40_000);
         let mut host = Host::start(window, form);
         host.wait_readable(moment);
@@ -115,10 +95,7 @@ fn killed_at_random(window: &str, form: &str) {
         host.kill();
         host.expect_nobody_left();
     }
-    println!(
-        "{window}: {} kills, {between_fork_and_exec} between fork and exec",
-        kills()
-    );
+    println!("{window}: {} kills, {between_fork_and_exec} between fork and exec", kills());
 }
 
 fn the_guard_holds_nothing_and_goes_with_us(form: &str) {
@@ -127,21 +104,13 @@ fn the_guard_holds_nothing_and_goes_with_us(form: &str) {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let mut held: Vec<_> = fs::read_dir(format!("{folder}/fd"))
         .unwrap()
-        .map(|fd| {
-            fs::read_link(fd.unwrap().path())
-                .unwrap()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|fd| fs::read_link(fd.unwrap().path()).unwrap().to_string_lossy().into_owned())
         .collect();
     held.sort();
     assert_eq!(held[..2], ["/dev/null", "/dev/null"]);
     assert!(held[2].starts_with("pipe:") && held.len() == 3, "{held:?}");
     assert_eq!(rustix::process::getsid(Some(pid)), Ok(pid));
-    assert_eq!(
-        fs::read_link(format!("{folder}/cwd")).unwrap().to_str(),
-        Some("/")
-    );
+    assert_eq!(fs::read_link(format!("{folder}/cwd")).unwrap().to_str(), Some("/"));
     assert_eq!(fs::read(format!("{folder}/environ")).unwrap(), b"");
 
     let guard = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
@@ -153,12 +122,7 @@ fn the_guard_holds_nothing_and_goes_with_us(form: &str) {
 fn the_guard_ignores_polite_signals(form: &str) {
     let mut host = Host::serving(form);
     let guard = host.guard();
-    for signal in [
-        RawSignal::TERM,
-        RawSignal::INT,
-        RawSignal::HUP,
-        RawSignal::PIPE,
-    ] {
+    for signal in [RawSignal::TERM, RawSignal::INT, RawSignal::HUP, RawSignal::PIPE] {
         rustix::process::kill_process(guard, signal).unwrap();
     }
     host.spawn_another();
@@ -217,16 +181,8 @@ impl Host {
         let (alive, stdout) = io::pipe().unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
         command.env("HOST", window).env("GUARD", form).arg0("host");
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(stdout)
-            .spawn()
-            .unwrap();
-        Host {
-            orders: child.stdin.take().unwrap(),
-            child,
-            alive,
-        }
+        let mut child = command.stdin(Stdio::piped()).stdout(stdout).spawn().unwrap();
+        Host { orders: child.stdin.take().unwrap(), child, alive }
     }
 
     fn serving(form: &str) -> Host {
@@ -248,9 +204,7 @@ impl Host {
         let mut byte = [0];
         while byte[0] != b'\n' {
             assert!(self.wait_readable(PATIENCE), "the host says nothing");
-            self.alive
-                .read_exact(&mut byte)
-                .expect("the host has ended");
+            self.alive.read_exact(&mut byte).expect("the host has ended");
         }
     }
 

@@ -21,9 +21,7 @@ fn spawn(command: &str) -> Process {
 
 fn read_all(fd: &mut Option<OwnedFd>) -> String {
     let mut text = String::new();
-    File::from(fd.take().unwrap())
-        .read_to_string(&mut text)
-        .unwrap();
+    File::from(fd.take().unwrap()).read_to_string(&mut text).unwrap();
     text
 }
 
@@ -101,10 +99,7 @@ fn dropping_a_process_kills_its_group() {
     let pid = process.pid();
     drop(process);
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
-    assert!(
-        !Path::new(&format!("/proc/{pid}")).exists(),
-        "neither alive nor a zombie"
-    );
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "neither alive nor a zombie");
 }
 
 #[test]
@@ -121,11 +116,7 @@ fn a_child_begins_with_a_clean_slate() {
         .lines()
         .map(|line| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap())
         .collect();
-    assert_eq!(
-        (masks[0], masks[1] & (1 << (libc::SIGPIPE - 1))),
-        (0, 0),
-        "{text}"
-    );
+    assert_eq!((masks[0], masks[1] & (1 << (libc::SIGPIPE - 1))), (0, 0), "{text}");
 
     // A group of its own.
     let mut process = spawn("cat");
@@ -137,46 +128,25 @@ fn a_child_begins_with_a_clean_slate() {
 #[test]
 fn a_clean_environment_is_clean() {
     let mut clean = program("env");
-    clean.env = EnvPolicy::Clean {
-        pass: vec!["CARGO_MANIFEST_DIR".into(), "NOT_SET".into()],
-    };
+    clean.env = EnvPolicy::Clean { pass: vec!["CARGO_MANIFEST_DIR".into(), "NOT_SET".into()] };
     clean.vars = vec![("LANG".into(), "C".into()), ("KEY".into(), "a b=c".into())];
     let text = output(&clean);
-    let names: Vec<&str> = text
-        .lines()
-        .map(|line| line.split('=').next().unwrap())
-        .collect();
-    assert!(
-        text.contains("LANG=C\n") && text.contains("KEY=a b=c\n"),
-        "{text}"
-    );
-    assert!(
-        names.contains(&"CARGO_MANIFEST_DIR") && names.contains(&"PATH"),
-        "{text}"
-    );
-    assert!(
-        !names.contains(&"CARGO") && !names.contains(&"NOT_SET"),
-        "{text}"
-    );
+    let names: Vec<&str> = text.lines().map(|line| line.split('=').next().unwrap()).collect();
+    assert!(text.contains("LANG=C\n") && text.contains("KEY=a b=c\n"), "{text}");
+    assert!(names.contains(&"CARGO_MANIFEST_DIR") && names.contains(&"PATH"), "{text}");
+    assert!(!names.contains(&"CARGO") && !names.contains(&"NOT_SET"), "{text}");
 
     let mut inherits = program("env");
     inherits.vars = vec![("CARGO".into(), "mine".into())];
     let text = output(&inherits);
-    assert!(
-        text.contains("\nCARGO=mine\n") || text.starts_with("CARGO=mine\n"),
-        "{text}"
-    );
+    assert!(text.contains("\nCARGO=mine\n") || text.starts_with("CARGO=mine\n"), "{text}");
     assert!(text.contains("CARGO_MANIFEST_DIR="), "{text}");
 }
 
 #[test]
 fn programs_are_found_from_their_own_directory_and_path() {
     let folder = Folder::new("found");
-    folder.file(
-        "tools/greet",
-        755,
-        "#!/bin/sh\necho hello from $(basename $PWD)\n",
-    );
+    folder.file("tools/greet", 755, "#!/bin/sh\necho hello from $(basename $PWD)\n");
     let mut relative = program("./greet");
     relative.cwd = Some(folder.path("tools"));
     assert_eq!(output(&relative), "hello from tools\n");
@@ -204,21 +174,14 @@ fn why_a_program_does_not_start() {
     folder.file("dos", 755, "#!/bin/sh\r\n");
     folder.file("junk", 755, "\0\u{1}\u{2}");
     folder.file("win.exe", 755, "MZ\0");
-    folder.file(
-        "alien",
-        755,
-        "\u{7f}ELF\u{2}\u{1}\u{1}\0\0\0\0\0\0\0\0\0\u{2}\0\u{16}\0",
-    );
+    folder.file("alien", 755, "\u{7f}ELF\u{2}\u{1}\u{1}\0\0\0\0\0\0\0\0\0\u{2}\0\u{16}\0");
     folder.file("sub/x", 755, "");
 
     let check = |command: &str, expected: Expect| {
         let mut program = program(command);
         program.cwd = Some(folder.0.clone());
         let error = Process::spawn(&program).unwrap_err();
-        let hint = error
-            .hint()
-            .map(|hint| format!("hint: {hint}\n"))
-            .unwrap_or_default();
+        let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         let page = format!("{error}\n{hint}").replace(folder.0.to_str().unwrap(), "/here");
         expected.assert_eq(&page);
     };
@@ -317,10 +280,7 @@ fn why_a_program_does_not_start() {
 fn what_else_can_be_wrong_with_a_command() {
     let check = |program: &Program, expected: Expect| {
         let error = Process::spawn(program).unwrap_err();
-        let hint = error
-            .hint()
-            .map(|hint| format!("hint: {hint}\n"))
-            .unwrap_or_default();
+        let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         expected.assert_eq(&format!("{error}\n{hint}"));
     };
     let mut lost = program("true");
@@ -387,10 +347,7 @@ impl Folder {
         let octal: String = text.bytes().map(|byte| format!("\\{byte:03o}")).collect();
         let script = "printf \"$1\" > \"$0\" && chmod \"$2\" \"$0\"";
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", script])
-            .arg(path)
-            .args([octal, mode.to_string()]);
+        shell.args(["-c", script]).arg(path).args([octal, mode.to_string()]);
         assert!(shell.status().unwrap().success());
     }
 }

@@ -158,17 +158,17 @@ impl<C: Calling> Supervisor<C> {
         self.settle(now, at);
     }
 
-    /// A line of the program's standard error, kept for the report.
-    pub fn handle_stderr_line(&mut self, id: RunId, line: &str) {
+    /// The program wrote to its standard error; whole lines go to `log` as well.
+    pub fn handle_stderr(&mut self, id: RunId, bytes: &[u8], log: impl FnMut(&str)) {
         if let Some(at) = self.find(id) {
-            self.runs[at].1.stderr_line(line);
+            self.runs[at].1.stderr(bytes, log);
         }
     }
 
     /// The program closed its standard error.
-    pub fn handle_stderr_closed(&mut self, now: Instant, id: RunId) {
+    pub fn handle_stderr_closed(&mut self, now: Instant, id: RunId, log: impl FnMut(&str)) {
         let Some(at) = self.find(id) else { return };
-        self.runs[at].1.stderr_closed();
+        self.runs[at].1.stderr_closed(log);
         self.settle(now, at);
     }
 

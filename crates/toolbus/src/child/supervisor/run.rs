@@ -1,6 +1,5 @@
 //! One life of a program: from the spawn to the last words.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -8,10 +7,8 @@ use toolbus_proto::channel::{Calling, Fault, Parting, Standing, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
-use crate::child::Patience;
+use crate::child::{Patience, diagnose, stderr::Tail};
 
-/// How many lines of standard error a report carries.
-const LAST_LINES_MAX: usize = 40;
 /// How often a group that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -27,8 +24,7 @@ pub(super) struct Run<C> {
     stdout_open: bool,
     stderr_open: bool,
     exit: Option<Exit>,
-    last_lines: VecDeque<String>,
-    hint: Option<String>,
+    tail: Tail,
     /// Calls that were never written and go to the next run.
     moving_on: Vec<(Ticket, Call)>,
 }
@@ -83,8 +79,7 @@ impl<C: Calling> Run<C> {
             stdout_open: false,
             stderr_open: false,
             exit: None,
-            last_lines: VecDeque::new(),
-            hint: None,
+            tail: Tail::new(),
             moving_on: Vec::new(),
         }
     }
@@ -145,14 +140,12 @@ impl<C: Calling> Run<C> {
         self.move_on();
     }
 
-    pub(super) fn stderr_line(&mut self, line: &str) {
-        if self.last_lines.len() == LAST_LINES_MAX {
-            self.last_lines.pop_front();
-        }
-        self.last_lines.push_back(line.to_owned());
+    pub(super) fn stderr(&mut self, bytes: &[u8], log: impl FnMut(&str)) {
+        self.tail.push(bytes, log);
     }
 
-    pub(super) fn stderr_closed(&mut self) {
+    pub(super) fn stderr_closed(&mut self, log: impl FnMut(&str)) {
+        self.tail.finish(log);
         self.stderr_open = false;
     }
 
@@ -315,8 +308,8 @@ impl<C: Calling> Run<C> {
         let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
         let failure = failure.with_last_words(LastWords {
             exit: self.exit,
-            stderr: self.last_lines.drain(..).collect(),
-            hint: hint.or(self.hint.take()),
+            stderr: self.tail.lines().map(str::to_owned).collect(),
+            hint: hint.or_else(|| self.exit.and_then(diagnose::early_exit)),
         });
         self.machine.handle_lost(now, &failure);
     }
