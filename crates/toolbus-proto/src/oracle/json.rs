@@ -10,6 +10,7 @@ use memchr::memchr2;
 /// JSON nested deeper than this counts as no JSON on the oracle wire.
 pub(crate) const NESTING_MAX: usize = 128;
 
+#[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,

@@ -8,6 +8,7 @@ pub(crate) mod wire;
 mod calling;
 mod functions;
 
+pub mod codec;
 pub mod felt;
 pub mod felts;
 pub mod signature;
