@@ -1,2 +1,52 @@
-//! Chores.
-fn main() {}
+//! Chores of this repository that need more than a shell: `cargo xtask help`.
+
+mod deny;
+mod manifest;
+mod tokens;
+mod walls;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Chores of this repository
+
+Usage: cargo xtask <CHORE>
+
+Chores:
+  walls  Check the rules of the house that source and manifests can show
+  deny   Check licences, advisories and sources of all dependencies (needs cargo-deny)
+  help   Show this
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["walls"] => walls::run(&root()),
+        ["deny"] => deny::run(&root()),
+        ["help" | "--help" | "-h"] | [] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        words => {
+            eprintln!(
+                "error: there is no chore `{}`\nhint: `cargo xtask help`",
+                words.join(" ")
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(report) => {
+            eprintln!("{report}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace, wherever cargo was called.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
