@@ -18,19 +18,31 @@ pub(crate) enum Exit {
     Terminated = 143,
 }
 
-pub(crate) const TABLE: [(Exit, &str); 7] = [
-    (Exit::Done, "done"),
-    (Exit::Failed, "the work was tried and failed: a tool said no"),
-    (Exit::Usage, "wrong usage or invalid input; nothing was started"),
-    (Exit::Unreachable, "the other side could not be reached, or broke its protocol"),
-    (Exit::TimedOut, "timed out"),
-    (Exit::Interrupted, "ended by SIGINT (Ctrl-C)"),
-    (Exit::Terminated, "ended by SIGTERM"),
-];
-
 impl Exit {
+    pub(crate) const ALL: [Exit; 7] = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Unreachable,
+        Exit::TimedOut,
+        Exit::Interrupted,
+        Exit::Terminated,
+    ];
+
     pub(crate) fn code(self) -> u8 {
         self as u8
+    }
+
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Exit::Done => "done",
+            Exit::Failed => "the work was tried and failed: a tool said no",
+            Exit::Usage => "wrong usage or invalid input; nothing was started",
+            Exit::Unreachable => "the other side could not be reached, or broke its protocol",
+            Exit::TimedOut => "timed out",
+            Exit::Interrupted => "ended by SIGINT (Ctrl-C)",
+            Exit::Terminated => "ended by SIGTERM",
+        }
     }
 }
 
@@ -42,6 +54,22 @@ impl From<Exit> for ExitCode {
 
 /// The table as the end of `toolbus --help` shows it.
 pub(crate) fn help() -> String {
-    let rows = TABLE.map(|(exit, meaning)| [exit.code().to_string(), meaning.to_owned()]);
+    let rows = Exit::ALL.map(|exit| [exit.code().to_string(), exit.meaning().to_owned()]);
     format!("Exit codes:\n{}", table::indented(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exit;
+
+    #[test]
+    fn the_readme_has_the_same_table() {
+        let rows = Exit::ALL.map(|exit| format!("| {} | {} |\n", exit.code(), exit.meaning()));
+        let readme = include_str!("../../../README.md");
+        assert!(
+            readme.contains(&rows.concat()),
+            "README.md must have\n{}",
+            rows.concat()
+        );
+    }
 }

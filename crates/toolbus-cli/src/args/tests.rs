@@ -30,30 +30,30 @@ fn felts_may_begin_with_a_dash() {
     check(
         "oracle|invoke|stdio:o|add|-1|--fn|-v|--|-2",
         expect![[r#"
-        Oracle(
-            Invoke(
-                InvokeArgs {
-                    connection: "stdio:o",
-                    selector: "add",
-                    felts: [
-                        "-1",
-                        "--fn",
-                        "-v",
-                        "--",
-                        "-2",
-                    ],
-                    functions: [],
-                    as_cairo: false,
-                    lenient_felts: false,
-                    timeout: None,
-                    start_timeout: 120s,
-                    stop_timeout: 5s,
-                    line_max: 67108864,
-                    allow_shell: false,
-                },
-            ),
-        )
-    "#]],
+            Oracle(
+                Invoke(
+                    InvokeArgs {
+                        connection: "stdio:o",
+                        selector: "add",
+                        felts: [
+                            "-1",
+                            "--fn",
+                            "-v",
+                            "--",
+                            "-2",
+                        ],
+                        functions: [],
+                        as_cairo: false,
+                        lenient_felts: false,
+                        timeout: None,
+                        start_timeout: 120s,
+                        stop_timeout: 5s,
+                        line_max: 67108864,
+                        allow_shell: false,
+                    },
+                ),
+            )
+        "#]],
     );
 }
 
@@ -120,26 +120,26 @@ fn the_word_after_a_double_dash_is_no_flag() {
     check(
         "oracle|invoke|stdio:o|f|--|--fn",
         expect![[r#"
-        Oracle(
-            Invoke(
-                InvokeArgs {
-                    connection: "stdio:o",
-                    selector: "f",
-                    felts: [
-                        "--fn",
-                    ],
-                    functions: [],
-                    as_cairo: false,
-                    lenient_felts: false,
-                    timeout: None,
-                    start_timeout: 120s,
-                    stop_timeout: 5s,
-                    line_max: 67108864,
-                    allow_shell: false,
-                },
-            ),
-        )
-    "#]],
+            Oracle(
+                Invoke(
+                    InvokeArgs {
+                        connection: "stdio:o",
+                        selector: "f",
+                        felts: [
+                            "--fn",
+                        ],
+                        functions: [],
+                        as_cairo: false,
+                        lenient_felts: false,
+                        timeout: None,
+                        start_timeout: 120s,
+                        stop_timeout: 5s,
+                        line_max: 67108864,
+                        allow_shell: false,
+                    },
+                ),
+            )
+        "#]],
     );
 }
 

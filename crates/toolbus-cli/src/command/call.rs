@@ -79,12 +79,23 @@ impl CallArgs {
                 None => failed,
             }
         })?;
-        Ok(Target { address, tool, arguments })
+        Ok(Target {
+            address,
+            tool,
+            arguments,
+        })
     }
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    let Target { address, tool, arguments } = args.target()?;
+    let target = args
+        .target()
+        .map_err(|failed| told(globals, "invalid_arguments", failed))?;
+    let Target {
+        address,
+        tool,
+        arguments,
+    } = target;
     let mut message = format!("cannot call `{tool}`");
     if let Some(address) = address {
         message.push_str(&format!(" of `{address}`"));
@@ -93,8 +104,16 @@ pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
         message.push_str(&format!(" with `{arguments}`"));
     }
     message.push_str(": `toolbus call` is not there yet");
-    if globals.json {
-        render::print(&render::report::json("failed", &message, None, None))?;
+    Err(told(globals, "failed", Failed::new(Exit::Failed, message)))
+}
+
+/// With `--json` a failure is also a line on standard output.
+fn told(globals: &Globals, kind: &str, failed: Failed) -> Failed {
+    match &failed.report {
+        Some(report) if globals.json => {
+            let line = render::report::json(kind, &report.message, None, None);
+            render::print(&line).err().unwrap_or(failed)
+        }
+        _ => failed,
     }
-    Err(Failed::new(Exit::Failed, message))
 }

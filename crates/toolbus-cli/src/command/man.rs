@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::{command, render};
 
@@ -55,9 +55,10 @@ fn write(command: clap::Command, page: &mut dyn Write) -> io::Result<()> {
         end.text([roman(examples)]).control("fi", []);
     }
     end.control("SH", ["EXIT STATUS"]);
-    for (exit, meaning) in exit::TABLE {
+    for exit in Exit::ALL {
         end.control("TP", []);
-        end.text([bold(exit.code().to_string())]).text([roman(meaning)]);
+        end.text([bold(exit.code().to_string())])
+            .text([roman(exit.meaning())]);
     }
     end.to_writer(page)
 }

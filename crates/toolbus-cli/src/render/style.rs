@@ -1,6 +1,7 @@
 //! Colour: when there is any, and which. It only ever repeats what the words already say.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
@@ -17,18 +18,20 @@ pub(crate) enum ColorWhen {
 
 impl ColorWhen {
     pub(crate) fn paint(self, stream: &impl IsTerminal) -> Paint {
-        let on = match self {
-            ColorWhen::Auto => stream.is_terminal() && !is_set("NO_COLOR"),
+        let no_color = env::var_os("NO_COLOR");
+        Paint {
+            on: self.is_on(stream.is_terminal(), no_color.as_deref()),
+        }
+    }
+
+    fn is_on(self, terminal: bool, no_color: Option<&OsStr>) -> bool {
+        match self {
+            // By the convention of no-color.org an empty variable counts as none.
+            ColorWhen::Auto => terminal && no_color.is_none_or(OsStr::is_empty),
             ColorWhen::Always => true,
             ColorWhen::Never => false,
-        };
-        Paint { on }
+        }
     }
-}
-
-/// By the convention of no-color.org an empty variable counts as none.
-fn is_set(name: &str) -> bool {
-    env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 /// Colours words, or leaves them as they are.
@@ -70,3 +73,19 @@ pub(crate) const HELP: Styles = Styles::plain()
     .usage(Style::new().bold())
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(Style::new());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_and_those_who_ask() {
+        let (unset, empty, set) = (None, Some(OsStr::new("")), Some(OsStr::new("1")));
+        assert!(ColorWhen::Auto.is_on(true, unset));
+        assert!(ColorWhen::Auto.is_on(true, empty));
+        assert!(!ColorWhen::Auto.is_on(true, set));
+        assert!(!ColorWhen::Auto.is_on(false, unset));
+        assert!(ColorWhen::Always.is_on(false, set));
+        assert!(!ColorWhen::Never.is_on(true, unset));
+    }
+}

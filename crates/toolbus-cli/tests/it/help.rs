@@ -9,28 +9,28 @@ fn toolbus_in_short() {
     check(
         "-h",
         expect![[r#"
-        Call any tool from anywhere, whatever wire each side speaks
+            Call any tool from anywhere, whatever wire each side speaks
 
-        Usage: toolbus [OPTIONS] <COMMAND>
+            Usage: toolbus [OPTIONS] <COMMAND>
 
-        Commands:
-          demo         Take the tour: see tools called, killed and back again
-          tools        List the tools of the config, or of the given addresses
-          call         Call one tool and print its answer
-          oracle       Call a Cairo oracle, or be one
-          completions  Print the completion script for a shell
-          man          Print a manual page
+            Commands:
+              demo         Take the tour: see tools called, killed and back again
+              tools        List the tools of the config, or of the given addresses
+              call         Call one tool and print its answer
+              oracle       Call a Cairo oracle, or be one
+              completions  Print the completion script for a shell
+              man          Print a manual page
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+        "#]],
     );
 }
 
@@ -39,65 +39,65 @@ fn toolbus_at_length() {
     check(
         "--help",
         expect![[r#"
-        Call any tool from anywhere, whatever wire each side speaks
+            Call any tool from anywhere, whatever wire each side speaks
 
-        Programs that offer functions to other programs keep inventing the same thing: start a
-        process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
-        does that once and well, and lets any caller reach any tool.
+            Programs that offer functions to other programs keep inventing the same thing: start a
+            process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
+            does that once and well, and lets any caller reach any tool.
 
-        A peer is named by one string, its ADDRESS:
+            A peer is named by one string, its ADDRESS:
 
-          builtin:          small tools inside toolbus itself, to try things out
-          stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
-          shell:            one tool, `exec`; off unless `--allow-shell` is given
+              builtin:          small tools inside toolbus itself, to try things out
+              stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
+              shell:            one tool, `exec`; off unless `--allow-shell` is given
 
-        Standard output carries answers and nothing else, so that it can be piped; everything
-        for people goes to standard error.
+            Standard output carries answers and nothing else, so that it can be piped; everything
+            for people goes to standard error.
 
-        Usage: toolbus [OPTIONS] <COMMAND>
+            Usage: toolbus [OPTIONS] <COMMAND>
 
-        Commands:
-          demo         Take the tour: see tools called, killed and back again
-          tools        List the tools of the config, or of the given addresses
-          call         Call one tool and print its answer
-          oracle       Call a Cairo oracle, or be one
-          completions  Print the completion script for a shell
-          man          Print a manual page
+            Commands:
+              demo         Take the tour: see tools called, killed and back again
+              tools        List the tools of the config, or of the given addresses
+              call         Call one tool and print its answer
+              oracle       Call a Cairo oracle, or be one
+              completions  Print the completion script for a shell
+              man          Print a manual page
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Exit codes:
-          0    done
-          1    the work was tried and failed: a tool said no
-          2    wrong usage or invalid input; nothing was started
-          3    the other side could not be reached, or broke its protocol
-          4    timed out
-          130  ended by SIGINT (Ctrl-C)
-          143  ended by SIGTERM
-    "#]],
+            Exit codes:
+              0    done
+              1    the work was tried and failed: a tool said no
+              2    wrong usage or invalid input; nothing was started
+              3    the other side could not be reached, or broke its protocol
+              4    timed out
+              130  ended by SIGINT (Ctrl-C)
+              143  ended by SIGTERM
+        "#]],
     );
 }
 
@@ -106,44 +106,44 @@ fn demo() {
     check(
         "demo --help",
         expect![[r#"
-        Take the tour: see tools called, killed and back again
+            Take the tour: see tools called, killed and back again
 
-        Nothing needs to be installed: the tools are part of toolbus and are started as programs of their
-        own. One is called; one is killed in the middle of a call, and you see its last words and the next
-        call working.
+            Nothing needs to be installed: the tools are part of toolbus and are started as programs of their
+            own. One is called; one is killed in the middle of a call, and you see its last words and the next
+            call working.
 
-        The tour ends with 0 only if everything went as promised.
+            The tour ends with 0 only if everything went as promised.
 
-        Usage: toolbus demo [OPTIONS]
+            Usage: toolbus demo [OPTIONS]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Example:
-          toolbus demo
-    "#]],
+            Example:
+              toolbus demo
+        "#]],
     );
 }
 
@@ -152,48 +152,48 @@ fn tools() {
     check(
         "tools --help",
         expect![[r#"
-        List the tools of the config, or of the given addresses
+            List the tools of the config, or of the given addresses
 
-        Each ADDRESS is started or connected to and asked for its tools. The list is a table; with `--json`
-        it is one tool a line, sorted by name, with the schema of its input.
+            Each ADDRESS is started or connected to and asked for its tools. The list is a table; with `--json`
+            it is one tool a line, sorted by name, with the schema of its input.
 
-        An address that cannot be reached is reported, the others are listed, and the exit code is 3.
+            An address that cannot be reached is reported, the others are listed, and the exit code is 3.
 
-        Usage: toolbus tools [OPTIONS] [ADDRESS]...
+            Usage: toolbus tools [OPTIONS] [ADDRESS]...
 
-        Arguments:
-          [ADDRESS]...
-                  Peers to ask, in place of those in the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]...
+                      Peers to ask, in place of those in the config, e.g. `builtin:`
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus tools builtin:
-          toolbus tools --json builtin: stdio:./my-oracle
-    "#]],
+            Examples:
+              toolbus tools builtin:
+              toolbus tools --json builtin: stdio:./my-oracle
+        "#]],
     );
 }
 
@@ -202,33 +202,33 @@ fn call_in_short() {
     check(
         "call -h",
         expect![[r#"
-        Call one tool and print its answer
+            Call one tool and print its answer
 
-        Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
+            Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
 
-        Arguments:
-          [ADDRESS]      Peer to call in place of the config, e.g. `builtin:`
-          [TOOL]         Tool to call, e.g. `add`
-          [ARGUMENT]...  One JSON value, or `key=value` words
+            Arguments:
+              [ADDRESS]      Peer to call in place of the config, e.g. `builtin:`
+              [TOOL]         Tool to call, e.g. `add`
+              [ARGUMENT]...  One JSON value, or `key=value` words
 
-        Options:
-              --text                  Print text and strings as they are, not as JSON
-              --stream                Print parts and progress as they come, each as a line of JSON
-              --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [env: TOOLBUS_TIMEOUT]
-                                      [default: 60s]
-              --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
-                                      protocol says]
+            Options:
+                  --text                  Print text and strings as they are, not as JSON
+                  --stream                Print parts and progress as they come, each as a line of JSON
+                  --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [env: TOOLBUS_TIMEOUT]
+                                          [default: 60s]
+                  --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
+                                          protocol says]
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+        "#]],
     );
 }
 
@@ -237,75 +237,75 @@ fn call_at_length() {
     check(
         "call --help",
         expect![[r#"
-        Call one tool and print its answer
+            Call one tool and print its answer
 
-        TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
-        the tool is looked for in the config, as `<back>.<tool>`.
+            TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
+            the tool is looked for in the config, as `<back>.<tool>`.
 
-        The arguments are one JSON value, or `key=value` words: each value is read as JSON, or as a string
-        if it is not JSON. The answer is one line of JSON on standard output; everything else goes to
-        standard error. A call that fails prints nothing on standard output, or with `--json` one line
-        `{"error":{"kind":…,"message":…}}`.
+            The arguments are one JSON value, or `key=value` words: each value is read as JSON, or as a string
+            if it is not JSON. The answer is one line of JSON on standard output; everything else goes to
+            standard error. A call that fails prints nothing on standard output, or with `--json` one line
+            `{"error":{"kind":…,"message":…}}`.
 
-        Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
+            Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
 
-        Arguments:
-          [ADDRESS]
-                  Peer to call in place of the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]
+                      Peer to call in place of the config, e.g. `builtin:`
 
-          [TOOL]
-                  Tool to call, e.g. `add`
+              [TOOL]
+                      Tool to call, e.g. `add`
 
-          [ARGUMENT]...
-                  One JSON value, or `key=value` words
+              [ARGUMENT]...
+                      One JSON value, or `key=value` words
 
-        Options:
-              --text
-                  Print text and strings as they are, not as JSON
+            Options:
+                  --text
+                      Print text and strings as they are, not as JSON
 
-              --stream
-                  Print parts and progress as they come, each as a line of JSON
+                  --stream
+                      Print parts and progress as they come, each as a line of JSON
 
-              --timeout <TIME>
-                  Give up after this long, e.g. `90`, `500ms`
+                  --timeout <TIME>
+                      Give up after this long, e.g. `90`, `500ms`
 
-                  [env: TOOLBUS_TIMEOUT]
-                  [default: 60s]
+                      [env: TOOLBUS_TIMEOUT]
+                      [default: 60s]
 
-              --start-timeout <TIME>
-                  Give up if the peer is not ready after this long [default: as its protocol says]
+                  --start-timeout <TIME>
+                      Give up if the peer is not ready after this long [default: as its protocol says]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus call builtin: add a=1 b=2
-          toolbus call builtin: upper --text text='hello world'
-          toolbus call builtin: add '{"a":1,"b":2}'
-          toolbus call 'stdio:./my-oracle' invoke selector=f calldata='["0x1"]'
-    "#]],
+            Examples:
+              toolbus call builtin: add a=1 b=2
+              toolbus call builtin: upper --text text='hello world'
+              toolbus call builtin: add '{"a":1,"b":2}'
+              toolbus call 'stdio:./my-oracle' invoke selector=f calldata='["0x1"]'
+        "#]],
     );
 }
 
@@ -314,24 +314,24 @@ fn oracle() {
     check(
         "oracle -h",
         expect![[r#"
-        Call a Cairo oracle, or be one
+            Call a Cairo oracle, or be one
 
-        Usage: toolbus oracle [OPTIONS] <COMMAND>
+            Usage: toolbus oracle [OPTIONS] <COMMAND>
 
-        Commands:
-          invoke  Call an oracle's function and print the felts it answers
-          serve   Be an oracle on standard input and output
+            Commands:
+              invoke  Call an oracle's function and print the felts it answers
+              serve   Be an oracle on standard input and output
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+        "#]],
     );
 }
 
@@ -340,37 +340,37 @@ fn oracle_invoke_in_short() {
     check(
         "oracle invoke -h",
         expect![[r#"
-        Call an oracle's function and print the felts it answers
+            Call an oracle's function and print the felts it answers
 
-        Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
+            Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
 
-        Arguments:
-          <CONNECTION>  Oracle to start, e.g. `stdio:./my-oracle`
-          <SELECTOR>    Function to call, or `-` for one call a line of standard input
-          [FELT]...     Arguments: felts such as `0x2710`, or JSON values with `--fn`
+            Arguments:
+              <CONNECTION>  Oracle to start, e.g. `stdio:./my-oracle`
+              <SELECTOR>    Function to call, or `-` for one call a line of standard input
+              [FELT]...     Arguments: felts such as `0x2710`, or JSON values with `--fn`
 
-        Options:
-              --fn <TEXT>             Signature of the function, e.g. `sqrt(x: u64) -> Option<u64>`; may
-                                      repeat
-              --as-cairo              Print the felts that the Cairo program receives, failures included
-              --lenient-felts         Reduce felts beyond the field prime instead of refusing them
-              --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: never]
-              --start-timeout <TIME>  Give up if the oracle is not ready after this long [default: 120s]
-              --stop-timeout <TIME>   Let the oracle have this long to end by itself before it is made to
-                                      [default: 5s]
-              --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
-              --allow-shell           Allow the connection `shell:`, whose one function runs any command
+            Options:
+                  --fn <TEXT>             Signature of the function, e.g. `sqrt(x: u64) -> Option<u64>`; may
+                                          repeat
+                  --as-cairo              Print the felts that the Cairo program receives, failures included
+                  --lenient-felts         Reduce felts beyond the field prime instead of refusing them
+                  --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                  --start-timeout <TIME>  Give up if the oracle is not ready after this long [default: 120s]
+                  --stop-timeout <TIME>   Let the oracle have this long to end by itself before it is made to
+                                          [default: 5s]
+                  --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
+                  --allow-shell           Allow the connection `shell:`, whose one function runs any command
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+        "#]],
     );
 }
 
@@ -379,95 +379,95 @@ fn oracle_invoke_at_length() {
     check(
         "oracle invoke --help",
         expect![[r#"
-        Call an oracle's function and print the felts it answers
+            Call an oracle's function and print the felts it answers
 
-        CONNECTION is `stdio:COMMAND`: COMMAND is cut into words as a shell would, and started. The answer
-        is one line of JSON, an array of felts.
+            CONNECTION is `stdio:COMMAND`: COMMAND is cut into words as a shell would, and started. The answer
+            is one line of JSON, an array of felts.
 
-        With `--fn` the words after SELECTOR are JSON values instead of felts, by the types of the
-        signature, and so is what is printed. Options may stand anywhere before the first FELT; from there
-        on every word is an argument, so that negative numbers need no `--`.
+            With `--fn` the words after SELECTOR are JSON values instead of felts, by the types of the
+            signature, and so is what is printed. Options may stand anywhere before the first FELT; from there
+            on every word is an argument, so that negative numbers need no `--`.
 
-        SELECTOR `-` makes a batch: one call for each line of standard input,
-        `{"selector":"f","calldata":["0x1"]}`, and for each one line out, `{"ok":["0x1"]}` or
-        `{"error":{"message":…,"kind":…}}`. All of them go to one process, and the exit code is that of the
-        first that failed.
+            SELECTOR `-` makes a batch: one call for each line of standard input,
+            `{"selector":"f","calldata":["0x1"]}`, and for each one line out, `{"ok":["0x1"]}` or
+            `{"error":{"message":…,"kind":…}}`. All of them go to one process, and the exit code is that of the
+            first that failed.
 
-        Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
+            Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
 
-        Arguments:
-          <CONNECTION>
-                  Oracle to start, e.g. `stdio:./my-oracle`
+            Arguments:
+              <CONNECTION>
+                      Oracle to start, e.g. `stdio:./my-oracle`
 
-          <SELECTOR>
-                  Function to call, or `-` for one call a line of standard input
+              <SELECTOR>
+                      Function to call, or `-` for one call a line of standard input
 
-          [FELT]...
-                  Arguments: felts such as `0x2710`, or JSON values with `--fn`
+              [FELT]...
+                      Arguments: felts such as `0x2710`, or JSON values with `--fn`
 
-        Options:
-              --fn <TEXT>
-                  Signature of the function, e.g. `sqrt(x: u64) -> Option<u64>`; may repeat
+            Options:
+                  --fn <TEXT>
+                      Signature of the function, e.g. `sqrt(x: u64) -> Option<u64>`; may repeat
 
-              --as-cairo
-                  Print the felts that the Cairo program receives, failures included
+                  --as-cairo
+                      Print the felts that the Cairo program receives, failures included
 
-              --lenient-felts
-                  Reduce felts beyond the field prime instead of refusing them
+                  --lenient-felts
+                      Reduce felts beyond the field prime instead of refusing them
 
-              --timeout <TIME>
-                  Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                  --timeout <TIME>
+                      Give up on a call after this long, e.g. `90`, `500ms` [default: never]
 
-              --start-timeout <TIME>
-                  Give up if the oracle is not ready after this long
+                  --start-timeout <TIME>
+                      Give up if the oracle is not ready after this long
 
-                  [default: 120s]
+                      [default: 120s]
 
-              --stop-timeout <TIME>
-                  Let the oracle have this long to end by itself before it is made to
+                  --stop-timeout <TIME>
+                      Let the oracle have this long to end by itself before it is made to
 
-                  [default: 5s]
+                      [default: 5s]
 
-              --line-max <BYTES>
-                  Skip lines longer than this, e.g. `64MiB`
+                  --line-max <BYTES>
+                      Skip lines longer than this, e.g. `64MiB`
 
-                  [default: 64MiB]
+                      [default: 64MiB]
 
-              --allow-shell
-                  Allow the connection `shell:`, whose one function runs any command
+                  --allow-shell
+                      Allow the connection `shell:`, whose one function runs any command
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus oracle invoke 'stdio:./my-oracle' square 0x2710
-          toolbus oracle invoke 'stdio:./my-oracle' sqrt --fn 'sqrt(x: u64) -> Option<u64>' 16
-          toolbus oracle invoke 'stdio:./my-oracle' - < calls.jsonl
-          toolbus oracle invoke --fn 'add(a: i128, b: i128) -> i128' \
-              'stdio:toolbus oracle serve builtin:' add -1 3
-    "#]],
+            Examples:
+              toolbus oracle invoke 'stdio:./my-oracle' square 0x2710
+              toolbus oracle invoke 'stdio:./my-oracle' sqrt --fn 'sqrt(x: u64) -> Option<u64>' 16
+              toolbus oracle invoke 'stdio:./my-oracle' - < calls.jsonl
+              toolbus oracle invoke --fn 'add(a: i128, b: i128) -> i128' \
+                  'stdio:toolbus oracle serve builtin:' add -1 3
+        "#]],
     );
 }
 
@@ -476,34 +476,34 @@ fn oracle_serve_in_short() {
     check(
         "oracle serve -h",
         expect![[r#"
-        Be an oracle on standard input and output
+            Be an oracle on standard input and output
 
-        Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
+            Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
 
-        Arguments:
-          [ADDRESS]...  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]...  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
 
-        Options:
-              --fn <TEXT>             Signature to offer a tool by, e.g. `add(a: u64, b: u64) -> u64`; may
-                                      repeat
-              --lenient-felts         Reduce felts beyond the field prime instead of refusing them
-              --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
-              --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: 60s]
-              --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
-                                      protocol says]
-              --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
-                                      [default: 5s]
+            Options:
+                  --fn <TEXT>             Signature to offer a tool by, e.g. `add(a: u64, b: u64) -> u64`; may
+                                          repeat
+                  --lenient-felts         Reduce felts beyond the field prime instead of refusing them
+                  --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
+                  --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: 60s]
+                  --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
+                                          protocol says]
+                  --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
+                                          [default: 5s]
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+        "#]],
     );
 }
 
@@ -512,76 +512,76 @@ fn oracle_serve_at_length() {
     check(
         "oracle serve --help",
         expect![[r#"
-        Be an oracle on standard input and output
+            Be an oracle on standard input and output
 
-        Serves the tools of the addresses, or of the config, to the executor that started us. Standard
-        output carries the protocol and nothing else. All peers are opened first: if one cannot be, the exit
-        code is 3 and nothing is written.
+            Serves the tools of the addresses, or of the config, to the executor that started us. Standard
+            output carries the protocol and nothing else. All peers are opened first: if one cannot be, the exit
+            code is 3 and nothing is written.
 
-        A tool's signature is the one given by `--fn`, else its own, else one made from the schema of its
-        input.
+            A tool's signature is the one given by `--fn`, else its own, else one made from the schema of its
+            input.
 
-        Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
+            Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
 
-        Arguments:
-          [ADDRESS]...
-                  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]...
+                      Peers whose tools are served, in place of those in the config, e.g. `builtin:`
 
-        Options:
-              --fn <TEXT>
-                  Signature to offer a tool by, e.g. `add(a: u64, b: u64) -> u64`; may repeat
+            Options:
+                  --fn <TEXT>
+                      Signature to offer a tool by, e.g. `add(a: u64, b: u64) -> u64`; may repeat
 
-              --lenient-felts
-                  Reduce felts beyond the field prime instead of refusing them
+                  --lenient-felts
+                      Reduce felts beyond the field prime instead of refusing them
 
-              --line-max <BYTES>
-                  Skip lines longer than this, e.g. `64MiB`
+                  --line-max <BYTES>
+                      Skip lines longer than this, e.g. `64MiB`
 
-                  [default: 64MiB]
+                      [default: 64MiB]
 
-              --timeout <TIME>
-                  Give up on a call after this long, e.g. `90`, `500ms`
+                  --timeout <TIME>
+                      Give up on a call after this long, e.g. `90`, `500ms`
 
-                  [default: 60s]
+                      [default: 60s]
 
-              --start-timeout <TIME>
-                  Give up if a peer is not ready after this long [default: as its protocol says]
+                  --start-timeout <TIME>
+                      Give up if a peer is not ready after this long [default: as its protocol says]
 
-              --stop-timeout <TIME>
-                  Let a peer have this long to end by itself before it is made to
+                  --stop-timeout <TIME>
+                      Let a peer have this long to end by itself before it is made to
 
-                  [default: 5s]
+                      [default: 5s]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus oracle serve builtin:
-          toolbus oracle invoke --fn 'upper(text: ByteArray) -> ByteArray' \
-              'stdio:toolbus oracle serve builtin:' upper hello
-    "#]],
+            Examples:
+              toolbus oracle serve builtin:
+              toolbus oracle invoke --fn 'upper(text: ByteArray) -> ByteArray' \
+                  'stdio:toolbus oracle serve builtin:' upper hello
+        "#]],
     );
 }
 
@@ -590,48 +590,48 @@ fn completions() {
     check(
         "completions --help",
         expect![[r#"
-        Print the completion script for a shell
+            Print the completion script for a shell
 
-        The script goes to standard output; put it where your shell looks for completions.
+            The script goes to standard output; put it where your shell looks for completions.
 
-        Usage: toolbus completions [OPTIONS] <SHELL>
+            Usage: toolbus completions [OPTIONS] <SHELL>
 
-        Arguments:
-          <SHELL>
-                  Shell to print it for
+            Arguments:
+              <SHELL>
+                      Shell to print it for
 
-                  [possible values: bash, elvish, fish, powershell, zsh]
+                      [possible values: bash, elvish, fish, powershell, zsh]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus completions bash > ~/.local/share/bash-completion/completions/toolbus
-          toolbus completions zsh > ~/.zfunc/_toolbus
-          toolbus completions fish > ~/.config/fish/completions/toolbus.fish
-    "#]],
+            Examples:
+              toolbus completions bash > ~/.local/share/bash-completion/completions/toolbus
+              toolbus completions zsh > ~/.zfunc/_toolbus
+              toolbus completions fish > ~/.config/fish/completions/toolbus.fish
+        "#]],
     );
 }
 
@@ -640,46 +640,46 @@ fn man() {
     check(
         "man --help",
         expect![[r#"
-        Print a manual page
+            Print a manual page
 
-        Without COMMAND the page of toolbus itself, else that of the command, in the format of `man`, on
-        standard output.
+            Without COMMAND the page of toolbus itself, else that of the command, in the format of `man`, on
+            standard output.
 
-        Usage: toolbus man [OPTIONS] [COMMAND]...
+            Usage: toolbus man [OPTIONS] [COMMAND]...
 
-        Arguments:
-          [COMMAND]...
-                  Command to describe, e.g. `call` or `oracle invoke`
+            Arguments:
+              [COMMAND]...
+                      Command to describe, e.g. `call` or `oracle invoke`
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus man | man -l -
-          toolbus man oracle invoke > toolbus-oracle-invoke.1
-    "#]],
+            Examples:
+              toolbus man | man -l -
+              toolbus man oracle invoke > toolbus-oracle-invoke.1
+        "#]],
     );
 }
 
@@ -695,10 +695,10 @@ fn help_may_be_a_command() {
     check(
         "help nope",
         expect![[r#"
-        ! error: there is no command `nope`
-        ! hint: `toolbus --help` shows all commands
-        exit 2
-    "#]],
+            ! error: there is no command `nope`
+            ! hint: `toolbus --help` shows all commands
+            exit 2
+        "#]],
     );
 }
 

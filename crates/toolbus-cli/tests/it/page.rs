@@ -17,7 +17,11 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn of(words: &[&str]) -> Page {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
-        command.args(words).stdin(Stdio::null());
+        // Not in a folder where somebody keeps a config.
+        command
+            .args(words)
+            .stdin(Stdio::null())
+            .current_dir(env!("CARGO_TARGET_TMPDIR"));
         // What the tester's own shell has set must not show on a page.
         for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
             command.env_remove(name);

@@ -238,10 +238,10 @@ fn no_manual_page() {
     check(
         "man oracle nope",
         expect![[r#"
-        ! error: there is no command `oracle nope`
-        ! hint: `toolbus --help` shows all commands
-        exit 2
-    "#]],
+            ! error: there is no command `oracle nope`
+            ! hint: `toolbus --help` shows all commands
+            exit 2
+        "#]],
     );
 }
 
