@@ -30,10 +30,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         words => {
-            eprintln!(
-                "error: there is no chore `{}`\nhint: `cargo xtask help`",
-                words.join(" ")
-            );
+            eprintln!("error: there is no chore `{}`\nhint: `cargo xtask help`", words.join(" "));
             return ExitCode::from(2);
         }
     };

@@ -28,11 +28,7 @@ pub(crate) fn locked(lock: &str) -> BTreeMap<String, Vec<String>> {
     let mut current = None;
     for line in lock.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix("name = ") {
-            current = Some(
-                packages
-                    .entry(name.trim_matches('"').to_owned())
-                    .or_default(),
-            );
+            current = Some(packages.entry(name.trim_matches('"').to_owned()).or_default());
         } else if let (Some(below), Some(quoted)) = (&mut current, line.strip_prefix('"')) {
             // `"name",` or, where there are several, `"name version",`
             let name = quoted.split(['"', ' ']).next().unwrap_or_default();

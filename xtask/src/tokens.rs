@@ -12,13 +12,7 @@ pub(crate) struct Token<'a> {
 
 /// The words and signs of a source file that are compiled into the program.
 pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
-    without_tests(
-        &Reader {
-            rest: source,
-            line: 1,
-        }
-        .collect::<Vec<_>>(),
-    )
+    without_tests(&Reader { rest: source, line: 1 }.collect::<Vec<_>>())
 }
 
 struct Reader<'a> {
@@ -36,20 +30,14 @@ impl<'a> Iterator for Reader<'a> {
                 self.take(len);
                 continue;
             }
-            let word_len = self
-                .rest
-                .find(|c: char| !is_word(c))
-                .unwrap_or(self.rest.len());
+            let word_len = self.rest.find(|c: char| !is_word(c)).unwrap_or(self.rest.len());
             let len = match word_len {
                 0 if self.rest.starts_with("::") => 2,
                 0 => first.len_utf8(),
                 len => len,
             };
             let line = self.line;
-            return Some(Token {
-                text: self.take(len),
-                line,
-            });
+            return Some(Token { text: self.take(len), line });
         }
     }
 }
@@ -70,9 +58,7 @@ fn is_word(c: char) -> bool {
 /// How long the blank, comment or literal at the start of the text is, if there is one.
 fn unspoken_len(text: &str) -> Option<usize> {
     let until = |end: &str, from: usize| {
-        text[from..]
-            .find(end)
-            .map_or(text.len(), |at| from + at + end.len())
+        text[from..].find(end).map_or(text.len(), |at| from + at + end.len())
     };
     let first = text.chars().next()?;
     if first.is_whitespace() {
@@ -127,11 +113,7 @@ fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut at = 0;
     while at < tokens.len() {
         let rest = &tokens[at..];
-        if rest.len() < MARK.len()
-            || rest
-                .iter()
-                .zip(MARK)
-                .any(|(token, mark)| token.text != mark)
+        if rest.len() < MARK.len() || rest.iter().zip(MARK).any(|(token, mark)| token.text != mark)
         {
             kept.push(tokens[at]);
             at += 1;
@@ -163,10 +145,7 @@ mod tests {
     #[test]
     fn words_and_signs() {
         check("use std::{fs, io};", "use std :: { fs , io } ;");
-        check(
-            "fn f<'a>(x: &'a str) -> u8 { b'x' }",
-            "fn f < a > ( x : & a str ) - > u8 { b }",
-        );
+        check("fn f<'a>(x: &'a str) -> u8 { b'x' }", "fn f < a > ( x : & a str ) - > u8 { b }");
     }
 
     #[test]
@@ -186,10 +165,8 @@ mod tests {
 
     #[test]
     fn lines_are_counted_through_everything() {
-        let lines: Vec<usize> = tokens("a\n/*\n*/ b \"\n\" c\n")
-            .iter()
-            .map(|token| token.line)
-            .collect();
+        let lines: Vec<usize> =
+            tokens("a\n/*\n*/ b \"\n\" c\n").iter().map(|token| token.line).collect();
         assert_eq!(lines, [1, 3, 4]);
     }
 }

@@ -25,30 +25,16 @@ const NOT_IN_THE_RULES: [&[&str]; 8] = [
 ];
 
 /// What `toolbus-proto` must not depend on, however indirectly.
-const NOT_BELOW_THE_RULES: [&str; 8] = [
-    "async-io",
-    "async-std",
-    "futures-executor",
-    "hyper",
-    "mio",
-    "quinn",
-    "smol",
-    "tokio",
-];
+const NOT_BELOW_THE_RULES: [&str; 8] =
+    ["async-io", "async-std", "futures-executor", "hyper", "mio", "quinn", "smol", "tokio"];
 
 /// Each crate and those of ours it may use; tests may use more.
 const ONE_WAY: [(&str, &[&str]); 5] = [
     ("toolbus-proto", &[]),
     ("toolbus", &["toolbus-proto"]),
     ("toolbus-orchard", &["toolbus-proto", "toolbus"]),
-    (
-        "toolbus-cli",
-        &["toolbus-proto", "toolbus", "toolbus-orchard"],
-    ),
-    (
-        "toolbus-testkit",
-        &["toolbus-proto", "toolbus", "toolbus-orchard"],
-    ),
+    ("toolbus-cli", &["toolbus-proto", "toolbus", "toolbus-orchard"]),
+    ("toolbus-testkit", &["toolbus-proto", "toolbus", "toolbus-orchard"]),
 ];
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -57,10 +43,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         println!("the walls stand");
         return Ok(());
     }
-    let lines: Vec<String> = breaches
-        .iter()
-        .map(|breach| format!("error: {breach}"))
-        .collect();
+    let lines: Vec<String> = breaches.iter().map(|breach| format!("error: {breach}")).collect();
     Err(lines.join("\n"))
 }
 
@@ -82,11 +65,7 @@ fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
     let rules = root.join("crates/toolbus-proto/src");
     for file in rust_files(&rules)? {
         let source = read(&file)?;
-        let place = file
-            .strip_prefix(root)
-            .unwrap_or(&file)
-            .display()
-            .to_string();
+        let place = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         found.extend(source_breaches(&place, &source));
     }
     for (name, may_use) in ONE_WAY {
@@ -104,27 +83,18 @@ fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
 /// Rules 1 and 2 in one file of `toolbus-proto`.
 fn source_breaches(place: &str, source: &str) -> Vec<Breach> {
     let tokens = tokens(source);
-    let breach = |line: usize, what: String| Breach {
-        place: format!("{place}:{line}"),
-        what,
-    };
+    let breach = |line: usize, what: String| Breach { place: format!("{place}:{line}"), what };
     let mut found = Vec::new();
     for path in NOT_IN_THE_RULES {
         let lines = (0..tokens.len()).filter(|&at| names(&tokens[at..], path));
         found.extend(lines.map(|at| {
-            breach(
-                tokens[at].line,
-                format!("toolbus-proto must not use `{}`", path.join("::")),
-            )
+            breach(tokens[at].line, format!("toolbus-proto must not use `{}`", path.join("::")))
         }));
     }
     if !place.ends_with("/wire.rs") {
         let lines = (0..tokens.len()).filter(|&at| derives_serde(&tokens[at..]));
         found.extend(lines.map(|at| {
-            breach(
-                tokens[at].line,
-                "only `wire.rs` may derive serde for a protocol".to_owned(),
-            )
+            breach(tokens[at].line, "only `wire.rs` may derive serde for a protocol".to_owned())
         }));
     }
     found
@@ -168,15 +138,11 @@ fn derives_serde(tokens: &[Token<'_>]) -> bool {
         return false;
     }
     let derived = tokens.iter().take_while(|token| token.text != ")");
-    derived
-        .into_iter()
-        .any(|token| matches!(token.text, "Serialize" | "Deserialize"))
+    derived.into_iter().any(|token| matches!(token.text, "Serialize" | "Deserialize"))
 }
 
 fn direction_breaches(name: &str, may_use: &[&str], manifest: &str) -> Vec<Breach> {
-    let ours = dependencies(manifest)
-        .into_iter()
-        .filter(|name| name.starts_with("toolbus"));
+    let ours = dependencies(manifest).into_iter().filter(|name| name.starts_with("toolbus"));
     ours.filter(|used| !may_use.contains(&used.as_str()))
         .map(|used| Breach {
             place: format!("crates/{name}/Cargo.toml"),
@@ -188,10 +154,8 @@ fn direction_breaches(name: &str, may_use: &[&str], manifest: &str) -> Vec<Breac
 fn runtime_breaches(direct: &[String], lock: &str) -> Vec<Breach> {
     let packages = locked(lock);
     let mut reached = BTreeSet::new();
-    let mut ahead: Vec<(String, String)> = direct
-        .iter()
-        .map(|name| (name.clone(), "toolbus-proto".to_owned()))
-        .collect();
+    let mut ahead: Vec<(String, String)> =
+        direct.iter().map(|name| (name.clone(), "toolbus-proto".to_owned())).collect();
     let mut found = Vec::new();
     while let Some((name, by)) = ahead.pop() {
         if !reached.insert(name.clone()) {
@@ -247,10 +211,8 @@ mod tests {
     }
 
     fn check(place: &str, source: &str, expected: &[&str]) {
-        let found: Vec<String> = source_breaches(place, source)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> =
+            source_breaches(place, source).iter().map(ToString::to_string).collect();
         assert_eq!(found, expected);
     }
 
@@ -267,11 +229,7 @@ mod tests {
             "let now =\n Instant::now();",
             &["a.rs:2: toolbus-proto must not use `Instant::now`"],
         );
-        check(
-            "a.rs",
-            "tokio::spawn",
-            &["a.rs:1: toolbus-proto must not use `tokio`"],
-        );
+        check("a.rs", "tokio::spawn", &["a.rs:1: toolbus-proto must not use `tokio`"]);
         check("a.rs", "#[cfg(test)] mod tests { use std::fs; }", &[]);
     }
 
@@ -279,16 +237,8 @@ mod tests {
     fn only_wires_derive_serde() {
         let derive = "#[derive(Debug, serde::Serialize)] struct A;";
         check("oracle/wire.rs", derive, &[]);
-        check(
-            "tool.rs",
-            derive,
-            &["tool.rs:1: only `wire.rs` may derive serde for a protocol"],
-        );
-        check(
-            "tool.rs",
-            "#[derive(Debug)] struct A; impl Serialize for A {}",
-            &[],
-        );
+        check("tool.rs", derive, &["tool.rs:1: only `wire.rs` may derive serde for a protocol"]);
+        check("tool.rs", "#[derive(Debug)] struct A; impl Serialize for A {}", &[]);
     }
 
     #[test]
@@ -310,11 +260,7 @@ mod tests {
                     [[package]]\nname = \"b\"\nversion = \"1.0.0\"\ndependencies = [\n \"a\",\n \"tokio\",\n]\n";
         let found = runtime_breaches(&["a".to_owned()], lock);
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0].what.contains("`tokio`, but `b` does"),
-            "{}",
-            found[0]
-        );
+        assert!(found[0].what.contains("`tokio`, but `b` does"), "{}", found[0]);
         assert_eq!(runtime_breaches(&["c".to_owned()], lock), []);
     }
 }

@@ -66,10 +66,6 @@ mod tests {
     fn the_readme_has_the_same_table() {
         let rows = Exit::ALL.map(|exit| format!("| {} | {} |\n", exit.code(), exit.meaning()));
         let readme = include_str!("../../../README.md");
-        assert!(
-            readme.contains(&rows.concat()),
-            "README.md must have\n{}",
-            rows.concat()
-        );
+        assert!(readme.contains(&rows.concat()), "README.md must have\n{}", rows.concat());
     }
 }

@@ -79,23 +79,13 @@ impl CallArgs {
                 None => failed,
             }
         })?;
-        Ok(Target {
-            address,
-            tool,
-            arguments,
-        })
+        Ok(Target { address, tool, arguments })
     }
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    let target = args
-        .target()
-        .map_err(|failed| told(globals, "invalid_arguments", failed))?;
-    let Target {
-        address,
-        tool,
-        arguments,
-    } = target;
+    let target = args.target().map_err(|failed| told(globals, "invalid_arguments", failed))?;
+    let Target { address, tool, arguments } = target;
     let mut message = format!("cannot call `{tool}`");
     if let Some(address) = address {
         message.push_str(&format!(" of `{address}`"));

@@ -57,8 +57,7 @@ fn write(command: clap::Command, page: &mut dyn Write) -> io::Result<()> {
     end.control("SH", ["EXIT STATUS"]);
     for exit in Exit::ALL {
         end.control("TP", []);
-        end.text([bold(exit.code().to_string())])
-            .text([roman(exit.meaning())]);
+        end.text([bold(exit.code().to_string())]).text([roman(exit.meaning())]);
     }
     end.to_writer(page)
 }

@@ -19,9 +19,7 @@ pub(crate) enum ColorWhen {
 impl ColorWhen {
     pub(crate) fn paint(self, stream: &impl IsTerminal) -> Paint {
         let no_color = env::var_os("NO_COLOR");
-        Paint {
-            on: self.is_on(stream.is_terminal(), no_color.as_deref()),
-        }
+        Paint { on: self.is_on(stream.is_terminal(), no_color.as_deref()) }
     }
 
     fn is_on(self, terminal: bool, no_color: Option<&OsStr>) -> bool {

@@ -18,10 +18,7 @@ impl Page {
     pub(crate) fn of(words: &[&str]) -> Page {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
         // Not in a folder where somebody keeps a config.
-        command
-            .args(words)
-            .stdin(Stdio::null())
-            .current_dir(env!("CARGO_TARGET_TMPDIR"));
+        command.args(words).stdin(Stdio::null()).current_dir(env!("CARGO_TARGET_TMPDIR"));
         // What the tester's own shell has set must not show on a page.
         for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
             command.env_remove(name);

@@ -216,12 +216,16 @@ impl Executor {
         self.standing = Standing::Broken(Fault { failure, parting });
     }
 
-    /// One call at a time: the next goes out when the one before it is answered.
+    /// One call at a time: the next goes out when the one before it is answered. Only when
+    /// it is really about to be written: until then another process could still take it (I7).
     fn send_next(&mut self) {
         while self.standing == Standing::Open && self.in_flight.is_none() {
-            let Some((ticket, call)) = self.queue.pop_front() else {
-                return;
-            };
+            let Some((ticket, call)) = self.queue.pop_front() else { return };
+            if call.what == What::Tools {
+                let tools = self.functions.tools();
+                self.done(ticket, Ok(Outcome::Tools(tools)));
+                continue;
+            }
             match self.functions.prepare(&call.what) {
                 Ok(Prepared { selector, calldata, reading }) => {
                     let id = self.next_id;

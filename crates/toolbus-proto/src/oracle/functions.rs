@@ -1,20 +1,24 @@
 //! The functions that are known of an oracle, and what calling one of them means in felts.
 //!
 //! They come from the config or from the oracle's own `ready`; the config wins (H1). Whatever
-//! is known, a caller that speaks felts itself can call any selector.
+//! is known, any selector can be called by the generic tool `invoke`, or natively by a caller
+//! that speaks felts itself.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
-use super::felt::Leniency;
-use super::felts;
+use super::codec::{self, Reader};
+use super::felt::{Felt, Leniency};
 use super::signature::{self, Function};
+use super::{felts, schema};
 use crate::channel::Notice;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::kind;
-use crate::tool::{Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use crate::shown::printable;
+use crate::tool::{Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
 
 /// The functions known of one oracle, by name.
 #[derive(Debug, Clone, Default)]
@@ -42,22 +46,38 @@ pub(super) struct Prepared {
 pub(super) enum Reading {
     /// Just felts.
     Felts,
+    /// What this function gives.
+    ResultOf(Arc<Function>),
 }
 
+/// The tool that calls any selector.
+static INVOKE: LazyLock<Function> = LazyLock::new(|| {
+    let text = "invoke(selector: ByteArray, calldata: Array<felt252>) -> Array<felt252>";
+    let mut functions = signature::parse(text).expect("our own signature is valid");
+    functions.remove(0)
+});
+
 impl Functions {
-    /// What the config knows.
+    /// What the config knows. Of two of one name the last counts.
     pub fn from_config(functions: impl IntoIterator<Item = Function>) -> Functions {
         let known = |function| Known { function: Arc::new(function), from_config: true };
         let by_name = functions
             .into_iter()
-            .map(|function| (function.name().to_owned(), known(function)))
+            .map(|function: Function| (function.name().to_owned(), known(function)))
             .collect();
         Functions { by_name }
     }
 
-    /// All of them, sorted by name.
+    /// The function of this name.
+    pub fn get(&self, name: &str) -> Option<&Function> {
+        self.by_name.get(name).map(|known| &*known.function)
+    }
+
+    /// All of them, sorted by name; the generic `invoke` among them.
     pub fn iter(&self) -> impl Iterator<Item = &Function> {
-        self.by_name.values().map(|known| &*known.function)
+        let known = self.by_name.values().map(|known| &*known.function);
+        let generic = (!self.by_name.contains_key(INVOKE.name())).then_some(&*INVOKE);
+        known.chain(generic)
     }
 
     /// The oracle offers a text of signatures.
@@ -82,7 +102,12 @@ impl Functions {
 
     /// The functions as tools of the hub.
     pub(super) fn tools(&self) -> Arc<[ToolSpec]> {
-        [].into()
+        let tool = |function: &Function| {
+            let input = Json::from_trusted(schema::input_schema(function));
+            let output = Json::from_trusted(schema::output_schema(function));
+            ToolSpec { output: Some(output), ..ToolSpec::new(function.name(), input) }
+        };
+        self.iter().map(tool).collect()
     }
 
     /// Makes a call into a selector and felts.
@@ -93,16 +118,39 @@ impl Functions {
                 calldata: body.clone(),
                 reading: Reading::Felts,
             }),
-            What::Native { wire, .. } => {
-                let message = format!("an oracle cannot take a native call of {wire:?}");
-                Err(Failure::new(FailureKind::InvalidArguments, message))
-            }
-            What::Tool { name, .. } => {
-                let message = format!("no such function: `{name}`");
-                Err(Failure::new(FailureKind::UnknownTool, message))
-            }
-            What::Tools => Err(Failure::new(FailureKind::UnknownTool, "not on this wire")),
+            What::Tool { name, args } => self.prepare_tool(name, args.as_ref()),
+            What::Native { wire, .. } => Err(refused(format!("a native call of {wire:?}"))),
+            What::Tools => Err(refused("a question for tools".to_owned())),
         }
+    }
+
+    fn prepare_tool(&self, name: &ToolName, args: Option<&Json>) -> Result<Prepared, Failure> {
+        let args = args.filter(|args| !args.is_null());
+        let args = args.map_or("{}", Json::as_str);
+        let invalid =
+            |error: String| Failure::new(FailureKind::InvalidArguments, error);
+        let encode = |function: &Function| {
+            codec::encode_args(function, args).map_err(|error| invalid(error.to_string()))
+        };
+        if let Some(known) = self.by_name.get(name.as_str()) {
+            return Ok(Prepared {
+                selector: name.as_str().to_owned(),
+                calldata: text_of(&encode(&known.function)?),
+                reading: Reading::ResultOf(known.function.clone()),
+            });
+        }
+        if name.as_str() != INVOKE.name() {
+            let message = format!("no such function: `{name}`");
+            return Err(Failure::new(FailureKind::UnknownTool, message));
+        }
+        let felts = encode(&INVOKE)?;
+        let mut reader = Reader::new(&felts);
+        let selector = reader.byte_array().map_err(|error| invalid(error.to_string()))?;
+        let selector = String::from_utf8(selector)
+            .map_err(|_| invalid("argument `selector` must be text".to_owned()))?;
+        // Behind the selector: how many, and the felts themselves.
+        let calldata = text_of(&reader.rest()[1..]);
+        Ok(Prepared { selector, calldata, reading: Reading::Felts })
     }
 }
 
@@ -119,19 +167,37 @@ impl Reading {
             None | Some((Kind::Null, _)) => "[]",
             Some((Kind::Array, raw)) => raw,
             Some((_, other)) => {
-                let shown = crate::shown::printable(other.as_bytes(), 80);
+                let shown = printable(other.as_bytes(), 80);
                 return Err(broke(format!("the result must be an array of felts, not {shown}")));
             }
         };
-        let felts = felts::canonical(raw, leniency).map_err(|error| broke(error.to_string()))?;
-        let text = match felts {
-            std::borrow::Cow::Borrowed(text) if !text.is_empty() && raw != "[]" => {
-                Json::part_of(line, text)
-            }
-            text => Json::from_trusted(text.into_owned()),
-        };
         match self {
-            Reading::Felts => Ok(Outcome::Value(text)),
+            Reading::Felts => {
+                let felts = felts::canonical(raw, leniency);
+                Ok(Outcome::Value(match felts.map_err(|error| broke(error.to_string()))? {
+                    Cow::Borrowed(_) if result.is_none() => Json::from_trusted("[]"),
+                    Cow::Borrowed("[]") => Json::from_trusted("[]"),
+                    Cow::Borrowed(text) => Json::part_of(line, text),
+                    Cow::Owned(text) => Json::from_trusted(text),
+                }))
+            }
+            Reading::ResultOf(function) => {
+                let felts = felts::read(raw, leniency).map_err(|error| broke(error.to_string()))?;
+                let value = codec::decode_result(function, &felts);
+                let value = value.map_err(|error| broke(error.to_string()))?;
+                Ok(Outcome::Value(Json::from_trusted(value)))
+            }
         }
     }
+}
+
+fn text_of(felts: &[Felt]) -> Bytes {
+    let mut text = Vec::new();
+    felts::write(felts, &mut text);
+    text.into()
+}
+
+fn refused(what: String) -> Failure {
+    let message = format!("the oracle wire has no place for {what}");
+    Failure::new(FailureKind::InvalidArguments, message)
 }

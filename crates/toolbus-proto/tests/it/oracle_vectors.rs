@@ -56,32 +56,16 @@ fn serde() {
     for_each_vector("serde.jsonl", |vector| {
         let define = vector["define"].as_str().unwrap_or_default();
         let ty = vector["type"].as_str().unwrap();
-        let function = signature::parse(&format!("{define}f(x: {ty}) -> {ty}"))
-            .unwrap()
-            .remove(0);
+        let function = signature::parse(&format!("{define}f(x: {ty}) -> {ty}")).unwrap().remove(0);
         let felts = felts::read(&vector["felts"].to_string(), Leniency::Strict).unwrap();
         if let Some(part) = vector["error"].as_str() {
-            let error = codec::decode_result(&function, &felts)
-                .unwrap_err()
-                .to_string();
+            let error = codec::decode_result(&function, &felts).unwrap_err().to_string();
             assert!(error.contains(part), "{vector}: {error}");
             return;
         }
         let json = vector["json"].to_string();
-        assert_eq!(
-            codec::decode_result(&function, &felts).as_ref(),
-            Ok(&json),
-            "{vector}"
-        );
-        assert_eq!(
-            codec::encode_result(&function, &json).as_ref(),
-            Ok(&felts),
-            "{vector}"
-        );
-        assert_eq!(
-            codec::encode_args(&function, &format!("[{json}]")),
-            Ok(felts),
-            "{vector}"
-        );
+        assert_eq!(codec::decode_result(&function, &felts).as_ref(), Ok(&json), "{vector}");
+        assert_eq!(codec::encode_result(&function, &json).as_ref(), Ok(&felts), "{vector}");
+        assert_eq!(codec::encode_args(&function, &format!("[{json}]")), Ok(felts), "{vector}");
     });
 }

@@ -34,13 +34,7 @@ const SAFE_MAX: u128 = (1 << 53) - 1;
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(types: &'a Types, numbers: Numbers, felts: &'a [Felt]) -> Decoder<'a> {
-        Decoder {
-            types,
-            numbers,
-            felts: Reader::new(felts),
-            out: Vec::new(),
-            depth: 0,
-        }
+        Decoder { types, numbers, felts: Reader::new(felts), out: Vec::new(), depth: 0 }
     }
 
     pub(super) fn args(
@@ -50,8 +44,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<String, Misfit> {
         match (form, params.at(0)) {
             (ArgsForm::Whole, Some((name, param))) if params.len() == 1 => {
-                self.value(*param)
-                    .map_err(|misfit| misfit.in_member(name))?;
+                self.value(*param).map_err(|misfit| misfit.in_member(name))?;
             }
             (ArgsForm::Signature, _) => self.members(params)?,
             (ArgsForm::Plain | ArgsForm::Whole, _) => self.plain_members(params)?,
@@ -70,10 +63,7 @@ impl<'a> Decoder<'a> {
 
     fn finish(self) -> Result<String, Misfit> {
         if !self.felts.rest().is_empty() {
-            return Err(CodecFault::FeltLeftOver {
-                index: self.felts.index(),
-            }
-            .into());
+            return Err(CodecFault::FeltLeftOver { index: self.felts.index() }.into());
         }
         Ok(String::from_utf8(self.out).expect("only text was written"))
     }
@@ -153,19 +143,11 @@ impl<'a> Decoder<'a> {
                 let high = self.checked("u256", Felt::to_u128)?;
                 (false, Wide { high, low })
             }
-            Integer {
-                name,
-                bits,
-                signed: false,
-            } => {
+            Integer { name, bits, signed: false } => {
                 let fits = |felt: Felt| (felt.wide().bits() <= bits).then_some(felt.wide());
                 (false, self.checked(name, fits)?)
             }
-            Integer {
-                name,
-                bits,
-                signed: true,
-            } => self.checked(name, |felt| {
+            Integer { name, bits, signed: true } => self.checked(name, |felt| {
                 let minus = felt.negated().wide();
                 if felt.wide().bits() < bits {
                     Some((false, felt.wide()))
@@ -177,10 +159,7 @@ impl<'a> Decoder<'a> {
             })?,
         };
         let quote = self.numbers == Numbers::Safe && Wide::from(SAFE_MAX) < value;
-        let (quote, sign) = (
-            if quote { "\"" } else { "" },
-            if negative { "-" } else { "" },
-        );
+        let (quote, sign) = (if quote { "\"" } else { "" }, if negative { "-" } else { "" });
         write!(self.out, "{quote}{sign}{value}{quote}").expect("a vector takes all bytes");
         Ok(())
     }
@@ -213,12 +192,7 @@ impl<'a> Decoder<'a> {
         let found = self.felts.felt()?;
         check(found).ok_or_else(|| {
             let wanted = json::shown(&format!("of type {wanted}"));
-            CodecFault::FeltWrong {
-                wanted,
-                index,
-                found,
-            }
-            .into()
+            CodecFault::FeltWrong { wanted, index, found }.into()
         })
     }
 

@@ -21,13 +21,7 @@ pub(super) struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(types: &'a Types, json: &'a str) -> Encoder<'a> {
-        Encoder {
-            types,
-            json: Cursor::new(json),
-            out: Vec::new(),
-            met: Vec::new(),
-            depth: 0,
-        }
+        Encoder { types, json: Cursor::new(json), out: Vec::new(), met: Vec::new(), depth: 0 }
     }
 
     pub(super) fn args(mut self, params: &Members<TypeId>) -> Result<Vec<Felt>, Misfit> {
@@ -45,11 +39,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Felt>, Misfit> {
-        if self.json.is_at_end() {
-            Ok(self.out)
-        } else {
-            Err(CodecFault::NotJson.into())
-        }
+        if self.json.is_at_end() { Ok(self.out) } else { Err(CodecFault::NotJson.into()) }
     }
 
     fn value(&mut self, id: TypeId) -> Result<(), Misfit> {
@@ -111,8 +101,7 @@ impl<'a> Encoder<'a> {
         let mut length = 0;
         self.open(b'[', "an array")?;
         while self.json.another(b']', length == 0)? {
-            self.value(element)
-                .map_err(|misfit| misfit.in_element(length))?;
+            self.value(element).map_err(|misfit| misfit.in_element(length))?;
             length += 1;
         }
         self.depth -= 1;
@@ -129,8 +118,7 @@ impl<'a> Encoder<'a> {
             if index == length {
                 return Err(wrong_at(here, &wanted));
             }
-            self.value(ty(index))
-                .map_err(|misfit| misfit.in_element(index))?;
+            self.value(ty(index)).map_err(|misfit| misfit.in_element(index))?;
             index += 1;
         }
         self.depth -= 1;
@@ -157,9 +145,7 @@ impl<'a> Encoder<'a> {
         };
         self.out.push(Felt::from(index as u128));
         match payload {
-            Some(payload) => self
-                .value(payload)
-                .map_err(|misfit| misfit.in_member(&name))?,
+            Some(payload) => self.value(payload).map_err(|misfit| misfit.in_member(&name))?,
             None if self.json.value()? == "null" => {}
             None => return Err(wrong_at(here, wanted)),
         }
@@ -193,13 +179,9 @@ impl<'a> Encoder<'a> {
         let mut given = 0;
         while self.json.another(b']', given == 0)? {
             let Some((name, param)) = params.at(given) else {
-                return Err(CodecFault::TooManyArguments {
-                    takes: params.len(),
-                }
-                .into());
+                return Err(CodecFault::TooManyArguments { takes: params.len() }.into());
             };
-            self.value(*param)
-                .map_err(|misfit| misfit.in_member(name))?;
+            self.value(*param).map_err(|misfit| misfit.in_member(name))?;
             given += 1;
         }
         for (name, param) in params.iter().skip(given) {
@@ -219,9 +201,7 @@ impl<'a> Encoder<'a> {
         while self.json.another(b'}', count == 0)? {
             let name = self.json.key()?;
             let fail = |fault: CodecFault| Misfit::from(fault).in_member(&name);
-            let place = members
-                .find(&name, count)
-                .ok_or_else(|| fail(CodecFault::Unknown))?;
+            let place = members.find(&name, count).ok_or_else(|| fail(CodecFault::Unknown))?;
             let Some((_, member)) = members.at(place) else {
                 return Err(Broken.into());
             };
@@ -229,8 +209,7 @@ impl<'a> Encoder<'a> {
                 return Err(fail(CodecFault::Twice));
             }
             let start = self.out.len();
-            self.value(*member)
-                .map_err(|misfit| misfit.in_member(&name))?;
+            self.value(*member).map_err(|misfit| misfit.in_member(&name))?;
             self.met[met_start + place] = Some(start..self.out.len());
             in_order &= place == count;
             count += 1;
@@ -241,8 +220,7 @@ impl<'a> Encoder<'a> {
             for (place, (name, member)) in members.iter().enumerate() {
                 match self.met[met_start + place].take() {
                     Some(Range { start, end }) => {
-                        self.out
-                            .extend_from_slice(&came[start - out_start..end - out_start]);
+                        self.out.extend_from_slice(&came[start - out_start..end - out_start]);
                     }
                     None => self.absent(name, *member)?,
                 }

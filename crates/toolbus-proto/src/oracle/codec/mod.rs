@@ -134,17 +134,9 @@ pub enum CodecFault {
     #[error("needs felt {index}, which is missing")]
     FeltMissing { index: usize },
     #[error("must be {wanted}, but felt {index} is {found}")]
-    FeltWrong {
-        wanted: String,
-        index: usize,
-        found: Felt,
-    },
+    FeltWrong { wanted: String, index: usize, found: Felt },
     #[error("has the length {length} in felt {index}, but only {left} felts follow")]
-    LengthWrong {
-        length: Felt,
-        index: usize,
-        left: usize,
-    },
+    LengthWrong { length: Felt, index: usize, left: usize },
     #[error("must be JSON, but the text that begins at felt {index} is not")]
     TextNotJson { index: usize },
     #[error("must be UTF-8, but the text that begins at felt {index} is not")]
@@ -161,44 +153,23 @@ pub(crate) struct Misfit {
 
 impl Misfit {
     pub(crate) fn of(self, whole: Whole) -> CodecError {
-        CodecError {
-            whole,
-            path: self.path,
-            fault: self.fault,
-        }
+        CodecError { whole, path: self.path, fault: self.fault }
     }
 
     pub(crate) fn in_member(self, name: &str) -> Misfit {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') {
-            ""
-        } else {
-            "."
-        };
-        Misfit {
-            path: format!("{}{dot}{}", json::shown(name), self.path),
-            ..self
-        }
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        Misfit { path: format!("{}{dot}{}", json::shown(name), self.path), ..self }
     }
 
     fn in_element(self, index: usize) -> Misfit {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') {
-            ""
-        } else {
-            "."
-        };
-        Misfit {
-            path: format!("[{index}]{dot}{}", self.path),
-            ..self
-        }
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        Misfit { path: format!("[{index}]{dot}{}", self.path), ..self }
     }
 }
 
 impl From<CodecFault> for Misfit {
     fn from(fault: CodecFault) -> Misfit {
-        Misfit {
-            path: String::new(),
-            fault,
-        }
+        Misfit { path: String::new(), fault }
     }
 }
 

@@ -132,20 +132,14 @@ impl Sample {
                 let field = |(place, field): (usize, &Sample)| {
                     format!("\"f {place}\": {}, ", field.text(defined))
                 };
-                (
-                    "struct",
-                    fields.iter().enumerate().map(field).collect::<String>(),
-                )
+                ("struct", fields.iter().enumerate().map(field).collect::<String>())
             }
             Sample::Enum(variants) => {
                 let variant = |(place, variant): (usize, &Option<Sample>)| match variant {
                     Some(payload) => format!("V{place}: {}, ", payload.text(defined)),
                     None => format!("V{place}, "),
                 };
-                (
-                    "enum",
-                    variants.iter().enumerate().map(variant).collect::<String>(),
-                )
+                ("enum", variants.iter().enumerate().map(variant).collect::<String>())
             }
         };
         let name = format!("T{}", defined.len());
@@ -170,11 +164,7 @@ impl Sample {
             Sample::Result(_, err) => format!(r#"{{"Err":{}}}"#, err.value(dice)),
             Sample::Array(inner) => {
                 let length = dice.roll(4);
-                list(
-                    (0..length)
-                        .map(|_| format!("[7,{}]", inner.value(dice)))
-                        .collect(),
-                )
+                list((0..length).map(|_| format!("[7,{}]", inner.value(dice))).collect())
             }
             Sample::Fixed(inner, count) => list((0..*count).map(|_| inner.value(dice)).collect()),
             Sample::Tuple(members) if members.is_empty() => "null".to_owned(),
@@ -205,10 +195,7 @@ struct Dice(u64);
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
         // The multiplier is Knuth's; the high bits are the good ones.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % sides
     }
 
@@ -217,20 +204,11 @@ impl Dice {
     }
 
     fn word(&mut self, word: &str) -> String {
-        let texts = [
-            r#""""#,
-            r#""é\n""#,
-            r#""abcdefghijklmnopqrstuvwxyz01234""#,
-            r#"{"bytes":"00ff"}"#,
-        ];
+        let texts =
+            [r#""""#, r#""é\n""#, r#""abcdefghijklmnopqrstuvwxyz01234""#, r#"{"bytes":"00ff"}"#];
         let signed = |bits: u32| {
             let top = (1_u128 << (bits - 1)) - 1;
-            [
-                format!("-{}", top + 1),
-                "-1".to_owned(),
-                "0".to_owned(),
-                top.to_string(),
-            ]
+            [format!("-{}", top + 1), "-1".to_owned(), "0".to_owned(), top.to_string()]
         };
         let picked = match word {
             "bool" => self.pick(&["true", "false"]),

@@ -26,10 +26,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn felt(&mut self) -> Result<Felt, CodecFault> {
-        let felt = self
-            .rest()
-            .first()
-            .ok_or(CodecFault::FeltMissing { index: self.at })?;
+        let felt = self.rest().first().ok_or(CodecFault::FeltMissing { index: self.at })?;
         self.at += 1;
         Ok(*felt)
     }
@@ -43,11 +40,7 @@ impl<'a> Reader<'a> {
         let fits = |length: &u128| length.saturating_mul(felts_min.into()) <= left as u128;
         match felt.to_u128().filter(fits).map(usize::try_from) {
             Some(Ok(length)) => Ok(length),
-            _ => Err(CodecFault::LengthWrong {
-                length: felt,
-                index,
-                left,
-            }),
+            _ => Err(CodecFault::LengthWrong { length: felt, index, left }),
         }
     }
 
@@ -65,18 +58,11 @@ impl<'a> Reader<'a> {
             Some(length) if length < WORD_BYTES as u128 => length as usize,
             _ => {
                 let wanted = "a ByteArray with at most 30 bytes in its last word".to_owned();
-                return Err(CodecFault::FeltWrong {
-                    wanted,
-                    index,
-                    found: length,
-                });
+                return Err(CodecFault::FeltWrong { wanted, index, found: length });
             }
         };
         // The word stands before its length, which it can be judged by only now.
-        let mut last = Reader {
-            felts: self.felts,
-            at: pending,
-        };
+        let mut last = Reader { felts: self.felts, at: pending };
         last.word(
             &format!("a ByteArray ending in {pending_bytes} bytes"),
             pending_bytes,
@@ -90,11 +76,7 @@ impl<'a> Reader<'a> {
         let index = self.at;
         let felt = self.felt()?;
         if (length * 8) < felt.wide().bits() as usize {
-            return Err(CodecFault::FeltWrong {
-                wanted: wanted.to_owned(),
-                index,
-                found: felt,
-            });
+            return Err(CodecFault::FeltWrong { wanted: wanted.to_owned(), index, found: felt });
         }
         bytes.extend_from_slice(&felt.to_bytes()[32 - length..]);
         Ok(())
@@ -107,11 +89,7 @@ impl<'a> Reader<'a> {
         let length = felt.wide().bits().div_ceil(8) as usize;
         if WORD_BYTES < length {
             let wanted = "a shortstring of at most 31 bytes".to_owned();
-            return Err(CodecFault::FeltWrong {
-                wanted,
-                index,
-                found: felt,
-            });
+            return Err(CodecFault::FeltWrong { wanted, index, found: felt });
         }
         Ok(felt.to_bytes()[32 - length..].to_vec())
     }

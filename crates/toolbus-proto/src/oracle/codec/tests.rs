@@ -5,25 +5,15 @@ const SHAPES: &str = "struct Point { x: u32, y: u32 } \
                       enum Shape { Dot, Circle: u32, Rect: Point } ";
 
 fn function(text: &str) -> Function {
-    signature::parse(text)
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
-        .remove(0)
+    signature::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).remove(0)
 }
 
 fn list(text: &str) -> Vec<Felt> {
-    felts::read_words(
-        text.split(',').filter(|word| !word.is_empty()),
-        Leniency::Strict,
-    )
-    .unwrap()
+    felts::read_words(text.split(',').filter(|word| !word.is_empty()), Leniency::Strict).unwrap()
 }
 
 fn printed(felts: &[Felt]) -> String {
-    felts
-        .iter()
-        .map(Felt::to_string)
-        .collect::<Vec<_>>()
-        .join(",")
+    felts.iter().map(Felt::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn returning(ty: &str) -> Function {
@@ -35,16 +25,8 @@ fn values_and_felts_are_the_same_both_ways() {
     let x31 = "x".repeat(31);
     let word = format!("0x1,0x{},0x0,0x0", "78".repeat(31));
     for (ty, json, felts) in [
-        (
-            "u256",
-            r#""340282366920938463463374607431768211461""#,
-            "0x5,0x1",
-        ),
-        (
-            "i8",
-            "-128",
-            "0x800000000000010ffffffffffffffffffffffffffffffffffffffffffffff81",
-        ),
+        ("u256", r#""340282366920938463463374607431768211461""#, "0x5,0x1"),
+        ("i8", "-128", "0x800000000000010ffffffffffffffffffffffffffffffffffffffffffffff81"),
         ("ByteArray", r#""""#, "0x0,0x0,0x0"),
         ("ByteArray", r#""abc""#, "0x0,0x616263,0x3"),
         ("ByteArray", &format!("\"{x31}\""), &word),
@@ -57,23 +39,11 @@ fn values_and_felts_are_the_same_both_ways() {
         ("Option<()>", r#"{"Some":null}"#, "0x0"),
         ("Option<json>", r#"{"Some":null}"#, "0x0,0x0,0x6e756c6c,0x4"),
         ("Option<json>", "null", "0x1"),
-        (
-            "Option<Option<Option<u8>>>",
-            r#"{"Some":{"Some":7}}"#,
-            "0x0,0x0,0x0,0x7",
-        ),
-        (
-            "Result<u64, ByteArray>",
-            r#"{"Err":"oops"}"#,
-            "0x1,0x0,0x6f6f7073,0x4",
-        ),
+        ("Option<Option<Option<u8>>>", r#"{"Some":{"Some":7}}"#, "0x0,0x0,0x0,0x7"),
+        ("Result<u64, ByteArray>", r#"{"Err":"oops"}"#, "0x1,0x0,0x6f6f7073,0x4"),
         ("Shape", r#""Dot""#, "0x0"),
         ("Shape", r#"{"Rect":{"x":3,"y":4}}"#, "0x2,0x3,0x4"),
-        (
-            "(u8, Array<u64>, bool)",
-            "[1,[10,11],true]",
-            "0x1,0x2,0xa,0xb,0x1",
-        ),
+        ("(u8, Array<u64>, bool)", "[1,[10,11],true]", "0x1,0x2,0xa,0xb,0x1"),
         ("[u64; 3]", "[1,2,3]", "0x1,0x2,0x3"),
         ("[(); 2]", "[null,null]", ""),
         (
@@ -93,9 +63,7 @@ fn values_and_felts_are_the_same_both_ways() {
         ),
     ] {
         let function = returning(ty);
-        let Ok(encoded) = encode_result(&function, json) else {
-            panic!("{ty} {json}")
-        };
+        let Ok(encoded) = encode_result(&function, json) else { panic!("{ty} {json}") };
         if ty != "json" {
             assert_eq!(printed(&encoded), felts, "{ty} {json}");
         }
@@ -118,11 +86,7 @@ fn json_may_be_written_in_more_ways_than_one() {
         ("shortstring", r#"{"bytes":"0061"}"#, "0x61"),
         ("()", "[ ]", ""),
         ("Shape", r#"{"Dot":null}"#, "0x0"),
-        (
-            "Shape",
-            r#" { "Rect" : { "y" : 4 , "x" : 3 } } "#,
-            "0x2,0x3,0x4",
-        ),
+        ("Shape", r#" { "Rect" : { "y" : 4 , "x" : 3 } } "#, "0x2,0x3,0x4"),
         ("json", r#" [ 1 , "a b" ] "#, "0x0,0x5b312c22612062225d,0x9"),
     ] {
         let encoded = encode_result(&returning(ty), json).unwrap();
@@ -133,99 +97,31 @@ fn json_may_be_written_in_more_ways_than_one() {
 #[test]
 fn json_that_does_not_fit_is_refused_with_its_place() {
     for (ty, json, want) in [
-        (
-            "u8",
-            "256",
-            "the result must be an integer of type u8, not 256",
-        ),
-        (
-            "u8",
-            "-1",
-            "the result must be an integer of type u8, not -1",
-        ),
-        (
-            "u8",
-            "1.0",
-            "the result must be an integer of type u8, not 1.0",
-        ),
-        (
-            "u8",
-            "1e1",
-            "the result must be an integer of type u8, not 1e1",
-        ),
-        (
-            "u8",
-            r#""""#,
-            r#"the result must be an integer of type u8, not """#,
-        ),
-        (
-            "u8",
-            r#""+1""#,
-            r#"the result must be an integer of type u8, not "+1""#,
-        ),
-        (
-            "i8",
-            "128",
-            "the result must be an integer of type i8, not 128",
-        ),
-        (
-            "i8",
-            "-129",
-            "the result must be an integer of type i8, not -129",
-        ),
-        (
-            "i8",
-            r#""-0x1""#,
-            r#"the result must be an integer of type i8, not "-0x1""#,
-        ),
+        ("u8", "256", "the result must be an integer of type u8, not 256"),
+        ("u8", "-1", "the result must be an integer of type u8, not -1"),
+        ("u8", "1.0", "the result must be an integer of type u8, not 1.0"),
+        ("u8", "1e1", "the result must be an integer of type u8, not 1e1"),
+        ("u8", r#""""#, r#"the result must be an integer of type u8, not """#),
+        ("u8", r#""+1""#, r#"the result must be an integer of type u8, not "+1""#),
+        ("i8", "128", "the result must be an integer of type i8, not 128"),
+        ("i8", "-129", "the result must be an integer of type i8, not -129"),
+        ("i8", r#""-0x1""#, r#"the result must be an integer of type i8, not "-0x1""#),
         ("bool", "1", "the result must be true or false, not 1"),
-        (
-            "[u8; 2]",
-            "[1]",
-            "the result must be an array of exactly 2, not [1]",
-        ),
-        (
-            "[u8; 2]",
-            "[1,2,3]",
-            "the result must be an array of exactly 2, not [1,2,3]",
-        ),
-        (
-            "Array<Point>",
-            r#"[{"x":1,"y":2},{"x":1}]"#,
-            "`[1].y` of the result is missing",
-        ),
+        ("[u8; 2]", "[1]", "the result must be an array of exactly 2, not [1]"),
+        ("[u8; 2]", "[1,2,3]", "the result must be an array of exactly 2, not [1,2,3]"),
+        ("Array<Point>", r#"[{"x":1,"y":2},{"x":1}]"#, "`[1].y` of the result is missing"),
         ("Point", r#"{"x":1,"z":2}"#, "`z` of the result is unknown"),
-        (
-            "Point",
-            r#"{"x":1,"x":2}"#,
-            "`x` of the result is given twice",
-        ),
+        ("Point", r#"{"x":1,"x":2}"#, "`x` of the result is given twice"),
         ("Point", "[1,2]", "the result must be an object, not [1,2]"),
-        (
-            "Shape",
-            r#""Circle""#,
-            r#"the result must be a variant of `Shape`, not "Circle""#,
-        ),
-        (
-            "Shape",
-            "{}",
-            "the result must be a variant of `Shape`, not {}",
-        ),
-        (
-            "Shape",
-            r#"{"Dot":1}"#,
-            r#"the result must be a variant of `Shape`, not {"Dot":1}"#,
-        ),
+        ("Shape", r#""Circle""#, r#"the result must be a variant of `Shape`, not "Circle""#),
+        ("Shape", "{}", "the result must be a variant of `Shape`, not {}"),
+        ("Shape", r#"{"Dot":1}"#, r#"the result must be a variant of `Shape`, not {"Dot":1}"#),
         (
             "Shape",
             r#"{"Circle":1,"Dot":null}"#,
             r#"the result must be a variant of `Shape`, not {"Circle":1,"Dot":null}"#,
         ),
-        (
-            "Option<json>",
-            "5",
-            r#"the result must be null or {"Some":…}, not 5"#,
-        ),
+        ("Option<json>", "5", r#"the result must be null or {"Some":…}, not 5"#),
         (
             "Array<(u8, Point)>",
             r#"[[1,{"x":-1,"y":0}]]"#,
@@ -243,10 +139,7 @@ fn json_that_does_not_fit_is_refused_with_its_place() {
             "the result must be an integer or a hex string of at most 31 bytes, not -1",
         ),
     ] {
-        assert_eq!(
-            encode_result(&returning(ty), json).unwrap_err().to_string(),
-            want
-        );
+        assert_eq!(encode_result(&returning(ty), json).unwrap_err().to_string(), want);
     }
     let long = format!("\"{}\"", "a".repeat(32));
     assert!(encode_result(&returning("shortstring"), &long).is_err());
@@ -267,21 +160,12 @@ fn arguments_go_by_position_or_by_name() {
         assert_eq!(printed(&encode_args(&f, args).unwrap()), felts);
     }
     for (args, want) in [
-        (
-            "[1,2,null,4]",
-            "the argument list has more than the 3 values that the function takes",
-        ),
+        ("[1,2,null,4]", "the argument list has more than the 3 values that the function takes"),
         ("[]", "argument `a` is missing"),
         (r#"{"b":1}"#, "argument `a` is missing"),
         (r#"{"a":1,"d":1}"#, "argument `d` is unknown"),
-        (
-            r#"{"a":1,"b":"x"}"#,
-            r#"argument `b` must be an integer of type u8, not "x""#,
-        ),
-        (
-            "5",
-            "the argument list must be an array or an object, not 5",
-        ),
+        (r#"{"a":1,"b":"x"}"#, r#"argument `b` must be an integer of type u8, not "x""#),
+        ("5", "the argument list must be an array or an object, not 5"),
     ] {
         assert_eq!(encode_args(&f, args).unwrap_err().to_string(), want);
     }
@@ -294,11 +178,7 @@ fn arguments_take_the_form_that_the_tool_reads() {
     let all = list(&format!("{max},0x0,0x2,0x0,0x0,0x35,0x1"));
     let few = list("0x1,0x1,0x1");
     for (form, felts, want) in [
-        (
-            ArgsForm::Plain,
-            &all,
-            r#"{"a":340282366920938463463374607431768211455,"b":2,"c":5}"#,
-        ),
+        (ArgsForm::Plain, &all, r#"{"a":340282366920938463463374607431768211455,"b":2,"c":5}"#),
         (ArgsForm::Plain, &few, r#"{"a":1}"#),
         (
             ArgsForm::Signature,
@@ -311,60 +191,21 @@ fn arguments_take_the_form_that_the_tool_reads() {
     }
     let echo = function("echo(arguments: json) -> json");
     let felts = encode_args(&echo, r#"[{"a":[1]}]"#).unwrap();
-    assert_eq!(
-        decode_args(&echo, ArgsForm::Whole, &felts).unwrap(),
-        r#"{"a":[1]}"#
-    );
+    assert_eq!(decode_args(&echo, ArgsForm::Whole, &felts).unwrap(), r#"{"a":[1]}"#);
 }
 
 #[test]
 fn felts_that_do_not_fit_are_refused_with_their_number() {
     for (text, felts, want) in [
-        (
-            "f(x: u8)",
-            "0x100",
-            "parameter `x` must be of type u8, but felt 0 is 0x100",
-        ),
-        (
-            "f(x: u8)",
-            "",
-            "parameter `x` needs felt 0, which is missing",
-        ),
-        (
-            "f(x: u8)",
-            "0x1,0x2",
-            "parameter `x` ends before felt 1, which is left over",
-        ),
-        (
-            "f()",
-            "0x1",
-            "the argument list ends before felt 0, which is left over",
-        ),
-        (
-            "f(x: bool)",
-            "0x2",
-            "parameter `x` must be of type bool, but felt 0 is 0x2",
-        ),
-        (
-            "f(a: u8, x: i8)",
-            "0x1,0x80",
-            "parameter `x` must be of type i8, but felt 1 is 0x80",
-        ),
-        (
-            "f(x: Shape)",
-            "0x3",
-            "parameter `x` must be of type Shape, but felt 0 is 0x3",
-        ),
-        (
-            "f(x: Shape)",
-            "0x2,0x3",
-            "parameter `x.Rect.y` needs felt 2, which is missing",
-        ),
-        (
-            "f(x: u256)",
-            "0x1",
-            "parameter `x` needs felt 1, which is missing",
-        ),
+        ("f(x: u8)", "0x100", "parameter `x` must be of type u8, but felt 0 is 0x100"),
+        ("f(x: u8)", "", "parameter `x` needs felt 0, which is missing"),
+        ("f(x: u8)", "0x1,0x2", "parameter `x` ends before felt 1, which is left over"),
+        ("f()", "0x1", "the argument list ends before felt 0, which is left over"),
+        ("f(x: bool)", "0x2", "parameter `x` must be of type bool, but felt 0 is 0x2"),
+        ("f(a: u8, x: i8)", "0x1,0x80", "parameter `x` must be of type i8, but felt 1 is 0x80"),
+        ("f(x: Shape)", "0x3", "parameter `x` must be of type Shape, but felt 0 is 0x3"),
+        ("f(x: Shape)", "0x2,0x3", "parameter `x.Rect.y` needs felt 2, which is missing"),
+        ("f(x: u256)", "0x1", "parameter `x` needs felt 1, which is missing"),
         (
             "f(x: Array<Point>)",
             "0x2,0x1,0x2,0x3",
@@ -375,11 +216,7 @@ fn felts_that_do_not_fit_are_refused_with_their_number() {
             "0x1000000000000000",
             "parameter `x` has the length 0x1000000000000000 in felt 0, but only 0 felts follow",
         ),
-        (
-            "f(x: ByteArray)",
-            "0x0,0x61",
-            "parameter `x` needs felt 2, which is missing",
-        ),
+        ("f(x: ByteArray)", "0x0,0x61", "parameter `x` needs felt 2, which is missing"),
         (
             "f(x: ByteArray)",
             "0x0,0x61,0x1f",
@@ -401,13 +238,9 @@ fn felts_that_do_not_fit_are_refused_with_their_number() {
         assert_eq!(error.to_string(), want);
     }
     let wide = format!("0x1,0x1{},0x0,0x0", "0".repeat(62));
-    let error = decode_result(&returning("ByteArray"), &list(&wide))
-        .unwrap_err()
-        .to_string();
+    let error = decode_result(&returning("ByteArray"), &list(&wide)).unwrap_err().to_string();
     assert!(error.contains("31 bytes a word, but felt 1 is"), "{error}");
-    let error = decode_result(&returning("u8"), &list("0x1,0x2"))
-        .unwrap_err()
-        .to_string();
+    let error = decode_result(&returning("u8"), &list("0x1,0x2")).unwrap_err().to_string();
     assert_eq!(error, "the result ends before felt 1, which is left over");
 }
 
@@ -420,17 +253,11 @@ fn values_are_nested_no_deeper_than_json_may_be() {
         felts
     };
     let json = decode_result(&tree, &nested(NESTING_MAX / 2)).unwrap();
-    assert_eq!(
-        encode_result(&tree, &json).unwrap(),
-        nested(NESTING_MAX / 2)
-    );
+    assert_eq!(encode_result(&tree, &json).unwrap(), nested(NESTING_MAX / 2));
     let error = decode_result(&tree, &nested(100_000)).unwrap_err();
     assert_eq!(error.fault(), &CodecFault::TooDeep);
     let deep = r#"{"kids":["#.repeat(100_000);
-    assert_eq!(
-        encode_result(&tree, &deep).unwrap_err().fault(),
-        &CodecFault::TooDeep
-    );
+    assert_eq!(encode_result(&tree, &deep).unwrap_err().fault(), &CodecFault::TooDeep);
 }
 
 /// Types can be written that make much of nothing; the limits end them.
@@ -441,9 +268,7 @@ fn little_does_not_become_too_much() {
     let error = decode_result(&function(&doubling), &[]).unwrap_err();
     assert_eq!(error.fault(), &CodecFault::TooMuchJson);
 
-    let options = (0..10_000)
-        .map(|i| format!("f{i}: Option<u8>,"))
-        .collect::<String>();
+    let options = (0..10_000).map(|i| format!("f{i}: Option<u8>,")).collect::<String>();
     let wide = function(&format!("struct S {{ {options} }} f() -> Array<S>"));
     let many = format!("[{}{{}}]", "{},".repeat(2_000));
     let error = encode_result(&wide, &many).unwrap_err();

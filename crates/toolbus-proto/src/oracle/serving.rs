@@ -1,0 +1,370 @@
+//! The oracle: our end when an executor calls our tools (`specs` §9).
+//!
+//! Requests are answered strictly in order, one at a time; what arrives meanwhile stays where
+//! it was read to. Nothing that arrives ends the conversation but a goodbye, a wrong
+//! acknowledgement, or the end of the stream.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+
+use super::codec::{self, ArgsForm};
+use super::felt::Leniency;
+use super::signature::{self, Function};
+use super::wire::{self, Invoke};
+use super::{Settings, felts, reply};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
+use crate::collect::Collector;
+use crate::frame::lines::{Lines, TooLong};
+use crate::json::{Json, Kind, write_string};
+use crate::jsonrpc::{self, Id, Message, Why, kind, string};
+use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, What};
+
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const UNKNOWN_METHOD: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
+
+/// What may be read ahead while a call runs.
+const AHEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// A tool and the signature it is offered by; its selector is the function's name.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// The tool's name on the bus.
+    pub tool: ToolName,
+    /// What it takes and gives, in Cairo's types.
+    pub function: Function,
+    /// How its arguments are laid out for the tool.
+    pub form: ArgsForm,
+}
+
+/// Our end of one conversation with an executor.
+#[derive(Debug)]
+pub struct Oracle {
+    leniency: Leniency,
+    served: BTreeMap<String, Arc<Served>>,
+    reserved: [Arc<Served>; 2],
+    lines: Lines,
+    stage: Stage,
+    next_ticket: u64,
+    ups: VecDeque<(Ticket, Asked)>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// `ready` is out, its answer is not in.
+    Greeting,
+    Listening,
+    Answering(Answering),
+    Over(Ended),
+}
+
+#[derive(Debug)]
+struct Answering {
+    ticket: Ticket,
+    id: Id,
+    served: Arc<Served>,
+    collector: Collector,
+}
+
+/// Lists the tools as JSON.
+const TOOLS: &str = "toolbus.tools";
+/// Calls any tool with JSON.
+const CALL: &str = "toolbus.call";
+
+impl Oracle {
+    /// Says that it is ready, as soon as it is asked what to write.
+    pub fn new(settings: &Settings, served: Vec<Served>) -> Oracle {
+        let by_name = |served: Served| (served.function.name().to_owned(), Arc::new(served));
+        let served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
+        let functions: Vec<_> =
+            served.values().map(|served| served.function.canonical()).collect();
+        let mut out = Outbox::new();
+        wire::write_ready(&mut out, &functions);
+        Oracle {
+            leniency: settings.leniency,
+            served,
+            reserved: reserved(),
+            lines: Lines::new(settings.line_bytes_max),
+            stage: Stage::Greeting,
+            next_ticket: 0,
+            ups: VecDeque::new(),
+            notices: VecDeque::new(),
+            out,
+        }
+    }
+
+    /// Has the executor acknowledged us?
+    pub fn is_serving(&self) -> bool {
+        matches!(self.stage, Stage::Listening | Stage::Answering(_))
+    }
+
+    fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
+        if let Ok(line) = &line
+            && line.iter().all(u8::is_ascii_whitespace)
+        {
+            return;
+        }
+        match (&self.stage, line) {
+            (Stage::Greeting, Ok(line)) => self.handle_greeting(&line),
+            (Stage::Greeting, Err(too_long)) => self.end(Ended::Broke(too_long.to_string())),
+            (_, Ok(line)) => self.handle_message(now, &line),
+            (_, Err(too_long)) => self.refuse(&Id::NULL, INVALID_REQUEST, &too_long.to_string()),
+        }
+    }
+
+    /// What comes before anything else must be the answer to `ready` (O2).
+    fn handle_greeting(&mut self, line: &Bytes) {
+        let unexpected = || {
+            let shown = crate::shown::printable(line, 200);
+            Ended::Broke(format!("expected the answer to ready, got: {shown}"))
+        };
+        let ended = match wire::RULES.read(line) {
+            Ok(Message::Response { id, error, .. }) if id.as_number() == Some(0) => {
+                match error.filter(|raw| kind(raw) != Kind::Null) {
+                    None => {
+                        self.stage = Stage::Listening;
+                        return;
+                    }
+                    Some(error) => Ended::Refused(wire::failure(line, error).message),
+                }
+            }
+            Ok(Message::Notification { method, .. }) if method == "shutdown" => Ended::Well,
+            _ => unexpected(),
+        };
+        self.end(ended);
+    }
+
+    fn handle_message(&mut self, now: Instant, line: &Bytes) {
+        match wire::RULES.read(line) {
+            Ok(Message::Request { id, method, params }) if method == "invoke" => {
+                self.handle_invoke(now, line, id, params);
+            }
+            Ok(Message::Request { id, method, .. }) => {
+                let message = format!("unknown request method: {}", quoted(&method));
+                self.refuse(&id, UNKNOWN_METHOD, &message);
+            }
+            Ok(Message::Notification { method, .. }) if method == "shutdown" => {
+                self.end(Ended::Well);
+            }
+            Ok(Message::Notification { method, .. }) => {
+                self.ignore(format!("notification {}", quoted(&method)));
+            }
+            Ok(Message::Response { id, result: None, error: None }) => {
+                self.refuse(&id, INVALID_REQUEST, &Why::Neither.to_string());
+            }
+            Ok(Message::Response { id, .. }) => self.ignore(format!("response {}", id.to_json())),
+            Err(invalid) => {
+                let is_broken = invalid.why.is_parse_error();
+                let code = if is_broken { PARSE_ERROR } else { INVALID_REQUEST };
+                let id = invalid.id.clone().unwrap_or(Id::NULL);
+                self.refuse(&id, code, &invalid.to_string());
+            }
+        }
+    }
+
+    fn handle_invoke(&mut self, now: Instant, line: &Bytes, id: Id, params: Option<&str>) {
+        let (served, what) = match self.read_invoke(line, params) {
+            Ok(asked) => asked,
+            Err(message) => return self.refuse(&id, INVALID_PARAMS, &message),
+        };
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.ups.push_back((ticket, Asked::Call(Call::of(now, what))));
+        let collector = Collector::new();
+        self.stage = Stage::Answering(Answering { ticket, id, served, collector });
+    }
+
+    fn read_invoke(
+        &self,
+        line: &Bytes,
+        params: Option<&str>,
+    ) -> Result<(Arc<Served>, What), String> {
+        let Invoke { selector, calldata } = Invoke::read(params)?;
+        let calldata = felts::read(calldata, self.leniency).map_err(|error| error.to_string())?;
+        let reserved = self.reserved.iter().find(|served| served.function.name() == selector);
+        let served = reserved
+            .or_else(|| self.served.get(&*selector))
+            .ok_or_else(|| self.unknown_selector(&selector))?;
+        let args = codec::decode_args(&served.function, served.form, &calldata)
+            .map_err(|error| error.to_string())?;
+        let args = Json::from_trusted(args);
+        let _ = line;
+        let what = match &*selector {
+            TOOLS => What::Tools,
+            CALL => any_call(&args)?,
+            _ => What::Tool { name: served.tool.clone(), args: Some(args) },
+        };
+        Ok((served.clone(), what))
+    }
+
+    fn unknown_selector(&self, selector: &str) -> String {
+        let provided: Vec<_> = self.served.keys().map(|name| quoted(name)).collect();
+        let provided = if provided.is_empty() { "nothing".into() } else { provided.join(", ") };
+        format!("unknown selector: {}, this oracle provides: {provided}", quoted(selector))
+    }
+
+    fn answer(&mut self, answering: &Answering, outcome: Result<Outcome, Failure>) {
+        let id = &answering.id;
+        let felts = outcome.and_then(|outcome| {
+            reply::to_felts(&answering.served.function, &outcome).map_err(|error| {
+                Failure::new(FailureKind::BrokeProtocol, error.to_string())
+            })
+        });
+        match felts {
+            Ok(found) => {
+                let mut text = Vec::new();
+                felts::write(&found, &mut text);
+                jsonrpc::write_result(&mut self.out, id, &text.into());
+            }
+            Err(failure) => {
+                let code = match failure.kind {
+                    FailureKind::UnknownTool | FailureKind::InvalidArguments => INVALID_PARAMS,
+                    _ => INTERNAL_ERROR,
+                };
+                let data = failure_data(&failure);
+                jsonrpc::write_error(&mut self.out, id, code, &failure.message, Some(&data));
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: &Id, code: i64, message: &str) {
+        jsonrpc::write_error(&mut self.out, id, code, message, None);
+    }
+
+    fn ignore(&mut self, what: String) {
+        self.notices.push_back(Notice::Ignored(what));
+    }
+
+    fn end(&mut self, ended: Ended) {
+        self.stage = Stage::Over(ended);
+    }
+
+    fn flow(&self, input: &BytesMut) -> Flow {
+        match self.stage {
+            Stage::Over(_) => Flow::Close,
+            Stage::Answering(_) if AHEAD_BYTES_MAX <= input.len() => Flow::Pause,
+            _ => Flow::More,
+        }
+    }
+}
+
+impl Channel for Oracle {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        while matches!(self.stage, Stage::Greeting | Stage::Listening) {
+            let Some(line) = self.lines.next(input) else { break };
+            self.handle_line(now, line);
+        }
+        self.flow(input)
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Flow::Close = self.handle_bytes(now, input) {
+            return Flow::Close;
+        }
+        // What came before the end is answered first; the hands come back when it is.
+        if let Stage::Answering(_) = self.stage {
+            return Flow::Pause;
+        }
+        if let Some(line) = self.lines.last(input) {
+            self.handle_line(now, line);
+        }
+        if let Stage::Greeting | Stage::Listening = self.stage {
+            self.end(Ended::Well);
+        }
+        self.flow(input)
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        out.append(&mut self.out);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Serving for Oracle {
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.ups.pop_front()
+    }
+
+    fn down(&mut self, _now: Instant, ticket: Ticket, down: Down) -> Flow {
+        let Stage::Answering(answering) = &mut self.stage else { return Flow::More };
+        if answering.ticket != ticket {
+            return Flow::More;
+        }
+        let Some(outcome) = answering.collector.take(down) else { return Flow::More };
+        let Stage::Answering(answering) = std::mem::replace(&mut self.stage, Stage::Listening)
+        else {
+            return Flow::More;
+        };
+        self.answer(&answering, outcome);
+        Flow::More
+    }
+
+    fn ended(&self) -> Option<&Ended> {
+        match &self.stage {
+            Stage::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+}
+
+/// The two selectors that every oracle of ours has, though it does not list them.
+fn reserved() -> [Arc<Served>; 2] {
+    let text = format!("{TOOLS}() -> json {CALL}(tool: ByteArray, arguments: json) -> json");
+    let functions = signature::parse(&text).expect("our own signatures are valid");
+    let served = functions.into_iter().map(|function| {
+        let tool = ToolName::new(function.name());
+        Arc::new(Served { tool, function, form: ArgsForm::Signature })
+    });
+    served.collect::<Vec<_>>().try_into().expect("there are two")
+}
+
+/// What the arguments of `toolbus.call` ask for.
+fn any_call(args: &Json) -> Result<What, String> {
+    let members: BTreeMap<&str, &serde_json::value::RawValue> =
+        args.read().map_err(|error| error.to_string())?;
+    let tool = members.get("tool").and_then(|raw| string(raw.get()));
+    let tool = tool.ok_or("parameter `tool` must be text")?;
+    let args = members.get("arguments").map(|raw| Json::from_trusted(raw.get().to_owned()));
+    Ok(What::Tool { name: ToolName::new(&*tool), args })
+}
+
+/// What a program can make of a failure.
+fn failure_data(failure: &Failure) -> Json {
+    let mut data = format!("{{\"kind\":\"{}\"", failure.kind).into_bytes();
+    match &failure.code {
+        Some(Code::Number(number)) => {
+            data.extend_from_slice(format!(",\"code\":{number}").as_bytes());
+        }
+        Some(Code::Word(word)) => {
+            data.extend_from_slice(b",\"code\":");
+            write_string(&mut data, word);
+        }
+        None => {}
+    }
+    if let Some(detail) = &failure.detail {
+        data.extend_from_slice(b",\"detail\":");
+        data.extend_from_slice(detail.compact().as_bytes());
+    }
+    data.push(b'}');
+    Json::from_trusted(data)
+}
+
+fn quoted(text: &str) -> String {
+    Json::of(text).to_string()
+}
