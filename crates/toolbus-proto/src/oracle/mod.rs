@@ -7,15 +7,21 @@ pub(crate) mod wire;
 
 mod calling;
 mod functions;
+mod serving;
 
+pub mod cairo;
 pub mod codec;
 pub mod felt;
 pub mod felts;
+pub mod known;
+pub mod schema;
 pub mod signature;
+pub mod translate;
 
 mod json;
 mod wide;
 
 pub use calling::{Executor, Settings};
 pub use functions::Functions;
+pub use serving::{Oracle, Served};
 pub use wire::RULES;

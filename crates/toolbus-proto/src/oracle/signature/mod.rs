@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 use thiserror::Error;
 
 pub use self::parse::parse;
-pub(crate) use self::types::{Integer, Members, Type, TypeId, Types};
+pub(crate) use self::types::{I128, Integer, Members, Type, TypeId, Types, U128};
 
 mod parse;
 mod print;
