@@ -35,11 +35,7 @@ impl<'a> Cheatcode<'a> {
             SelectorForm::ByteArray => text(&mut reader, "selector", Reader::byte_array)?,
             SelectorForm::ShortString => text(&mut reader, "selector", Reader::short_string)?,
         };
-        Ok(Cheatcode {
-            connection,
-            selector,
-            calldata: reader.rest(),
-        })
+        Ok(Cheatcode { connection, selector, calldata: reader.rest() })
     }
 }
 
@@ -94,25 +90,13 @@ mod tests {
 
     #[test]
     fn both_layouts_of_the_selector_are_read() {
-        let arrays = list(&[
-            "0x0",
-            "0x737464696f3a78",
-            "0x7",
-            "0x0",
-            "0x66",
-            "0x1",
-            "0x5",
-        ]);
+        let arrays = list(&["0x0", "0x737464696f3a78", "0x7", "0x0", "0x66", "0x1", "0x5"]);
         let short = list(&["0x0", "0x737464696f3a78", "0x7", "0x66", "0x5"]);
-        for (felts, form) in [
-            (&arrays, SelectorForm::ByteArray),
-            (&short, SelectorForm::ShortString),
-        ] {
-            let Cheatcode {
-                connection,
-                selector,
-                calldata,
-            } = Cheatcode::parse(felts, form).unwrap();
+        for (felts, form) in
+            [(&arrays, SelectorForm::ByteArray), (&short, SelectorForm::ShortString)]
+        {
+            let Cheatcode { connection, selector, calldata } =
+                Cheatcode::parse(felts, form).unwrap();
             assert_eq!((connection.as_str(), selector.as_str()), ("stdio:x", "f"));
             assert_eq!(calldata, list(&["0x5"]));
         }
@@ -121,14 +105,8 @@ mod tests {
     #[test]
     fn bad_input_is_refused_by_name() {
         for (words, want) in [
-            (
-                &[][..],
-                "parameter `connection` needs felt 0, which is missing",
-            ),
-            (
-                &["0x0", "0x61", "0x1"],
-                "parameter `selector` needs felt 3, which is missing",
-            ),
+            (&[][..], "parameter `connection` needs felt 0, which is missing"),
+            (&["0x0", "0x61", "0x1"], "parameter `selector` needs felt 3, which is missing"),
             (
                 &["0x0", "0xff", "0x1"],
                 "parameter `connection` must be UTF-8, but the text that begins at felt 0 is not",

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use super::codec::{self, Reader};
 use super::felt::{Felt, Leniency};
 use super::signature::{self, Function};
-use super::{felts, schema};
+use super::{felts, known, schema};
 use crate::channel::Notice;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::kind;
 use crate::shown::printable;
-use crate::tool::{Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use crate::tool::{Failure, FailureKind, Native, Outcome, ToolName, ToolSpec, What, Wire};
 
 /// The functions known of one oracle, by name.
 #[derive(Debug, Clone, Default)]
@@ -51,11 +51,7 @@ pub(super) enum Reading {
 }
 
 /// The tool that calls any selector.
-static INVOKE: LazyLock<Function> = LazyLock::new(|| {
-    let text = "invoke(selector: ByteArray, calldata: Array<felt252>) -> Array<felt252>";
-    let mut functions = signature::parse(text).expect("our own signature is valid");
-    functions.remove(0)
-});
+static INVOKE: LazyLock<Function> = LazyLock::new(known::generic_invoke);
 
 impl Functions {
     /// What the config knows. Of two of one name the last counts.
@@ -105,7 +101,9 @@ impl Functions {
         let tool = |function: &Function| {
             let input = Json::from_trusted(schema::input_schema(function));
             let output = Json::from_trusted(schema::output_schema(function));
-            ToolSpec { output: Some(output), ..ToolSpec::new(function.name(), input) }
+            let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
+            let spec = ToolSpec::new(function.name(), input);
+            ToolSpec { output: Some(output), native: Some(native), ..spec }
         };
         self.iter().map(tool).collect()
     }
@@ -127,8 +125,7 @@ impl Functions {
     fn prepare_tool(&self, name: &ToolName, args: Option<&Json>) -> Result<Prepared, Failure> {
         let args = args.filter(|args| !args.is_null());
         let args = args.map_or("{}", Json::as_str);
-        let invalid =
-            |error: String| Failure::new(FailureKind::InvalidArguments, error);
+        let invalid = |error: String| Failure::new(FailureKind::InvalidArguments, error);
         let encode = |function: &Function| {
             codec::encode_args(function, args).map_err(|error| invalid(error.to_string()))
         };

@@ -35,10 +35,7 @@ pub fn builtin(tool: &str) -> Option<Function> {
 }
 
 fn only(text: &str) -> Function {
-    signature::parse(text)
-        .ok()
-        .and_then(|mut functions| functions.pop())
-        .expect("tested below")
+    signature::parse(text).ok().and_then(|mut functions| functions.pop()).expect("tested below")
 }
 
 #[cfg(test)]
@@ -47,12 +44,7 @@ mod tests {
 
     #[test]
     fn all_are_written_canonically() {
-        let ours = [
-            generic_invoke(),
-            shell_exec(),
-            toolbus_tools(),
-            toolbus_call(),
-        ];
+        let ours = [generic_invoke(), shell_exec(), toolbus_tools(), toolbus_call()];
         let builtins = ["add", "echo", "fail", "sleep", "upper"];
         for function in builtins.into_iter().filter_map(builtin).chain(ours) {
             let canonical = function.canonical();

@@ -32,11 +32,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(types: &'a Types) -> Writer<'a> {
-        Writer {
-            types,
-            out: Vec::new(),
-            inside: Vec::new(),
-        }
+        Writer { types, out: Vec::new(), inside: Vec::new() }
     }
 
     fn finish(self) -> String {
@@ -134,9 +130,7 @@ impl<'a> Writer<'a> {
         let name = json::quoted(name);
         self.text(&format!(r#"{{"type":"object","properties":{{{name}:"#));
         self.ty(payload);
-        self.text(&format!(
-            r#"}},"required":[{name}],"additionalProperties":false}}"#
-        ));
+        self.text(&format!(r#"}},"required":[{name}],"additionalProperties":false}}"#));
     }
 
     fn integer(&mut self, integer: Integer) {
@@ -146,9 +140,7 @@ impl<'a> Writer<'a> {
             false => (0, (1_i64 << bits) - 1),
             true => (-1_i64 << (bits - 1), (1_i64 << (bits - 1)) - 1),
         };
-        self.text(&format!(
-            r#"{{"type":"integer","minimum":{minimum},"maximum":{maximum}}}"#
-        ));
+        self.text(&format!(r#"{{"type":"integer","minimum":{minimum},"maximum":{maximum}}}"#));
     }
 
     /// Ends the schema of an array that has exactly this many elements.
@@ -184,33 +176,21 @@ mod tests {
             ("bytes31", r#"{"type":["string","integer"]}"#),
             ("bool", r#"{"type":"boolean"}"#),
             ("u8", r#"{"type":"integer","minimum":0,"maximum":255}"#),
-            (
-                "usize",
-                r#"{"type":"integer","minimum":0,"maximum":4294967295}"#,
-            ),
+            ("usize", r#"{"type":"integer","minimum":0,"maximum":4294967295}"#),
             ("i8", r#"{"type":"integer","minimum":-128,"maximum":127}"#),
-            (
-                "i32",
-                r#"{"type":"integer","minimum":-2147483648,"maximum":2147483647}"#,
-            ),
+            ("i32", r#"{"type":"integer","minimum":-2147483648,"maximum":2147483647}"#),
             ("u64", r#"{"type":["integer","string"]}"#),
             ("u256", r#"{"type":["integer","string"]}"#),
             ("ByteArray", r#"{"type":["string","object"]}"#),
             ("shortstring", r#"{"type":["string","object"]}"#),
             ("json", "{}"),
             ("()", r#"{"type":"null"}"#),
-            (
-                "Option<bool>",
-                r#"{"anyOf":[{"type":"boolean"},{"type":"null"}]}"#,
-            ),
+            ("Option<bool>", r#"{"anyOf":[{"type":"boolean"},{"type":"null"}]}"#),
             (
                 "Option<json>",
                 r#"{"anyOf":[{"type":"object","properties":{"Some":{}},"required":["Some"],"additionalProperties":false},{"type":"null"}]}"#,
             ),
-            (
-                "Span<bool>",
-                r#"{"type":"array","items":{"type":"boolean"}}"#,
-            ),
+            ("Span<bool>", r#"{"type":"array","items":{"type":"boolean"}}"#),
             (
                 "[bool; 3]",
                 r#"{"type":"array","items":{"type":"boolean"},"minItems":3,"maxItems":3}"#,

@@ -10,17 +10,16 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::codec::{self, ArgsForm};
 use super::felt::Leniency;
-use super::signature::{self, Function};
+use super::translate::{Answer, Binding};
 use super::wire::{self, Invoke};
-use super::{Settings, felts, reply};
+use super::{Settings, felts, known};
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
 use crate::collect::Collector;
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::{Json, Kind, write_string};
 use crate::jsonrpc::{self, Id, Message, Why, kind, string};
-use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, What};
+use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -31,15 +30,13 @@ const INTERNAL_ERROR: i64 = -32603;
 /// What may be read ahead while a call runs.
 const AHEAD_BYTES_MAX: usize = 256 * 1024;
 
-/// A tool and the signature it is offered by; its selector is the function's name.
+/// A tool and the function it is offered as; that function's name is its selector.
 #[derive(Debug, Clone)]
 pub struct Served {
     /// The tool's name on the bus.
     pub tool: ToolName,
     /// What it takes and gives, in Cairo's types.
-    pub function: Function,
-    /// How its arguments are laid out for the tool.
-    pub form: ArgsForm,
+    pub binding: Binding,
 }
 
 /// Our end of one conversation with an executor.
@@ -81,10 +78,11 @@ const CALL: &str = "toolbus.call";
 impl Oracle {
     /// Says that it is ready, as soon as it is asked what to write.
     pub fn new(settings: &Settings, served: Vec<Served>) -> Oracle {
-        let by_name = |served: Served| (served.function.name().to_owned(), Arc::new(served));
+        let by_name =
+            |served: Served| (served.binding.function().name().to_owned(), Arc::new(served));
         let served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
         let functions: Vec<_> =
-            served.values().map(|served| served.function.canonical()).collect();
+            served.values().map(|served| served.binding.function().canonical()).collect();
         let mut out = Outbox::new();
         wire::write_ready(&mut out, &functions);
         Oracle {
@@ -144,7 +142,7 @@ impl Oracle {
     fn handle_message(&mut self, now: Instant, line: &Bytes) {
         match wire::RULES.read(line) {
             Ok(Message::Request { id, method, params }) if method == "invoke" => {
-                self.handle_invoke(now, line, id, params);
+                self.handle_invoke(now, id, params);
             }
             Ok(Message::Request { id, method, .. }) => {
                 let message = format!("unknown request method: {}", quoted(&method));
@@ -169,8 +167,8 @@ impl Oracle {
         }
     }
 
-    fn handle_invoke(&mut self, now: Instant, line: &Bytes, id: Id, params: Option<&str>) {
-        let (served, what) = match self.read_invoke(line, params) {
+    fn handle_invoke(&mut self, now: Instant, id: Id, params: Option<&str>) {
+        let (served, what) = match self.read_invoke(params) {
             Ok(asked) => asked,
             Err(message) => return self.refuse(&id, INVALID_PARAMS, &message),
         };
@@ -181,21 +179,16 @@ impl Oracle {
         self.stage = Stage::Answering(Answering { ticket, id, served, collector });
     }
 
-    fn read_invoke(
-        &self,
-        line: &Bytes,
-        params: Option<&str>,
-    ) -> Result<(Arc<Served>, What), String> {
+    fn read_invoke(&self, params: Option<&str>) -> Result<(Arc<Served>, What), String> {
         let Invoke { selector, calldata } = Invoke::read(params)?;
         let calldata = felts::read(calldata, self.leniency).map_err(|error| error.to_string())?;
-        let reserved = self.reserved.iter().find(|served| served.function.name() == selector);
+        let reserved =
+            self.reserved.iter().find(|served| served.binding.function().name() == selector);
         let served = reserved
             .or_else(|| self.served.get(&*selector))
             .ok_or_else(|| self.unknown_selector(&selector))?;
-        let args = codec::decode_args(&served.function, served.form, &calldata)
-            .map_err(|error| error.to_string())?;
+        let args = served.binding.arguments(&calldata).map_err(|error| error.to_string())?;
         let args = Json::from_trusted(args);
-        let _ = line;
         let what = match &*selector {
             TOOLS => What::Tools,
             CALL => any_call(&args)?,
@@ -213,9 +206,17 @@ impl Oracle {
     fn answer(&mut self, answering: &Answering, outcome: Result<Outcome, Failure>) {
         let id = &answering.id;
         let felts = outcome.and_then(|outcome| {
-            reply::to_felts(&answering.served.function, &outcome).map_err(|error| {
-                Failure::new(FailureKind::BrokeProtocol, error.to_string())
-            })
+            let felts = match &outcome {
+                Outcome::Text(text) => answering.served.binding.felts(Answer::Text(text)),
+                Outcome::Value(json) => answering.served.binding.felts(Answer::Json(json.as_str())),
+                Outcome::Tools(tools) => {
+                    answering.served.binding.felts(Answer::Json(list_of(tools).as_str()))
+                }
+                Outcome::End(_) | Outcome::Native(_) => {
+                    return Err(broke("the reply is of a kind that felts cannot hold".into()));
+                }
+            };
+            felts.map_err(|error| broke(error.to_string()))
         });
         match felts {
             Ok(found) => {
@@ -325,13 +326,20 @@ impl Serving for Oracle {
 
 /// The two selectors that every oracle of ours has, though it does not list them.
 fn reserved() -> [Arc<Served>; 2] {
-    let text = format!("{TOOLS}() -> json {CALL}(tool: ByteArray, arguments: json) -> json");
-    let functions = signature::parse(&text).expect("our own signatures are valid");
-    let served = functions.into_iter().map(|function| {
+    [known::toolbus_tools(), known::toolbus_call()].map(|function| {
         let tool = ToolName::new(function.name());
-        Arc::new(Served { tool, function, form: ArgsForm::Signature })
-    });
-    served.collect::<Vec<_>>().try_into().expect("there are two")
+        Arc::new(Served { tool, binding: Binding::of_oracle(function) })
+    })
+}
+
+/// The tools as one JSON array.
+fn list_of(tools: &[ToolSpec]) -> Json {
+    let tools: Vec<_> = tools.iter().map(|tool| tool.to_json().to_string()).collect();
+    Json::from_trusted(format!("[{}]", tools.join(",")))
+}
+
+fn broke(message: String) -> Failure {
+    Failure::new(FailureKind::BrokeProtocol, message)
 }
 
 /// What the arguments of `toolbus.call` ask for.

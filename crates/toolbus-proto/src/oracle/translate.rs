@@ -33,10 +33,7 @@ pub enum Answer<'a> {
 impl Binding {
     /// A tool that is an oracle's function itself: nothing of its signature may be lost.
     pub fn of_oracle(function: Function) -> Binding {
-        Binding {
-            function,
-            form: ArgsForm::Signature,
-        }
+        Binding { function, form: ArgsForm::Signature }
     }
 
     /// A tool that somebody wrote a signature for; its input schema says how it is called.
@@ -46,11 +43,7 @@ impl Binding {
                 name == ALL_ARGUMENTS && matches!(function.types[*param], Type::Json)
             });
         let has_properties = Schema::read(input_schema).properties.is_some();
-        let form = if takes_all && !has_properties {
-            ArgsForm::Whole
-        } else {
-            ArgsForm::Plain
-        };
+        let form = if takes_all && !has_properties { ArgsForm::Whole } else { ArgsForm::Plain };
         Binding { function, form }
     }
 
@@ -59,15 +52,10 @@ impl Binding {
     pub fn from_schemas(tool: &str, input: &str, output: Option<&str>) -> Binding {
         let mut builder = Builder::default();
         let (params, form) = match Schema::read(input) {
-            Schema {
-                properties: Some(properties),
-                required,
-                ..
-            } => (builder.params(properties, required), ArgsForm::Plain),
-            _ => (
-                vec![(ALL_ARGUMENTS.to_owned(), builder.add(Type::Json))],
-                ArgsForm::Whole,
-            ),
+            Schema { properties: Some(properties), required, .. } => {
+                (builder.params(properties, required), ArgsForm::Plain)
+            }
+            _ => (vec![(ALL_ARGUMENTS.to_owned(), builder.add(Type::Json))], ArgsForm::Whole),
         };
         let result = match output {
             Some(output) => builder.ty(output, 0),
@@ -77,12 +65,7 @@ impl Binding {
             unreachable!("a tree of types, no deeper than ARRAYS_MAX, whose leaves all take felts")
         };
         let params = Members::new(params).expect("repeated names were left out");
-        let function = Function {
-            name: tool.to_owned(),
-            params,
-            result,
-            types: Arc::new(types),
-        };
+        let function = Function { name: tool.to_owned(), params, result, types: Arc::new(types) };
         Binding { function, form }
     }
 
@@ -180,11 +163,7 @@ impl Builder {
             }
             let ty = self.ty(schema, 0);
             let is_required = required.contains(name);
-            let ty = if is_required {
-                ty
-            } else {
-                self.add(Type::Option(ty))
-            };
+            let ty = if is_required { ty } else { self.add(Type::Option(ty)) };
             params.push((name.to_owned(), ty));
         });
         params
@@ -196,10 +175,7 @@ impl Builder {
             _ if schema.is_reference => Type::Json,
             (r#""boolean""#, _) => Type::Bool,
             (r#""integer""#, _) => {
-                let is_unsigned = schema
-                    .minimum
-                    .parse()
-                    .is_ok_and(|minimum: f64| 0.0 <= minimum);
+                let is_unsigned = schema.minimum.parse().is_ok_and(|minimum: f64| 0.0 <= minimum);
                 Type::Integer(if is_unsigned { U128 } else { I128 })
             }
             (r#""string""#, _) => Type::ByteArray,
@@ -261,17 +237,12 @@ mod tests {
     };
 
     fn from_input(schema: &str) -> String {
-        Binding::from_schemas("t", schema, None)
-            .function()
-            .canonical()
+        Binding::from_schemas("t", schema, None).function().canonical()
     }
 
     fn list(text: &str) -> Vec<Felt> {
-        felts::read_words(
-            text.split(',').filter(|word| !word.is_empty()),
-            Leniency::Strict,
-        )
-        .unwrap()
+        felts::read_words(text.split(',').filter(|word| !word.is_empty()), Leniency::Strict)
+            .unwrap()
     }
 
     #[test]
@@ -299,10 +270,7 @@ mod tests {
             ),
             (r#"{"type":"object","properties":{}}"#, "t() -> ByteArray"),
             (r#"{"type":"object"}"#, "t(arguments: json) -> ByteArray"),
-            (
-                r#"{"properties":5,"required":7}"#,
-                "t(arguments: json) -> ByteArray",
-            ),
+            (r#"{"properties":5,"required":7}"#, "t(arguments: json) -> ByteArray"),
             ("true", "t(arguments: json) -> ByteArray"),
         ] {
             assert_eq!(from_input(schema), want);
@@ -314,10 +282,7 @@ mod tests {
         for (schema, want) in [
             (r#"{"type":"string"}"#, "t() -> ByteArray"),
             (r#"{"type":"integer","minimum":0}"#, "t() -> u128"),
-            (
-                r#"{"type":"array","items":{"type":"boolean"}}"#,
-                "t() -> Array<bool>",
-            ),
+            (r#"{"type":"array","items":{"type":"boolean"}}"#, "t() -> Array<bool>"),
             (r#"{"type":"object","properties":{}}"#, "t() -> json"),
         ] {
             let binding = Binding::from_schemas("t", r#"{"properties":{}}"#, Some(schema));
@@ -344,20 +309,12 @@ mod tests {
         assert_eq!(by_name.arguments(&one_json).unwrap(), r#"{"arguments":{}}"#);
 
         let echo = known::builtin("echo").unwrap();
-        assert_eq!(
-            Binding::declared(echo.clone(), "{}")
-                .arguments(&one_json)
-                .unwrap(),
-            "{}"
-        );
+        assert_eq!(Binding::declared(echo.clone(), "{}").arguments(&one_json).unwrap(), "{}");
         let by_name = Binding::declared(echo, named);
         assert_eq!(by_name.arguments(&one_json).unwrap(), r#"{"arguments":{}}"#);
 
         let fail = Binding::declared(known::builtin("fail").unwrap(), r#"{"properties":{}}"#);
-        assert_eq!(
-            fail.arguments(&list("0x0,0x61,0x1,0x1")).unwrap(),
-            r#"{"message":"a"}"#
-        );
+        assert_eq!(fail.arguments(&list("0x0,0x61,0x1,0x1")).unwrap(), r#"{"message":"a"}"#);
     }
 
     #[test]
@@ -371,28 +328,17 @@ mod tests {
             ("json", Answer::Json("1"), "0x0,0x31,0x1"),
             ("u8", Answer::Text(" 7 "), "0x7"),
             ("u8", Answer::Json("7"), "0x7"),
-            (
-                "Option<ByteArray>",
-                Answer::Json(r#""abc""#),
-                "0x0,0x0,0x616263,0x3",
-            ),
+            ("Option<ByteArray>", Answer::Json(r#""abc""#), "0x0,0x0,0x616263,0x3"),
         ] {
             let function = signature::parse(&format!("f() -> {ty}")).unwrap().remove(0);
             let binding = Binding::declared(function, "{}");
-            assert_eq!(
-                binding.felts(answer).unwrap(),
-                list(want),
-                "{ty} {answer:?}"
-            );
+            assert_eq!(binding.felts(answer).unwrap(), list(want), "{ty} {answer:?}");
         }
         let number = Binding::declared(parse("f() -> u8").unwrap().remove(0), "{}");
         let error = number.felts(Answer::Text("many")).unwrap_err();
         assert_eq!(error.to_string(), "the result is not JSON");
         let error = number.felts(Answer::Json(r#""many""#)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            r#"the result must be an integer of type u8, not "many""#
-        );
+        assert_eq!(error.to_string(), r#"the result must be an integer of type u8, not "many""#);
     }
 
     #[test]
@@ -402,10 +348,7 @@ mod tests {
         let oracle = Binding::of_oracle(function.clone());
         assert_eq!(oracle.felts(bytes).unwrap(), list("0x0,0xff,0x1"));
         let other = Binding::declared(function, "{}");
-        assert_eq!(
-            other.felts(bytes).unwrap(),
-            list("0x0,0x7b226279746573223a226666227d,0xe")
-        );
+        assert_eq!(other.felts(bytes).unwrap(), list("0x0,0x7b226279746573223a226666227d,0xe"));
     }
 
     proptest! {
