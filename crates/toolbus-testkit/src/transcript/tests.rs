@@ -1,0 +1,143 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use expect_test::expect;
+
+use super::*;
+
+/// Shouts back each whole line, and knows the time.
+struct Shouter {
+    clock: Clock,
+    begun: std::time::Instant,
+    kept: Vec<u8>,
+    /// Forgets what it has of a line when a read ends: a mistake a sweep must find.
+    forgets: bool,
+}
+
+impl Shouter {
+    fn new() -> Shouter {
+        let clock = Clock::new();
+        Shouter {
+            clock,
+            begun: clock.now,
+            kept: Vec::new(),
+            forgets: false,
+        }
+    }
+}
+
+impl Player for Shouter {
+    fn happen(&mut self, words: &str) -> Vec<String> {
+        if self.clock.happen(words) {
+            return vec![format!("== {:?} have passed", self.clock.now - self.begun)];
+        }
+        assert!(!words.contains("panic"), "as you wish");
+        vec![format!("== {words} happened, by my beard")]
+    }
+
+    fn bytes(&mut self, wire: &str, bytes: &[u8]) -> Vec<String> {
+        let mut came = Vec::new();
+        for &byte in bytes {
+            if byte != b'\n' {
+                self.kept.push(byte);
+                continue;
+            }
+            let line = String::from_utf8(std::mem::take(&mut self.kept)).unwrap();
+            came.push(match line.as_str() {
+                "noise" => "== noise".to_owned(),
+                _ => format!(">>{wire} {}", line.to_uppercase()),
+            });
+        }
+        if self.forgets {
+            self.kept.clear();
+        }
+        came
+    }
+
+    fn arrival(&self, _wire: &str, text: &str) -> Vec<Arrival> {
+        match text {
+            "(end)" => vec![Arrival::Event("the end".to_owned())],
+            _ => vec![Arrival::Bytes(format!("{text}\n").into_bytes())],
+        }
+    }
+}
+
+const ALL_OF_IT: &str = "\
+# A remark before everything.
+-- rain
+== rain …, by …
+<< hi
+# A remark between.
+>> HI
+<<c you
+>>c YOU
+<< [hub 4] ho
+>>hub 4 HO
+-- bytes o
+-- bytes ne\\ntwo\\n
+>> ONE
+>> TWO
+-- lines 3 noise
+== noise 3 times
+-- wait 0.5
+== 500ms have passed
+<< (end)
+== the end …
+
+-- wait 2
+== 2s have passed
+";
+
+#[test]
+fn a_conversation_comes_out_the_same() {
+    let found = replay::replay("a test", ALL_OF_IT, Shouter::new);
+    assert_eq!(found, ALL_OF_IT);
+    check(
+        Shouter::new,
+        expect![[r#"
+            << hi
+            >> HI
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_missing_too_much_or_otherwise_is_seen() {
+    let text = "<< a\n>> B\n<< c\n-- rain\n== snow …\n<< d\n>> D\n>> E\n";
+    let found = replay::replay("a test", text, Shouter::new);
+    expect![[r#"
+          << a
+        - >> B
+        + >> A
+          << c
+        + >> C
+          -- rain
+        - == snow …
+        + == rain happened, by my beard
+          << d
+          >> D
+        - >> E
+    "#]]
+    .assert_eq(&diff::diff(text, &found));
+}
+
+#[test]
+fn a_sweep_finds_who_relies_on_where_a_read_ends() {
+    sweep(ALL_OF_IT, Shouter::new);
+    let forgetful = || Shouter {
+        forgets: true,
+        ..Shouter::new()
+    };
+    let text = "<< hi\n>> HI\n";
+    assert_eq!(replay::replay("a test", text, forgetful), text);
+    let swept = catch_unwind(AssertUnwindSafe(|| sweep(text, forgetful)));
+    assert!(swept.is_err());
+}
+
+#[test]
+fn the_conversations_of_a_wire_are_found() {
+    let files = files("transcripts/oracle");
+    assert!(files.contains(&PathBuf::from(
+        "transcripts/oracle/calling/stop_is_a_ladder.txt"
+    )));
+    assert!(read(&files[0]).starts_with("--"));
+}
