@@ -53,6 +53,8 @@ pub struct Executor {
     functions: Functions,
     lines: Lines,
     standing: Standing,
+    /// When the oracle said that it is ready.
+    opened: Option<Instant>,
     wrong_start: Option<WrongStart>,
     queue: VecDeque<(Ticket, Call)>,
     in_flight: Option<InFlight>,
@@ -87,6 +89,7 @@ impl Executor {
             settings,
             functions,
             standing: Standing::Opening,
+            opened: None,
             wrong_start: None,
             queue: VecDeque::new(),
             in_flight: None,
@@ -107,9 +110,9 @@ impl Executor {
         matches!(self.standing, Standing::Broken(_))
     }
 
-    fn handle_line(&mut self, line: Result<Bytes, TooLong>) {
+    fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
         match &self.standing {
-            Standing::Opening => self.handle_first_line(line),
+            Standing::Opening => self.handle_first_line(now, line),
             Standing::Open => match line {
                 Ok(line) => self.handle_answer(&line),
                 Err(too_long) => self.handle_too_long(too_long),
@@ -119,7 +122,7 @@ impl Executor {
     }
 
     /// The first line must be `ready` (C6).
-    fn handle_first_line(&mut self, line: Result<Bytes, TooLong>) {
+    fn handle_first_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
         let line = match line {
             Ok(line) => line,
             Err(too_long) => {
@@ -158,6 +161,7 @@ impl Executor {
         }
         wire::write_ack(&mut self.out, &id);
         self.standing = Standing::Open;
+        self.opened = Some(now);
     }
 
     fn refuse_first_line(&mut self, line: &[u8], why: &str) {
@@ -285,17 +289,17 @@ impl Channel for Executor {
             let Some(line) = self.lines.next(input) else {
                 return Flow::More;
             };
-            self.handle_line(line);
+            self.handle_line(now, line);
         }
         // What it says now is read and thrown away, so that it does not block on its way out.
         input.clear();
         Flow::More
     }
 
-    fn handle_eof(&mut self, _now: Instant, input: &mut BytesMut) -> Flow {
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         self.refuse_wrong_start();
         if let Some(line) = self.lines.last(input) {
-            self.handle_line(line);
+            self.handle_line(now, line);
         }
         Flow::Close
     }
@@ -304,9 +308,9 @@ impl Channel for Executor {
         if self.wrong_start.as_ref().is_some_and(|wrong| wrong.until <= now) {
             self.refuse_wrong_start();
         }
-        let is_over = |deadline: &Deadline| {
-            deadline.instant(deadline.asked).is_some_and(|give_up| give_up <= now)
-        };
+        let opened = self.opened;
+        let is_over =
+            |deadline: &Deadline| give_up(opened, deadline).is_some_and(|give_up| give_up <= now);
         let (late, queue) = self.queue.drain(..).partition(|(_, call)| is_over(&call.deadline));
         self.queue = queue;
         let late: VecDeque<(Ticket, Call)> = late;
@@ -330,7 +334,7 @@ impl Channel for Executor {
         let wrong_start = self.wrong_start.as_ref().map(|wrong| wrong.until);
         let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.deadline);
         let queued = self.queue.iter().map(|(_, call)| &call.deadline);
-        let give_up = |deadline: &Deadline| deadline.instant(deadline.asked);
+        let give_up = |deadline: &Deadline| give_up(self.opened, deadline);
         in_flight.chain(queued).filter_map(give_up).chain(wrong_start).min()
     }
 
@@ -399,6 +403,12 @@ impl Calling for Executor {
             self.done(ticket, Err(why.clone()));
         }
     }
+}
+
+/// When a call has waited long enough. The start has a patience of its own, which may be
+/// longer than a call's: until the oracle is ready no call is late.
+fn give_up(opened: Option<Instant>, deadline: &Deadline) -> Option<Instant> {
+    deadline.instant(opened?.max(deadline.asked))
 }
 
 fn cancelled() -> Failure {

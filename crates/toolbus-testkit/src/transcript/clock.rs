@@ -13,9 +13,7 @@ impl Clock {
     /// A clock that shows some instant.
     #[expect(clippy::new_without_default, reason = "two clocks are not the same")]
     pub fn new() -> Clock {
-        Clock {
-            now: Instant::now(),
-        }
+        Clock { now: Instant::now() }
     }
 
     /// Lets time pass if that is what `words` say: `wait 0.5`, `time +2000ms` or
@@ -24,10 +22,9 @@ impl Clock {
         let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
         let passed = match words.split(' ').collect::<Vec<_>>()[..] {
             ["wait", seconds] => seconds.parse().ok().map(Duration::from_secs_f64),
-            ["time", more] => more
-                .strip_prefix('+')
-                .and_then(|more| more.strip_suffix("ms"))
-                .and_then(millis),
+            ["time", more] => {
+                more.strip_prefix('+').and_then(|more| more.strip_suffix("ms")).and_then(millis)
+            }
             [number, "ms", "pass"] => millis(number),
             _ => None,
         };

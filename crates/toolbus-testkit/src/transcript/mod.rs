@@ -79,10 +79,8 @@ pub fn check_file<P: Player>(path: impl AsRef<Path>, make_player: impl FnMut() -
 /// The player may depend on the file; its path is given as counted from the root.
 pub fn check_folder<P: Player>(folder: impl AsRef<Path>, mut make_player: impl FnMut(&Path) -> P) {
     let files = files(folder.as_ref());
-    let differing: Vec<_> = files
-        .iter()
-        .filter_map(|file| differs(file, || make_player(file)))
-        .collect();
+    let differing: Vec<_> =
+        files.iter().filter_map(|file| differs(file, || make_player(file))).collect();
     assert!(
         differing.is_empty(),
         "{}\n{} of {} conversations differ",
@@ -117,11 +115,7 @@ pub fn files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
             }
         }
     }
-    assert!(
-        !files.is_empty(),
-        "no conversations in {}",
-        folder.as_ref().display()
-    );
+    assert!(!files.is_empty(), "no conversations in {}", folder.as_ref().display());
     files.sort();
     files
 }
@@ -137,11 +131,7 @@ fn differs<P: Player>(path: &Path, make_player: impl FnMut() -> P) -> Option<Str
         fs::write(root().join(path), &found).expect("a conversation can be written again");
         return None;
     }
-    Some(format!(
-        "{}:\n{}",
-        path.display(),
-        diff::diff(&expected, &found)
-    ))
+    Some(format!("{}:\n{}", path.display(), diff::diff(&expected, &found)))
 }
 
 fn is_updating() -> bool {
@@ -160,17 +150,9 @@ fn dedent(text: &str) -> String {
     let text = text.strip_prefix('\n').unwrap_or(text);
     let depth = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let lines = || text.split_inclusive('\n');
-    let shared = lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(depth)
-        .min();
+    let shared = lines().filter(|line| !line.trim().is_empty()).map(depth).min();
     let shared = shared.unwrap_or(0);
-    lines()
-        .map(|line| {
-            line.get(shared..)
-                .unwrap_or_else(|| line.trim_start_matches(' '))
-        })
-        .collect()
+    lines().map(|line| line.get(shared..).unwrap_or_else(|| line.trim_start_matches(' '))).collect()
 }
 
 #[cfg(test)]

@@ -104,12 +104,7 @@ pub(super) enum Cause<'a> {
 }
 
 pub(super) fn steps(text: &str) -> Vec<Step<'_>> {
-    let mut steps = vec![Step {
-        number: 1,
-        line: None,
-        cause: Cause::Nothing,
-        behind: Vec::new(),
-    }];
+    let mut steps = vec![Step { number: 1, line: None, cause: Cause::Nothing, behind: Vec::new() }];
     for (index, line) in text.lines().enumerate() {
         let cause = match line.get(..2) {
             None if line.is_empty() => Cause::Begin,
@@ -119,20 +114,11 @@ pub(super) fn steps(text: &str) -> Vec<Step<'_>> {
                 Cause::Arrives(wire, text)
             }
             _ => {
-                steps
-                    .last_mut()
-                    .expect("there is always one")
-                    .behind
-                    .push(line);
+                steps.last_mut().expect("there is always one").behind.push(line);
                 continue;
             }
         };
-        steps.push(Step {
-            number: index + 1,
-            line: Some(line),
-            cause,
-            behind: Vec::new(),
-        });
+        steps.push(Step { number: index + 1, line: Some(line), cause, behind: Vec::new() });
     }
     steps
 }
@@ -140,9 +126,7 @@ pub(super) fn steps(text: &str) -> Vec<Step<'_>> {
 /// Splits what stands behind an arrow: `c TEXT`, ` [hub 4] TEXT` or ` TEXT`.
 fn wire_and_text(behind: &str) -> (&str, &str) {
     let (wire, text) = behind.split_once(' ').unwrap_or((behind, ""));
-    let named = text
-        .strip_prefix('[')
-        .and_then(|named| named.split_once("] "));
+    let named = text.strip_prefix('[').and_then(|named| named.split_once("] "));
     match named {
         // A JSON array is no name: it begins with a value.
         Some((name, rest)) if name.starts_with(|first: char| first.is_ascii_lowercase()) => {
@@ -162,11 +146,7 @@ impl Step<'_> {
             if !expected.starts_with(">>") && !expected.starts_with("==") {
                 lines.push(expected);
             } else if let Some(found) = came.next() {
-                lines.push(if matches(expected, found) {
-                    expected
-                } else {
-                    found
-                });
+                lines.push(if matches(expected, found) { expected } else { found });
             }
         }
         lines.extend(came);
@@ -206,11 +186,7 @@ impl Drop for TellWhere<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Step { number, line, .. } = self.step;
-            eprintln!(
-                "in {}, line {number}: {}",
-                self.name,
-                line.unwrap_or_default()
-            );
+            eprintln!("in {}, line {number}: {}", self.name, line.unwrap_or_default());
         }
     }
 }

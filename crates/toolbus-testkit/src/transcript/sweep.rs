@@ -53,10 +53,7 @@ fn outcome<P: Player>(
     let mut player = make_player();
     let mut outcome = Vec::new();
     for step in steps(text) {
-        let _telling = TellWhere {
-            name: "the sweep",
-            step: &step,
-        };
+        let _telling = TellWhere { name: "the sweep", step: &step };
         if matches!(step.cause, Cause::Begin) {
             player = make_player();
         }
@@ -65,10 +62,7 @@ fn outcome<P: Player>(
             cut(run - 1, bytes)
         });
         let (leaves, learned) = came.into_iter().partition(|line| line.starts_with(">>"));
-        outcome.push(Came {
-            leaves,
-            learned: counted(learned),
-        });
+        outcome.push(Came { leaves, learned: counted(learned) });
     }
     outcome
 }

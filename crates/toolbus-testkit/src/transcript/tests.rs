@@ -16,12 +16,7 @@ struct Shouter {
 impl Shouter {
     fn new() -> Shouter {
         let clock = Clock::new();
-        Shouter {
-            clock,
-            begun: clock.now,
-            kept: Vec::new(),
-            forgets: false,
-        }
+        Shouter { clock, begun: clock.now, kept: Vec::new(), forgets: false }
     }
 }
 
@@ -123,10 +118,7 @@ fn what_is_missing_too_much_or_otherwise_is_seen() {
 #[test]
 fn a_sweep_finds_who_relies_on_where_a_read_ends() {
     sweep(ALL_OF_IT, Shouter::new);
-    let forgetful = || Shouter {
-        forgets: true,
-        ..Shouter::new()
-    };
+    let forgetful = || Shouter { forgets: true, ..Shouter::new() };
     let text = "<< hi\n>> HI\n";
     assert_eq!(replay::replay("a test", text, forgetful), text);
     let swept = catch_unwind(AssertUnwindSafe(|| sweep(text, forgetful)));
@@ -136,8 +128,6 @@ fn a_sweep_finds_who_relies_on_where_a_read_ends() {
 #[test]
 fn the_conversations_of_a_wire_are_found() {
     let files = files("transcripts/oracle");
-    assert!(files.contains(&PathBuf::from(
-        "transcripts/oracle/calling/stop_is_a_ladder.txt"
-    )));
+    assert!(files.contains(&PathBuf::from("transcripts/oracle/calling/stop_is_a_ladder.txt")));
     assert!(read(&files[0]).starts_with("--"));
 }
