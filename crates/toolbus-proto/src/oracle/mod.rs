@@ -18,6 +18,7 @@ pub mod schema;
 pub mod signature;
 pub mod translate;
 
+mod infer;
 mod json;
 mod wide;
 

@@ -1,6 +1,6 @@
 //! The vectors of `transcripts/oracle/`, a JSON object a line.
 
-use std::{fs, path::Path};
+use std::{borrow::Cow, fs, path::Path};
 
 use serde_json::Value;
 use toolbus_proto::oracle::{codec, felt::Leniency, felts, signature};
@@ -9,8 +9,10 @@ use toolbus_proto::oracle::{codec, felt::Leniency, felts, signature};
 fn for_each_vector(file: &str, check: impl Fn(&Value)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transcripts/oracle").join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let vectors: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let vectors: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a vector is JSON"))
+        .collect();
     assert!(10 < vectors.len(), "{file} has too few lines");
     vectors.iter().for_each(check);
 }
@@ -19,7 +21,7 @@ fn for_each_vector(file: &str, check: impl Fn(&Value)) {
 fn felts() {
     for_each_vector("felts.jsonl", |vector| {
         let list = format!("[{}]", vector["json"]);
-        let read = |leniency| felts::canonical(&list, leniency).map(|text| text.into_owned());
+        let read = |leniency| felts::canonical(&list, leniency).map(Cow::into_owned);
         let want = |felt: &Value| Ok(format!("[{felt}]"));
         let strict = read(Leniency::Strict);
         let lenient = read(Leniency::Lenient);

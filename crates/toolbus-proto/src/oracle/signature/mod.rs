@@ -13,6 +13,7 @@ pub(crate) use self::types::{I128, Integer, Members, Type, TypeId, Types, U128};
 
 mod parse;
 mod print;
+mod tokens;
 mod types;
 
 /// How deep types may be nested, in their text and in the values they describe.
@@ -101,6 +102,15 @@ pub enum SignatureFault {
     TooLong,
     #[error("there is no function")]
     NoFunction,
+}
+
+impl SignatureFault {
+    fn at(self, offset: usize) -> SignatureError {
+        SignatureError {
+            offset,
+            fault: self,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,56 +8,31 @@ use std::{
 use super::{
     Function, Members, NESTING_MAX, SignatureError, SignatureFault, TEXT_BYTES_MAX, Type, TypeId,
     Types,
+    tokens::{Tokens, is_function_name},
 };
-use crate::oracle::json::{self, Cursor};
+use crate::oracle::json;
 
 /// Reads a text of signatures: at least one function, and the structs and enums they use.
 pub fn parse(text: &str) -> Result<Vec<Function>, SignatureError> {
     if TEXT_BYTES_MAX < text.len() {
-        return Err(SignatureError { offset: 0, fault: SignatureFault::TooLong });
+        return Err(SignatureFault::TooLong.at(0));
     }
     let mut parser = Parser {
-        text,
-        at: 0,
+        tokens: Tokens::new(text),
         types: Vec::new(),
         offsets: Vec::new(),
         named: HashMap::new(),
         functions: Vec::new(),
         function_names: HashSet::new(),
     };
-    while !parser.is_at_end() {
+    while !parser.tokens.is_at_end() {
         parser.item()?;
     }
     parser.finish()
 }
 
-/// A name that needs no quotes where a field is named.
-pub(super) fn is_identifier(name: &str) -> bool {
-    starts_a_name(name) && name.bytes().all(continues_identifier)
-}
-
-/// A name that needs no quotes where a function is named.
-pub(super) fn is_function_name(name: &str) -> bool {
-    starts_a_name(name)
-        && name.bytes().all(continues_function_name)
-        && !matches!(name, "fn" | "struct" | "enum")
-}
-
-fn starts_a_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-}
-
-fn continues_identifier(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-fn continues_function_name(byte: u8) -> bool {
-    continues_identifier(byte) || b".:/@-".contains(&byte)
-}
-
 struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+    tokens: Tokens<'a>,
     /// `None` is a definition that was mentioned and is still to come.
     types: Vec<Option<Type>>,
     /// Where each of them stands, for errors that are found later.
@@ -67,6 +42,7 @@ struct Parser<'a> {
     function_names: HashSet<String>,
 }
 
+/// A function whose types are not all known yet.
 struct Declared {
     name: String,
     params: Members<TypeId>,
@@ -75,24 +51,24 @@ struct Declared {
 
 impl<'a> Parser<'a> {
     fn item(&mut self) -> Result<(), SignatureError> {
-        let offset = self.at;
-        match self.word(continues_function_name) {
+        let before = self.tokens;
+        match self.tokens.item_word() {
             Some("struct") => self.struct_definition()?,
             Some("enum") => self.enum_definition()?,
             Some("fn") => self.function()?,
             _ => {
                 // It is read again, as the name of a function.
-                self.at = offset;
+                self.tokens = before;
                 self.function()?;
             }
         }
-        self.take(b';');
+        self.tokens.take(b';');
         Ok(())
     }
 
     fn struct_definition(&mut self) -> Result<(), SignatureError> {
         let (name, id) = self.defined_name()?;
-        self.expect(b'{', "`{`")?;
+        self.tokens.expect(b'{', "`{`")?;
         let fields = self.members(b'}', |parser| parser.field(1))?;
         self.types[id.place()] = Some(Type::Struct(name, fields));
         Ok(())
@@ -100,13 +76,17 @@ impl<'a> Parser<'a> {
 
     fn enum_definition(&mut self) -> Result<(), SignatureError> {
         let (name, id) = self.defined_name()?;
-        self.expect(b'{', "`{`")?;
-        if self.peek() == Some(b'}') {
-            return Err(self.unexpected("the name of a variant"));
+        self.tokens.expect(b'{', "`{`")?;
+        if self.tokens.peek() == Some(b'}') {
+            return Err(self.tokens.unexpected("the name of a variant"));
         }
         let variants = self.members(b'}', |parser| {
-            let name = parser.identifier("the name of a variant")?;
-            let payload = if parser.take(b':') { Some(parser.ty(1)?) } else { None };
+            let name = parser.tokens.identifier("the name of a variant")?;
+            let payload = if parser.tokens.take(b':') {
+                Some(parser.ty(1)?)
+            } else {
+                None
+            };
             Ok((name.to_owned(), payload))
         })?;
         self.types[id.place()] = Some(Type::Enum(name, variants));
@@ -114,49 +94,35 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self) -> Result<(), SignatureError> {
-        self.skip_blanks();
-        let offset = self.at;
-        let name = match self.string()? {
+        let offset = self.tokens.offset();
+        let before = self.tokens;
+        let name = match self.tokens.string()? {
             Some(name) => name,
-            None => match self.word(continues_function_name) {
+            None => match self.tokens.item_word() {
                 Some(name) if is_function_name(name) => name.to_owned(),
-                _ => {
-                    self.at = offset;
-                    return Err(self.unexpected("the name of a function"));
-                }
+                _ => return Err(before.unexpected("the name of a function")),
             },
         };
         if !self.function_names.insert(name.clone()) {
             let name = json::shown(&name);
-            return Err(SignatureError { offset, fault: SignatureFault::FunctionTwice { name } });
+            return Err(SignatureFault::FunctionTwice { name }.at(offset));
         }
-        self.expect(b'(', "`(` and the parameters")?;
+        self.tokens.expect(b'(', "`(` and the parameters")?;
         let params = self.members(b')', |parser| parser.field(0))?;
-        let result = match self.arrow()? {
+        let result = match self.tokens.arrow()? {
             true => self.ty(0)?,
-            false => self.add(self.at, Type::Tuple(Vec::new())),
+            false => self.add(offset, Type::Tuple(Vec::new())),
         };
         self.functions.push(Declared { name, params, result });
         Ok(())
     }
 
-    fn arrow(&mut self) -> Result<bool, SignatureError> {
-        match self.peek() {
-            Some(b'-') if self.text[self.at..].starts_with("->") => {
-                self.at += 2;
-                Ok(true)
-            }
-            Some(b'-') => Err(self.unexpected("`->`")),
-            _ => Ok(false),
-        }
-    }
-
     fn field(&mut self, depth: usize) -> Result<(String, TypeId), SignatureError> {
-        let name = match self.string()? {
+        let name = match self.tokens.string()? {
             Some(name) => name,
-            None => self.identifier("a name")?.to_owned(),
+            None => self.tokens.identifier("a name")?.to_owned(),
         };
-        self.expect(b':', "`:` and a type")?;
+        self.tokens.expect(b':', "`:` and a type")?;
         Ok((name, self.ty(depth)?))
     }
 
@@ -168,41 +134,39 @@ impl<'a> Parser<'a> {
     ) -> Result<Members<T>, SignatureError> {
         let mut offsets = Vec::new();
         let mut list = Vec::new();
-        while !self.take(close) {
+        while !self.tokens.take(close) {
             if !list.is_empty() {
-                self.expect(b',', "`,` or the end of the list")?;
-                if self.take(close) {
+                self.tokens.expect(b',', "`,` or the end of the list")?;
+                if self.tokens.take(close) {
                     break;
                 }
             }
-            self.skip_blanks();
-            offsets.push(self.at);
+            offsets.push(self.tokens.offset());
             list.push(member(self)?);
         }
         Members::new(list).map_err(|(place, name)| {
             let name = json::shown(&name);
-            SignatureError { offset: offsets[place], fault: SignatureFault::MemberTwice { name } }
+            SignatureFault::MemberTwice { name }.at(offsets[place])
         })
     }
 
     /// A type that has `depth` others around it.
     fn ty(&mut self, depth: usize) -> Result<TypeId, SignatureError> {
-        self.skip_blanks();
-        let offset = self.at;
+        let offset = self.tokens.offset();
         if NESTING_MAX < depth {
-            return Err(SignatureError { offset, fault: SignatureFault::TooDeep });
+            return Err(SignatureFault::TooDeep.at(offset));
         }
-        if self.take(b'(') {
+        if self.tokens.take(b'(') {
             return self.tuple(offset, depth);
         }
-        if self.take(b'[') {
+        if self.tokens.take(b'[') {
             let element = self.ty(depth + 1)?;
-            self.expect(b';', "`;` and the number of elements")?;
-            let count = self.count()?;
-            self.expect(b']', "`]`")?;
+            self.tokens.expect(b';', "`;` and the number of elements")?;
+            let count = self.tokens.count()?;
+            self.tokens.expect(b']', "`]`")?;
             return Ok(self.add(offset, Type::Fixed(element, count)));
         }
-        let word = self.identifier("a type")?;
+        let word = self.tokens.identifier("a type")?;
         if is_generic(word) {
             return self.generic(offset, word, depth);
         }
@@ -214,10 +178,10 @@ impl<'a> Parser<'a> {
 
     fn tuple(&mut self, offset: usize, depth: usize) -> Result<TypeId, SignatureError> {
         let mut members = Vec::new();
-        while !self.take(b')') {
+        while !self.tokens.take(b')') {
             members.push(self.ty(depth + 1)?);
-            if !self.take(b',') {
-                self.expect(b')', "`,` or `)`")?;
+            if !self.tokens.take(b',') {
+                self.tokens.expect(b')', "`,` or `)`")?;
                 if let [only] = members[..] {
                     return Ok(only);
                 }
@@ -233,37 +197,32 @@ impl<'a> Parser<'a> {
         word: &str,
         depth: usize,
     ) -> Result<TypeId, SignatureError> {
-        self.expect(b'<', "`<`")?;
+        self.tokens.expect(b'<', "`<`")?;
         let first = self.ty(depth + 1)?;
         let ty = match word {
             "Option" => Type::Option(first),
             "Array" => Type::Array(first),
             "Span" => Type::Span(first),
             _ => {
-                self.expect(b',', "`,` and the type of the error")?;
+                self.tokens.expect(b',', "`,` and the type of the error")?;
                 Type::Result(first, self.ty(depth + 1)?)
             }
         };
-        self.expect(b'>', "`>`")?;
+        self.tokens.expect(b'>', "`>`")?;
         Ok(self.add(offset, ty))
     }
 
     /// The name that a definition gives, and the type that its uses refer to.
     fn defined_name(&mut self) -> Result<(String, TypeId), SignatureError> {
-        self.skip_blanks();
-        let offset = self.at;
-        let name = self.identifier("the name of the type")?;
+        let offset = self.tokens.offset();
+        let name = self.tokens.identifier("the name of the type")?;
         let shown = json::shown(name);
         if is_generic(name) || Type::from_word(name).is_some() {
-            let fault = SignatureFault::DefinedByUs { name: shown };
-            return Err(SignatureError { offset, fault });
+            return Err(SignatureFault::DefinedByUs { name: shown }.at(offset));
         }
         let id = self.mention(offset, name);
         if self.types[id.place()].is_some() {
-            return Err(SignatureError {
-                offset,
-                fault: SignatureFault::TypeTwice { name: shown },
-            });
+            return Err(SignatureFault::TypeTwice { name: shown }.at(offset));
         }
         self.offsets[id.place()] = offset;
         Ok((name.to_owned(), id))
@@ -287,112 +246,28 @@ impl<'a> Parser<'a> {
         id
     }
 
-    fn finish(self) -> Result<Vec<Function>, SignatureError> {
-        let undefined = self.types.iter().position(Option::is_none);
-        if let Some(place) = undefined {
-            let offset = self.offsets[place];
-            let rest = &self.text[offset..];
-            let length = rest.bytes().take_while(|byte| continues_identifier(*byte)).count();
-            let name = json::shown(&rest[..length]);
-            return Err(SignatureError { offset, fault: SignatureFault::UnknownType { name } });
+    fn finish(mut self) -> Result<Vec<Function>, SignatureError> {
+        let undefined = self
+            .named
+            .iter()
+            .filter(|(_, id)| self.types[id.place()].is_none());
+        if let Some((name, id)) = undefined.min_by_key(|(_, id)| id.place()) {
+            let name = json::shown(name);
+            return Err(SignatureFault::UnknownType { name }.at(self.offsets[id.place()]));
         }
         if self.functions.is_empty() {
-            let fault = SignatureFault::NoFunction;
-            return Err(SignatureError { offset: self.text.len(), fault });
+            return Err(SignatureFault::NoFunction.at(self.tokens.offset()));
         }
         let types = Types::new(self.types.into_iter().flatten().collect())
-            .map_err(|(id, fault)| SignatureError { offset: self.offsets[id.place()], fault })?;
+            .map_err(|(id, fault)| fault.at(self.offsets[id.place()]))?;
         let types = Arc::new(types);
-        let function = |Declared { name, params, result }| Function {
-            name,
-            params,
-            result,
+        let function = |declared: Declared| Function {
+            name: declared.name,
+            params: declared.params,
+            result: declared.result,
             types: Arc::clone(&types),
         };
         Ok(self.functions.into_iter().map(function).collect())
-    }
-}
-
-/// Tokens. Blanks and comments may stand before each.
-impl<'a> Parser<'a> {
-    fn is_at_end(&mut self) -> bool {
-        self.peek().is_none()
-    }
-
-    fn peek(&mut self) -> Option<u8> {
-        self.skip_blanks();
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn skip_blanks(&mut self) {
-        loop {
-            let rest = self.text[self.at..].trim_start_matches([' ', '\t', '\r', '\n']);
-            self.at = self.text.len() - rest.len();
-            if !rest.starts_with("//") {
-                return;
-            }
-            self.at += rest.find('\n').unwrap_or(rest.len());
-        }
-    }
-
-    fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, byte: u8, wanted: &'static str) -> Result<(), SignatureError> {
-        if self.take(byte) { Ok(()) } else { Err(self.unexpected(wanted)) }
-    }
-
-    fn identifier(&mut self, wanted: &'static str) -> Result<&'a str, SignatureError> {
-        self.word(continues_identifier).ok_or_else(|| self.unexpected(wanted))
-    }
-
-    fn word(&mut self, continues: fn(u8) -> bool) -> Option<&'a str> {
-        self.skip_blanks();
-        let rest = &self.text[self.at..];
-        if !starts_a_name(rest) {
-            return None;
-        }
-        let length = rest.bytes().take_while(|byte| continues(*byte)).count();
-        self.at += length;
-        Some(&rest[..length])
-    }
-
-    fn string(&mut self) -> Result<Option<String>, SignatureError> {
-        if self.peek() != Some(b'"') {
-            return Ok(None);
-        }
-        let unexpected = |_| self.unexpected("a JSON string");
-        let raw = Cursor::new(&self.text[self.at..]).value().map_err(|_| ()).map_err(unexpected)?;
-        let string = serde_json::from_str(raw).map_err(|_| ()).map_err(unexpected)?;
-        self.at += raw.len();
-        Ok(Some(string))
-    }
-
-    fn count(&mut self) -> Result<u16, SignatureError> {
-        self.skip_blanks();
-        let rest = &self.text[self.at..];
-        let digits = &rest[..rest.bytes().take_while(u8::is_ascii_digit).count()];
-        if digits.is_empty() {
-            return Err(self.unexpected("the number of elements"));
-        }
-        let count = digits.parse().map_err(|_| SignatureError {
-            offset: self.at,
-            fault: SignatureFault::LengthTooLarge { found: json::shown(digits) },
-        })?;
-        self.at += digits.len();
-        Ok(count)
-    }
-
-    fn unexpected(&self, wanted: &'static str) -> SignatureError {
-        let rest = &self.text[self.at..];
-        let found = match rest.split_whitespace().next() {
-            Some(word) => format!("`{}`", json::shown(word)),
-            None => "the end".to_owned(),
-        };
-        SignatureError { offset: self.at, fault: SignatureFault::Syntax { wanted, found } }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Function, Members, Type, TypeId, Types, parse};
+use super::{Function, Members, Type, TypeId, Types, tokens};
 use crate::oracle::json;
 
 pub(super) fn canonical(function: &Function) -> String {
@@ -15,7 +15,7 @@ pub(super) fn canonical(function: &Function) -> String {
     if !definitions.is_empty() {
         out.text.push_str("fn ");
     }
-    out.name(&function.name, parse::is_function_name);
+    out.name(&function.name, tokens::is_function_name);
     out.text.push('(');
     out.fields(&function.params);
     out.text.push(')');
@@ -96,7 +96,7 @@ impl Printer<'_> {
 
     fn fields(&mut self, fields: &Members<TypeId>) {
         self.list(fields.iter(), |out, (name, field)| {
-            out.name(name, parse::is_identifier);
+            out.name(name, tokens::is_identifier);
             out.text.push_str(": ");
             out.ty(*field);
         });
