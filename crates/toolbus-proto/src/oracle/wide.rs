@@ -96,9 +96,10 @@ impl Wide {
         let nibbles = self.bits().div_ceil(4).max(1) as usize;
         let bytes = self.to_bytes();
         let mut digits = [0; HEX_DIGITS_MAX];
-        let from = 32 - nibbles.div_ceil(2);
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes).skip(from) {
-            pair.copy_from_slice(&HEX_PAIRS[usize::from(byte)]);
+        let from = bytes.len() - nibbles.div_ceil(2);
+        let (pairs, _) = digits[2 * from..].as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(&bytes[from..]) {
+            *pair = HEX_PAIRS[usize::from(*byte)];
         }
         out.extend_from_slice(&digits[HEX_DIGITS_MAX - nibbles..]);
     }

@@ -1,6 +1,6 @@
 //! From JSON to felts.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use super::{CodecFault, FELTS_MAX, Misfit, scalar};
 use crate::oracle::{
@@ -87,7 +87,7 @@ impl<'a> Encoder<'a> {
             scalar => {
                 let raw = self.json.value()?;
                 if scalar::push(scalar, raw, &mut self.out).is_none() {
-                    return Err(wrong_at(here, &scalar::wanted(scalar)));
+                    return Err(wrong_at(here, scalar::wanted(scalar)));
                 }
             }
         }
@@ -111,19 +111,19 @@ impl<'a> Encoder<'a> {
 
     fn exactly(&mut self, length: usize, ty: impl Fn(usize) -> TypeId) -> Result<(), Misfit> {
         let here = self.json;
-        let wanted = format!("an array of exactly {length}");
-        self.open(b'[', &wanted)?;
+        let wanted = Exactly(length);
+        self.open(b'[', wanted)?;
         let mut index = 0;
         while self.json.another(b']', index == 0)? {
             if index == length {
-                return Err(wrong_at(here, &wanted));
+                return Err(wrong_at(here, wanted));
             }
             self.value(ty(index)).map_err(|misfit| misfit.in_element(index))?;
             index += 1;
         }
         self.depth -= 1;
         if index < length {
-            return Err(wrong_at(here, &wanted));
+            return Err(wrong_at(here, wanted));
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl<'a> Encoder<'a> {
     /// An object of one member, whose name says which variant it is.
     fn tagged(
         &mut self,
-        wanted: &str,
+        wanted: impl fmt::Display + Copy,
         find: impl Fn(&str) -> Option<(usize, Option<TypeId>)>,
     ) -> Result<(), Misfit> {
         let here = self.json;
@@ -158,17 +158,17 @@ impl<'a> Encoder<'a> {
 
     fn variant(&mut self, name: &str, variants: &Members<Option<TypeId>>) -> Result<(), Misfit> {
         let here = self.json;
-        let wanted = || format!("a variant of `{}`", json::shown(name));
+        let wanted = VariantOf(name);
         let find = |name: &str| {
             let index = variants.find(name, 0)?;
             Some((index, *variants.at(index)?.1))
         };
         if self.json.peek() != Some(b'"') {
-            return self.tagged(&wanted(), find);
+            return self.tagged(wanted, find);
         }
         let name = self.json.string()?;
         let Some((index, None)) = find(&name) else {
-            return Err(wrong_at(here, &wanted()));
+            return Err(wrong_at(here, wanted));
         };
         self.out.push(Felt::from(index as u128));
         Ok(())
@@ -239,7 +239,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn open(&mut self, bracket: u8, wanted: &str) -> Result<(), Misfit> {
+    fn open(&mut self, bracket: u8, wanted: impl fmt::Display) -> Result<(), Misfit> {
         if self.json.peek() != Some(bracket) {
             return Err(wrong_at(self.json, wanted));
         }
@@ -253,12 +253,31 @@ impl<'a> Encoder<'a> {
 }
 
 /// The value here is not what was wanted.
-fn wrong_at(mut here: Cursor<'_>, wanted: &str) -> Misfit {
+fn wrong_at(mut here: Cursor<'_>, wanted: impl fmt::Display) -> Misfit {
     match here.value() {
         Ok(raw) => {
-            let (wanted, found) = (wanted.to_owned(), json::shown(raw));
+            let (wanted, found) = (wanted.to_string(), json::shown(raw));
             CodecFault::Wrong { wanted, found }.into()
         }
         Err(broken) => broken.into(),
+    }
+}
+
+/// What is wanted is put into words only when something else was found.
+#[derive(Clone, Copy)]
+struct Exactly(usize);
+
+impl fmt::Display for Exactly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an array of exactly {}", self.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct VariantOf<'a>(&'a str);
+
+impl fmt::Display for VariantOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a variant of `{}`", json::shown(self.0))
     }
 }

@@ -39,6 +39,8 @@ pub enum ArgsForm {
 }
 
 /// The felts for these arguments: a JSON array by position, or an object by name.
+///
+/// The text is one JSON value; whoever took it off the wire has seen to that.
 pub fn encode_args(function: &Function, args: &str) -> Result<Vec<Felt>, CodecError> {
     Encoder::new(&function.types, args)
         .args(&function.params)
@@ -56,7 +58,7 @@ pub fn decode_args(
         .map_err(|misfit| misfit.of(Whole::Parameters))
 }
 
-/// The felts for this result.
+/// The felts for this result, which is one JSON value.
 pub fn encode_result(function: &Function, json: &str) -> Result<Vec<Felt>, CodecError> {
     Encoder::new(&function.types, json)
         .result(function.result)

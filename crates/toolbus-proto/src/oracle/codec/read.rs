@@ -48,38 +48,23 @@ impl<'a> Reader<'a> {
         let words = self.length(1)?;
         let mut bytes = Vec::with_capacity((words + 1) * WORD_BYTES);
         for _ in 0..words {
-            self.word("a ByteArray with 31 bytes a word", WORD_BYTES, &mut bytes)?;
+            let index = self.at;
+            push_word(self.felt()?, WORD_BYTES, index, &mut bytes)?;
         }
-        let pending = self.at;
-        self.felt()?;
         let index = self.at;
+        let pending = self.felt()?;
         let length = self.felt()?;
-        let pending_bytes = match length.to_u128() {
-            Some(length) if length < WORD_BYTES as u128 => length as usize,
-            _ => {
-                let wanted = "a ByteArray with at most 30 bytes in its last word".to_owned();
-                return Err(CodecFault::FeltWrong { wanted, index, found: length });
+        match length.to_u128() {
+            Some(count) if count < WORD_BYTES as u128 => {
+                push_word(pending, count as usize, index, &mut bytes)?;
+                Ok(bytes)
             }
-        };
-        // The word stands before its length, which it can be judged by only now.
-        let mut last = Reader { felts: self.felts, at: pending };
-        last.word(
-            &format!("a ByteArray ending in {pending_bytes} bytes"),
-            pending_bytes,
-            &mut bytes,
-        )?;
-        Ok(bytes)
-    }
-
-    /// Appends the so many bytes that the next felt is.
-    fn word(&mut self, wanted: &str, length: usize, bytes: &mut Vec<u8>) -> Result<(), CodecFault> {
-        let index = self.at;
-        let felt = self.felt()?;
-        if (length * 8) < felt.wide().bits() as usize {
-            return Err(CodecFault::FeltWrong { wanted: wanted.to_owned(), index, found: felt });
+            _ => Err(CodecFault::FeltWrong {
+                wanted: "a ByteArray with at most 30 bytes in its last word".to_owned(),
+                index: index + 1,
+                found: length,
+            }),
         }
-        bytes.extend_from_slice(&felt.to_bytes()[32 - length..]);
-        Ok(())
     }
 
     /// The bytes of a short string: those of the number, so none of them is a leading NUL.
@@ -93,4 +78,23 @@ impl<'a> Reader<'a> {
         }
         Ok(felt.to_bytes()[32 - length..].to_vec())
     }
+}
+
+/// Appends the so many bytes that a felt is.
+fn push_word(
+    felt: Felt,
+    count: usize,
+    index: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), CodecFault> {
+    if count * 8 < felt.wide().bits() as usize {
+        let wanted = format!("a ByteArray with {count} bytes in this word");
+        return Err(CodecFault::FeltWrong {
+            wanted,
+            index,
+            found: felt,
+        });
+    }
+    bytes.extend_from_slice(&felt.to_bytes()[32 - count..]);
+    Ok(())
 }
