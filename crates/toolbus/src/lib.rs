@@ -7,3 +7,4 @@ pub mod back;
 pub mod child;
 pub mod link;
 mod pump;
+pub mod transport;

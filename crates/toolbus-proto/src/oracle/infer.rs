@@ -13,11 +13,9 @@ use super::{
 pub(super) fn function(tool: &str, input: &str, output: Option<&str>) -> Function {
     let mut builder = Builder::default();
     let params = match Schema::read(input) {
-        Schema {
-            properties: Some(properties),
-            required,
-            ..
-        } => builder.params(properties, required),
+        Schema { properties: Some(properties), required, .. } => {
+            builder.params(properties, required)
+        }
         _ => vec![(ALL_ARGUMENTS.to_owned(), builder.add(Type::Json))],
     };
     let result = match output {
@@ -28,12 +26,7 @@ pub(super) fn function(tool: &str, input: &str, output: Option<&str>) -> Functio
         unreachable!("a tree of types, no deeper than ARRAYS_MAX, whose leaves all take felts")
     };
     let params = Members::new(params).expect("repeated names were left out");
-    Function {
-        name: tool.to_owned(),
-        params,
-        result,
-        types: Arc::new(types),
-    }
+    Function { name: tool.to_owned(), params, result, types: Arc::new(types) }
 }
 
 /// Whether a tool says what its arguments are called.
@@ -93,11 +86,7 @@ impl Builder {
             }
             let ty = self.ty(schema, 0);
             let is_required = required.contains(name);
-            let ty = if is_required {
-                ty
-            } else {
-                self.add(Type::Option(ty))
-            };
+            let ty = if is_required { ty } else { self.add(Type::Option(ty)) };
             params.push((name.to_owned(), ty));
         });
         params
@@ -109,10 +98,7 @@ impl Builder {
             _ if schema.is_reference => Type::Json,
             (r#""boolean""#, _) => Type::Bool,
             (r#""integer""#, _) => {
-                let is_unsigned = schema
-                    .minimum
-                    .parse()
-                    .is_ok_and(|minimum: f64| 0.0 <= minimum);
+                let is_unsigned = schema.minimum.parse().is_ok_and(|minimum: f64| 0.0 <= minimum);
                 Type::Integer(if is_unsigned { U128 } else { I128 })
             }
             (r#""string""#, _) => Type::ByteArray,
@@ -198,10 +184,7 @@ mod tests {
             ),
             (r#"{"type":"object","properties":{}}"#, "t() -> ByteArray"),
             (r#"{"type":"object"}"#, "t(arguments: json) -> ByteArray"),
-            (
-                r#"{"properties":5,"required":7}"#,
-                "t(arguments: json) -> ByteArray",
-            ),
+            (r#"{"properties":5,"required":7}"#, "t(arguments: json) -> ByteArray"),
             ("true", "t(arguments: json) -> ByteArray"),
         ] {
             assert_eq!(from_input(schema), want);
@@ -213,10 +196,7 @@ mod tests {
         for (schema, want) in [
             (r#"{"type":"string"}"#, "t() -> ByteArray"),
             (r#"{"type":"integer","minimum":0}"#, "t() -> u128"),
-            (
-                r#"{"type":"array","items":{"type":"boolean"}}"#,
-                "t() -> Array<bool>",
-            ),
+            (r#"{"type":"array","items":{"type":"boolean"}}"#, "t() -> Array<bool>"),
             (r#"{"type":"object","properties":{}}"#, "t() -> json"),
         ] {
             let function = function("t", r#"{"properties":{}}"#, Some(schema));

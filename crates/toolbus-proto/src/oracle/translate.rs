@@ -41,11 +41,7 @@ impl Binding {
                 name == infer::ALL_ARGUMENTS && matches!(function.types[*param], Type::Json)
             });
         let is_whole = takes_all && !infer::names_its_arguments(input_schema);
-        let form = if is_whole {
-            ArgsForm::Whole
-        } else {
-            ArgsForm::Plain
-        };
+        let form = if is_whole { ArgsForm::Whole } else { ArgsForm::Plain };
         Binding { function, form }
     }
 

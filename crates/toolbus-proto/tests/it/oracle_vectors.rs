@@ -9,10 +9,8 @@ use toolbus_proto::oracle::{codec, felt::Leniency, felts, signature};
 fn for_each_vector(file: &str, check: impl Fn(&Value)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transcripts/oracle").join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let vectors: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a vector is JSON"))
-        .collect();
+    let vectors: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a vector is JSON")).collect();
     assert!(10 < vectors.len(), "{file} has too few lines");
     vectors.iter().for_each(check);
 }

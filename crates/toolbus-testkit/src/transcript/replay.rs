@@ -157,8 +157,10 @@ impl Step<'_> {
     }
 }
 
-/// Is `found` what `expected` says, where `…` stands for any text?
+/// Is `found` what `expected` says, where `…` stands for any text? The blanks beside it only
+/// set it off from the words that count.
 fn matches(expected: &str, found: &str) -> bool {
+    let expected = expected.replace(" …", "…").replace("… ", "…");
     let mut pieces = expected.split('…');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = found.strip_prefix(first) else {

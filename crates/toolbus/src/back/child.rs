@@ -7,15 +7,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags};
-use tokio::io::AsyncReadExt;
-use tokio::io::unix::AsyncFd;
-use tokio::net::unix::pipe;
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords};
@@ -25,6 +22,7 @@ use crate::child::{Process, Program, Signal, SpawnError};
 use crate::link::{Answerer, Room, Slot, Uplink};
 use crate::pump::reactor::{Closing, Driven, drive, until};
 use crate::pump::wake::Wake;
+use crate::transport::pipe::{Input, Output, Watch};
 
 /// A program behind the bus.
 pub(crate) struct Child<C: Calling + 'static> {
@@ -239,10 +237,7 @@ impl Hand {
         let stdin = process.stdin.take().ok_or_else(missing)?;
         let stdout = process.stdout.take().ok_or_else(missing)?;
         let stderr = process.stderr.take().ok_or_else(missing)?;
-        let exit = AsyncFd::with_interest(
-            process.exit_fd().try_clone_to_owned()?,
-            tokio::io::Interest::READABLE,
-        )?;
+        let exit = Watch::new(process.exit_fd())?;
         let hand = Hand {
             stdout: stdout.try_clone()?,
             process: RefCell::new(process),
@@ -250,8 +245,8 @@ impl Hand {
             closing: Cell::new(Closing::No),
             tasks: RefCell::default(),
         };
-        let io = (pipe::Receiver::from_owned_fd(stdout)?, pipe::Sender::from_owned_fd(stdin)?);
-        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+        let io = (Input::from_pipe(stdout)?, Output::from_pipe(stdin)?);
+        let stderr = Input::from_pipe(stderr)?;
         Ok((Rc::new(hand), Ends { io, stderr, exit }))
     }
 
@@ -276,9 +271,9 @@ impl Hand {
 
 /// What the tasks of one process hold.
 struct Ends {
-    io: (pipe::Receiver, pipe::Sender),
-    stderr: pipe::Receiver,
-    exit: AsyncFd<OwnedFd>,
+    io: (Input, Output),
+    stderr: Input,
+    exit: Watch,
 }
 
 /// The bytes of one process, as the pump sees them.
@@ -337,15 +332,11 @@ impl<C: Calling + 'static> Driven for Conversation<C> {
     }
 }
 
-async fn read_stderr<C: Calling + 'static>(
-    inner: Rc<Inner<C>>,
-    run: RunId,
-    mut stderr: pipe::Receiver,
-) {
+async fn read_stderr<C: Calling + 'static>(inner: Rc<Inner<C>>, run: RunId, mut stderr: Input) {
     let mut bytes = BytesMut::new();
     let peer = inner.name.clone();
     let log = |line: &str| tracing::info!(peer, "{line}");
-    while let Ok(1..) = stderr.read_buf(&mut bytes).await {
+    while let Ok(1..) = stderr.read(&mut bytes).await {
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
     }
@@ -356,9 +347,9 @@ async fn await_exit<C: Calling + 'static>(
     inner: Rc<Inner<C>>,
     run: RunId,
     hand: Rc<Hand>,
-    exit: AsyncFd<OwnedFd>,
+    exit: Watch,
 ) {
-    let _ = exit.readable().await;
+    exit.ready().await;
     let (seen, group_left) = {
         let process = hand.process.borrow();
         (process.exit_seen(), process.group_left())

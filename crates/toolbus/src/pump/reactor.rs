@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use toolbus_proto::channel::{Flow, Outbox};
 
 use super::wake::Wake;
+use crate::transport::pipe::{Input, Output};
 
 /// A read asks for this much at first.
 const READ_BYTES_MIN: usize = 8 * 1024;
@@ -59,6 +60,18 @@ pub(crate) trait Source {
 /// What can be written to, bit by bit. A write that is dropped has written nothing.
 pub(crate) trait Sink {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
+}
+
+impl Source for Input {
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        Input::read(self, input).await
+    }
+}
+
+impl Sink for Output {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Output::write(self, pieces).await
+    }
 }
 
 impl<R: AsyncRead + Unpin> Source for R {

@@ -89,11 +89,7 @@ fn push_word(
 ) -> Result<(), CodecFault> {
     if count * 8 < felt.wide().bits() as usize {
         let wanted = format!("a ByteArray with {count} bytes in this word");
-        return Err(CodecFault::FeltWrong {
-            wanted,
-            index,
-            found: felt,
-        });
+        return Err(CodecFault::FeltWrong { wanted, index, found: felt });
     }
     bytes.extend_from_slice(&felt.to_bytes()[32 - count..]);
     Ok(())

@@ -238,16 +238,9 @@ fn felts_that_do_not_fit_are_refused_with_their_number() {
         assert_eq!(error.to_string(), want);
     }
     let wide = format!("0x1,0x1{},0x0,0x0", "0".repeat(62));
-    let error = decode_result(&returning("ByteArray"), &list(&wide))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("31 bytes in this word, but felt 1 is"),
-        "{error}"
-    );
-    let error = decode_result(&returning("u8"), &list("0x1,0x2"))
-        .unwrap_err()
-        .to_string();
+    let error = decode_result(&returning("ByteArray"), &list(&wide)).unwrap_err().to_string();
+    assert!(error.contains("31 bytes in this word, but felt 1 is"), "{error}");
+    let error = decode_result(&returning("u8"), &list("0x1,0x2")).unwrap_err().to_string();
     assert_eq!(error, "the result ends before felt 1, which is left over");
 }
 

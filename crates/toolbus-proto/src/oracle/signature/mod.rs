@@ -106,10 +106,7 @@ pub enum SignatureFault {
 
 impl SignatureFault {
     fn at(self, offset: usize) -> SignatureError {
-        SignatureError {
-            offset,
-            fault: self,
-        }
+        SignatureError { offset, fault: self }
     }
 }
 

@@ -82,11 +82,7 @@ impl<'a> Parser<'a> {
         }
         let variants = self.members(b'}', |parser| {
             let name = parser.tokens.identifier("the name of a variant")?;
-            let payload = if parser.tokens.take(b':') {
-                Some(parser.ty(1)?)
-            } else {
-                None
-            };
+            let payload = if parser.tokens.take(b':') { Some(parser.ty(1)?) } else { None };
             Ok((name.to_owned(), payload))
         })?;
         self.types[id.place()] = Some(Type::Enum(name, variants));
@@ -247,10 +243,7 @@ impl<'a> Parser<'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Function>, SignatureError> {
-        let undefined = self
-            .named
-            .iter()
-            .filter(|(_, id)| self.types[id.place()].is_none());
+        let undefined = self.named.iter().filter(|(_, id)| self.types[id.place()].is_none());
         if let Some((name, id)) = undefined.min_by_key(|(_, id)| id.place()) {
             let name = json::shown(name);
             return Err(SignatureFault::UnknownType { name }.at(self.offsets[id.place()]));

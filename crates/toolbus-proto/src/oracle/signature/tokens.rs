@@ -48,16 +48,11 @@ impl<'a> Tokens<'a> {
     }
 
     pub(super) fn expect(&mut self, byte: u8, wanted: &'static str) -> Result<(), SignatureError> {
-        if self.take(byte) {
-            Ok(())
-        } else {
-            Err(self.unexpected(wanted))
-        }
+        if self.take(byte) { Ok(()) } else { Err(self.unexpected(wanted)) }
     }
 
     pub(super) fn identifier(&mut self, wanted: &'static str) -> Result<&'a str, SignatureError> {
-        self.word(continues_identifier)
-            .ok_or_else(|| self.unexpected(wanted))
+        self.word(continues_identifier).ok_or_else(|| self.unexpected(wanted))
     }
 
     /// The name of a function, or a word that begins an item.
@@ -110,10 +105,7 @@ impl<'a> Tokens<'a> {
             return Err(self.unexpected("the number of elements"));
         }
         let count = digits.parse().map_err(|_| {
-            SignatureFault::LengthTooLarge {
-                found: json::shown(digits),
-            }
-            .at(self.at)
+            SignatureFault::LengthTooLarge { found: json::shown(digits) }.at(self.at)
         })?;
         self.at += digits.len();
         Ok(count)

@@ -1,0 +1,4 @@
+//! Where bytes come from and go to.
+
+pub mod pipe;
+pub mod stdio;

@@ -1,0 +1,304 @@
+//! Pipes, and whatever else stands at a standard stream, as ends of bytes on the reactor.
+//!
+//! Nothing is lost when a read or write is dropped half-way: either it has happened and is
+//! ready, or it has not. No end holds a buffer while it waits.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
+
+/// An end to read from.
+#[derive(Debug)]
+pub struct Input(End);
+
+/// An end to write to.
+#[derive(Debug)]
+pub struct Output(End);
+
+impl Input {
+    /// The reading end of a pipe that only we hold, a child's standard output for one.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime with I/O, as everything that makes an end does.
+    pub fn from_pipe(fd: OwnedFd) -> io::Result<Input> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Input::new(fd, How::Alone)
+    }
+
+    pub(super) fn new(fd: OwnedFd, how: How) -> io::Result<Input> {
+        End::new(fd, how, Interest::READABLE).map(Input)
+    }
+
+    /// Waits until there is something to read and appends it; 0 is the end of the stream.
+    pub async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
+        let (fd, how) = match &self.0 {
+            End::Reactor { fd, how } => (fd, *how),
+            End::Blocking(fd) => {
+                // A file is always ready, and others want their turn.
+                tokio::task::consume_budget().await;
+                return read_now(fd.as_fd(), into);
+            }
+        };
+        loop {
+            let mut ready = fd.readable().await?;
+            let read = ready.try_io(|fd| how.read(fd.as_fd(), into));
+            let Ok(read) = read else { continue };
+            // A pipe that gave less than it was asked for is empty: the next read would only
+            // find out by asking the kernel in vain. It is different with a socket of messages.
+            if how == How::Alone && read.as_ref().is_ok_and(|&count| count < READ_BYTES) {
+                ready.clear_ready();
+            }
+            return read;
+        }
+    }
+}
+
+impl Output {
+    /// The writing end of a pipe that only we hold, a child's standard input for one.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime with I/O.
+    pub fn from_pipe(fd: OwnedFd) -> io::Result<Output> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Output::new(fd, How::Alone)
+    }
+
+    pub(super) fn new(fd: OwnedFd, how: How) -> io::Result<Output> {
+        End::new(fd, how, WATCH_WRITING).map(Output)
+    }
+
+    /// Waits until something can be written and writes as much as fits; says how much.
+    ///
+    /// A reader that has gone is [`io::ErrorKind::BrokenPipe`]. (It would be death by SIGPIPE, if
+    /// Rust programs did not ignore that; a host in another language has to ignore it itself.)
+    pub async fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        // More are not taken at once by any system; the caller comes back with the rest.
+        let pieces = &pieces[..pieces.len().min(1024)];
+        match &self.0 {
+            End::Reactor { fd, how } => {
+                fd.async_io(Interest::WRITABLE, |fd| how.write(fd.as_fd(), pieces)).await
+            }
+            End::Blocking(fd) => {
+                tokio::task::consume_budget().await;
+                retry(|| rustix::io::writev(fd, pieces))
+            }
+        }
+    }
+
+    /// Waits until the reader has gone. For ever, where nobody can go: a file, `/dev/null`.
+    ///
+    /// Elsewhere than on Linux it may be the next write that finds out, and not this.
+    pub async fn closed(&self) {
+        let End::Reactor { fd, .. } = &self.0 else {
+            return std::future::pending().await;
+        };
+        loop {
+            // Fails only if the runtime ends, and us with it.
+            let Ok(mut ready) = fd.ready(WATCH_CLOSING).await else {
+                return;
+            };
+            if !is(fd.as_fd(), PollFlags::empty(), PollFlags::ERR | PollFlags::HUP) {
+                ready.clear_ready();
+                continue;
+            }
+            return;
+        }
+    }
+}
+
+/// Waits for a descriptor that has nothing to read, only a moment to wait for: the
+/// [exit of a child](crate::child::Process::exit_fd).
+#[derive(Debug)]
+pub struct Watch(AsyncFd<OwnedFd>);
+
+impl Watch {
+    /// Watches a copy, so that the descriptor may be closed meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime with I/O.
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Watch> {
+        let copy = fd.try_clone_to_owned()?;
+        register(copy, Interest::READABLE).map(Watch).map_err(|(_, error)| error)
+    }
+
+    /// Waits for the moment, which stays: once ready, always ready.
+    pub async fn ready(&self) {
+        // Fails only if the runtime ends, and us with it.
+        let _ = self.0.readable().await;
+    }
+}
+
+/// With the interest in urgent data, which there never is on a pipe, the reactor also reports a
+/// socket that was hung up, and stays silent about everything else.
+#[cfg(target_os = "linux")]
+const WATCH_WRITING: Interest = Interest::WRITABLE;
+#[cfg(target_os = "linux")]
+const WATCH_CLOSING: Interest = Interest::ERROR.add(Interest::PRIORITY);
+#[cfg(not(target_os = "linux"))]
+const WATCH_WRITING: Interest = Interest::WRITABLE;
+#[cfg(not(target_os = "linux"))]
+const WATCH_CLOSING: Interest = Interest::ERROR;
+
+#[derive(Debug)]
+enum End {
+    Reactor {
+        fd: AsyncFd<OwnedFd>,
+        how: How,
+    },
+    /// A file, or a device that is always ready, like `/dev/null`.
+    Blocking(OwnedFd),
+}
+
+impl End {
+    fn new(fd: OwnedFd, how: How, interest: Interest) -> io::Result<End> {
+        match register(fd, interest) {
+            Ok(fd) => Ok(End::Reactor { fd, how }),
+            // The kernel's way to say that one never has to wait for it.
+            Err((fd, error)) if error.raw_os_error() == Some(libc::EPERM) => Ok(End::Blocking(fd)),
+            Err((_, error)) => Err(error),
+        }
+    }
+}
+
+fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
+    // SAFETY: an `OwnedFd` is the same open descriptor as long as it lives.
+    #[allow(unsafe_code)]
+    let registered = unsafe { AsyncFd::register_with_interest(fd, interest) };
+    registered.map_err(AsyncFdRegisterError::into_parts)
+}
+
+/// How to read and write without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// The description is ours alone, and does not block.
+    Alone,
+    /// A socket, which can be asked not to wait each time anew.
+    Socket,
+    /// Others share the description, so it may block and must go on doing so. Looked at before
+    /// each use; if another reader takes what we saw, we wait with it.
+    Shared,
+}
+
+/// What is read at most at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A pipe that says it is writable has room for at least so much.
+const SHARED_WRITE_BYTES: usize = 4096;
+
+impl How {
+    fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            How::Alone => read_now(fd, into),
+            How::Socket => append(into, |buffer| {
+                rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(n, _)| n)
+            }),
+            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_now(fd, into),
+            How::Shared => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            How::Alone if pieces.len() == 1 => retry(|| rustix::io::write(fd, &pieces[0])),
+            How::Alone => retry(|| rustix::io::writev(fd, pieces)),
+            How::Socket => retry(|| {
+                let mut nothing = SendAncillaryBuffer::default();
+                rustix::net::sendmsg(fd, pieces, &mut nothing, SendFlags::DONTWAIT)
+            }),
+            How::Shared if is(fd, PollFlags::OUT, PollFlags::all()) => {
+                let piece = pieces.iter().find(|piece| !piece.is_empty());
+                let piece = piece.map_or(&[][..], |piece| piece);
+                let fits = &piece[..piece.len().min(SHARED_WRITE_BYTES)];
+                retry(|| rustix::io::write(fd, fits))
+            }
+            How::Shared => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+/// Reads once and appends what came; 0 is the end of the stream. Waits if the descriptor does.
+///
+/// For loops without a runtime too.
+pub fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
+    append(into, |buffer| rustix::io::read(fd, buffer))
+}
+
+/// Reads by way of one buffer for the whole thread, so that an idle end holds none and a busy one
+/// grows by what came and not by what might have come.
+fn append(
+    into: &mut BytesMut,
+    mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
+) -> io::Result<usize> {
+    thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
+    BUFFER.with_borrow_mut(|buffer| {
+        let count = retry(|| read(buffer))?;
+        into.extend_from_slice(&buffer[..count]);
+        Ok(count)
+    })
+}
+
+fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Whether a descriptor is, at this moment, any of what is looked for.
+fn is(fd: BorrowedFd<'_>, ask: PollFlags, look_for: PollFlags) -> bool {
+    let mut asked = [PollFd::new(&fd, ask)];
+    let now = Timespec::default();
+    rustix::event::poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().intersects(look_for)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left where a pipe cannot be opened anew: another user's, or not on Linux.
+    #[tokio::test]
+    async fn a_pipe_that_blocks_can_be_shared_without_waiting() {
+        let (read, write) = io::pipe().unwrap();
+        let mut input = Input::new(read.into(), How::Shared).unwrap();
+        let output = Output::new(write.into(), How::Shared).unwrap();
+
+        let mut received = BytesMut::new();
+        let mut sent = 0;
+        let pieces = [IoSlice::new(&[]), IoSlice::new(&[7; 10_000])];
+        // Until it is full, which must not stop us. A reader that waited would stop us too.
+        loop {
+            tokio::select! {
+                biased;
+                written = output.write(&pieces) => {
+                    sent += written.unwrap();
+                }
+                () = tokio::task::yield_now() => break,
+            }
+        }
+        assert!(SHARED_WRITE_BYTES <= sent);
+        while received.len() < sent {
+            input.read(&mut received).await.unwrap();
+        }
+        tokio::select! {
+            biased;
+            read = input.read(&mut received) => panic!("read {read:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        // There is room again, and the end is seen.
+        sent += output.write(&pieces).await.unwrap();
+        drop(output);
+        while input.read(&mut received).await.unwrap() != 0 {}
+        assert_eq!(received.len(), sent);
+    }
+}
