@@ -22,6 +22,10 @@ pub trait Channel {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
 
     /// The other side will send no more; `input` holds what never became a whole frame.
+    ///
+    /// On a calling channel this alone ends no call: the hands find out how the other side
+    /// went away and say so by [`Calling::handle_lost`]. On a serving one answers may still
+    /// be owed: then it pauses, and the last of them gives [`Flow::Close`].
     fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
 
     /// Time has passed: at least until [`Channel::poll_timeout`].
@@ -43,6 +47,10 @@ pub enum Flow {
     /// Read on.
     More,
     /// Read no more until the channel says otherwise: somebody behind it is slow.
+    ///
+    /// Whole frames may be left in the input. The hands ask again by
+    /// [`Channel::handle_bytes`], with no more bytes than those, whenever something was taken
+    /// out of the channel or said to it.
     Pause,
     /// Write what is left to write, then close.
     Close,
@@ -68,6 +76,8 @@ pub trait Calling: Channel {
     fn standing(&self) -> &Standing;
 
     /// Calls of which no byte has been written yet: another channel may take them over.
+    ///
+    /// Not among them is who has already gone on with its call by [`Calling::up`].
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)>;
 
     /// The channel is lost: ends every call that is still in its hands with `why`.
