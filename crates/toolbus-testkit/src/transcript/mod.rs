@@ -56,6 +56,7 @@ pub enum Arrival {
 }
 
 /// Replays the conversation in `expect`; `UPDATE_EXPECT=1` writes down what came out.
+#[expect(clippy::needless_pass_by_value, reason = "taken as `expect!` gives it")]
 pub fn check<P: Player>(make_player: impl FnMut() -> P, expect: Expect) {
     let expected = dedent(expect.data());
     let found = replay::replay("the conversation", &expected, make_player);

@@ -16,7 +16,7 @@ pub(super) fn replay<P: Player>(
             player = make_player();
         }
         let came = play(&mut player, &step.cause, &mut |bytes| vec![bytes.to_vec()]);
-        step.write(&mut found, &counted(came));
+        step.write(&mut found, &counted(&came));
     }
     found
 }
@@ -67,7 +67,7 @@ fn bytes_of(player: &impl Player, words: &str) -> Option<Vec<u8>> {
 }
 
 /// Writes the same `==` line several times in a row as one, with how often behind it.
-pub(super) fn counted(lines: Vec<String>) -> Vec<String> {
+pub(super) fn counted(lines: &[String]) -> Vec<String> {
     let mut counted = Vec::new();
     for same in lines.chunk_by(|a, b| a == b && a.starts_with("==")) {
         match same {

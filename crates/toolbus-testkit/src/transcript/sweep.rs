@@ -1,27 +1,30 @@
 //! A conversation cut at every byte: where a read ends must not matter.
 
-use super::Player;
 use super::replay::{Cause, TellWhere, counted, play, steps};
+use super::{Player, dedent};
 
 /// More places than this to cut one run of bytes are not tried; they are spread over it.
 const CUTS_MAX: usize = 512;
 
 /// Replays `text` a byte at a time, and with each run of bytes that arrives cut in two at
 /// every byte. What leaves and what our side learns must be what it is without a cut.
+///
+/// The text may be that of an `expect!`, indented as the code around it.
 pub fn sweep<P: Player>(text: &str, mut make_player: impl FnMut() -> P) {
-    let whole = outcome(text, &mut make_player, &mut |_, bytes| vec![bytes.to_vec()]);
-    let single = outcome(text, &mut make_player, &mut |_, bytes| {
+    let text = &dedent(text);
+    let whole = outcome(text, &mut make_player, |_, bytes| vec![bytes.to_vec()]);
+    let single = outcome(text, &mut make_player, |_, bytes| {
         bytes.iter().map(|byte| vec![*byte]).collect()
     });
     assert_same("a byte at a time", &whole, &single);
     let mut runs = Vec::new();
-    outcome(text, &mut make_player, &mut |_, bytes| {
+    outcome(text, &mut make_player, |_, bytes| {
         runs.push(bytes.len());
         vec![bytes.to_vec()]
     });
     for (run, &len) in runs.iter().enumerate() {
         for at in (1..len).step_by(len.div_ceil(CUTS_MAX)) {
-            let halves = outcome(text, &mut make_player, &mut |index, bytes| {
+            let halves = outcome(text, &mut make_player, |index, bytes| {
                 if index != run {
                     return vec![bytes.to_vec()];
                 }
@@ -47,7 +50,7 @@ struct Came {
 fn outcome<P: Player>(
     text: &str,
     make_player: &mut impl FnMut() -> P,
-    cut: &mut dyn FnMut(usize, &[u8]) -> Vec<Vec<u8>>,
+    mut cut: impl FnMut(usize, &[u8]) -> Vec<Vec<u8>>,
 ) -> Vec<Came> {
     let mut run = 0;
     let mut player = make_player();
@@ -61,8 +64,12 @@ fn outcome<P: Player>(
             run += 1;
             cut(run - 1, bytes)
         });
-        let (leaves, learned) = came.into_iter().partition(|line| line.starts_with(">>"));
-        outcome.push(Came { leaves, learned: counted(learned) });
+        let (leaves, learned): (_, Vec<_>) =
+            came.into_iter().partition(|line| line.starts_with(">>"));
+        outcome.push(Came {
+            leaves,
+            learned: counted(&learned),
+        });
     }
     outcome
 }
