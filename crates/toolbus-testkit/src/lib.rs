@@ -1,5 +1,8 @@
 //! The sparring partner: what the tests of every other crate are written with.
 //!
-//! [`transcript`] replays golden conversations.
+//! [`transcript`] replays golden conversations. [`plain`] is a wire of our own that uses the
+//! whole contract; [`pair`] lets two ends of any wire talk.
 
+pub mod pair;
+pub mod plain;
 pub mod transcript;
