@@ -1,9 +1,10 @@
 //! What the spikes share: both ends of a connection in one process, on 127.0.0.1.
 //!
-//! The spikes themselves are the tests, each of which pins one behaviour of quinn
+//! The spikes themselves are the tests, each of which pins one behaviour of quinn or hyper
 //! that the design leans on; `docs/decisions.md` says what followed from them. Nobody but
 //! these tests uses this crate, so its pieces panic where a product would return an error.
 
+pub mod http;
 pub mod quic;
 pub mod stream_frames;
 
