@@ -35,10 +35,7 @@ fn all(len: usize) -> impl Iterator<Item = Fault> {
     (0..=len).flat_map(|at| {
         let garble = GARBLED.iter().map(move |&byte| Fault::Garble { at, byte });
         let flood = FLOODS.iter().map(move |&with| Fault::Flood { at, with });
-        [Fault::Cut { at }, Fault::Stall { at }]
-            .into_iter()
-            .chain(garble)
-            .chain(flood)
+        [Fault::Cut { at }, Fault::Stall { at }].into_iter().chain(garble).chain(flood)
     })
 }
 
@@ -58,12 +55,7 @@ impl Fault {
             Fault::Flood { at, with } if here(at) => {
                 let (before, behind) = bytes.split_at(at - from);
                 let flood = with.iter().copied().cycle().take(flood_bytes);
-                before
-                    .iter()
-                    .copied()
-                    .chain(flood)
-                    .chain(behind.iter().copied())
-                    .collect()
+                before.iter().copied().chain(flood).chain(behind.iter().copied()).collect()
             }
             Fault::Garble { .. } | Fault::Flood { .. } => bytes.to_vec(),
         }
@@ -107,11 +99,7 @@ pub fn calling<C: Calling>(
         if let Fault::Stall { .. } = fault {
             end.wait();
             calls.learn(&mut end.machine);
-            assert!(
-                calls.bounded.is_empty(),
-                "have a deadline and no end: {:?}",
-                calls.bounded
-            );
+            assert!(calls.bounded.is_empty(), "have a deadline and no end: {:?}", calls.bounded);
         } else {
             end.hear_eof();
         }
@@ -162,10 +150,7 @@ pub fn serving<S: Serving>(
         served.learn(&mut end.machine);
         end.settle();
         let is_over = end.machine.ended().is_some() || matches!(fault, Fault::Stall { .. });
-        assert!(
-            is_over,
-            "all is answered, nothing will come, and it has not ended"
-        );
+        assert!(is_over, "all is answered, nothing will come, and it has not ended");
     }
 }
 
@@ -183,15 +168,7 @@ struct End<M> {
 impl<M: Channel> End<M> {
     fn new(now: Instant, fault: Fault, bytes_max: usize, machine: M) -> End<M> {
         let (heard, input, flow) = (0, BytesMut::new(), Flow::More);
-        End {
-            now,
-            fault,
-            bytes_max,
-            machine,
-            heard,
-            input,
-            flow,
-        }
+        End { now, fault, bytes_max, machine, heard, input, flow }
     }
 
     /// Feeds bytes as the fault leaves them; `learn` takes out what the machine has learned.
@@ -215,11 +192,7 @@ impl<M: Channel> End<M> {
             // What a pausing machine leaves is the hands' business: they read no further.
             let kept = self.input.len();
             let is_bounded = self.flow != Flow::More || kept <= self.bytes_max;
-            assert!(
-                is_bounded,
-                "{kept} bytes are kept, the limit is {}",
-                self.bytes_max
-            );
+            assert!(is_bounded, "{kept} bytes are kept, the limit is {}", self.bytes_max);
         }
     }
 
@@ -268,10 +241,7 @@ impl Calls {
 
     fn learn(&mut self, machine: &mut impl Calling) {
         while let Some((ticket, down)) = machine.poll_down() {
-            assert!(
-                self.open.contains(&ticket),
-                "{ticket:?} is over and gets {down:?}"
-            );
+            assert!(self.open.contains(&ticket), "{ticket:?} is over and gets {down:?}");
             if let Down::Done(_) = down {
                 self.open.remove(&ticket);
                 self.bounded.remove(&ticket);

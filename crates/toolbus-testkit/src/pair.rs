@@ -122,8 +122,7 @@ impl<C: Calling, S: Serving> Pair<C, S> {
         }
         self.downwards.feed(self.now, &mut self.calling, |calling| {
             let before = self.learned.len();
-            self.learned
-                .extend(std::iter::from_fn(|| calling.poll_down()));
+            self.learned.extend(std::iter::from_fn(|| calling.poll_down()));
             before < self.learned.len()
         });
         !up.is_empty() || !down.is_empty()
@@ -140,16 +139,14 @@ impl<C: Calling, S: Serving> Pair<C, S> {
     /// is told that its conversation is lost.
     pub fn cut(&mut self) {
         self.serving.handle_eof(self.now, &mut self.upwards.input);
-        self.asked
-            .extend(std::iter::from_fn(|| self.serving.poll_up()));
+        self.asked.extend(std::iter::from_fn(|| self.serving.poll_up()));
         self.calling.handle_eof(self.now, &mut self.downwards.input);
         let why = match self.calling.standing() {
             Standing::Broken(fault) => fault.failure.clone(),
             _ => Failure::new(FailureKind::Gone, "the wire was cut"),
         };
         self.calling.handle_lost(self.now, &why);
-        self.learned
-            .extend(std::iter::from_fn(|| self.calling.poll_down()));
+        self.learned.extend(std::iter::from_fn(|| self.calling.poll_down()));
     }
 }
 

@@ -4,8 +4,8 @@
 //! are plain calls on one thread: what a peer wrote is in the other peer's outbox before the
 //! reader reads again. Who is slow says [`Room::Full`], and later that there is room again.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -109,6 +109,39 @@ impl Drop for Uplink {
         if let Some(answerer) = self.answerer.take() {
             let _ = answerer.send(self.ticket, Up::Cancel(None));
         }
+    }
+}
+
+/// The calls in the hands of one back: which ticket's reply goes where.
+#[derive(Default)]
+pub(crate) struct Slots {
+    by_ticket: RefCell<HashMap<Ticket, Slot>>,
+    next: Cell<u64>,
+}
+
+impl Slots {
+    /// Gives a new call its ticket.
+    pub(crate) fn insert(&self, slot: Slot) -> Ticket {
+        let ticket = Ticket(self.next.get());
+        self.next.set(ticket.0 + 1);
+        self.by_ticket.borrow_mut().insert(ticket, slot);
+        ticket
+    }
+
+    /// Passes on what came; the end of a call frees its place.
+    pub(crate) fn deliver(&self, ticket: Ticket, down: Down) -> Room {
+        let slot = match down {
+            Down::Done(_) => self.by_ticket.borrow_mut().remove(&ticket),
+            _ => self.by_ticket.borrow().get(&ticket).cloned(),
+        };
+        // Nothing is borrowed any more: whoever receives it may call right back.
+        slot.map_or(Room::Enough, |slot| slot.send(down))
+    }
+
+    /// Tells everybody that the way up has room again.
+    pub(crate) fn resume_all(&self) {
+        let slots: Vec<_> = self.by_ticket.borrow().values().cloned().collect();
+        slots.iter().for_each(Slot::resume);
     }
 }
 

@@ -136,8 +136,7 @@ impl Calling for Mistaken {
         if self.mistake == Mistake::EndsTwice
             && let Some(ticket) = self.ended.take()
         {
-            self.caller
-                .call(now, ticket, Call::tool(now, "again", None));
+            self.caller.call(now, ticket, Call::tool(now, "again", None));
         }
         self.caller.handle_lost(now, why);
     }

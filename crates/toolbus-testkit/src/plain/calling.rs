@@ -67,9 +67,7 @@ impl Caller {
             return self.notices.push_back(stray());
         };
         if let (NO_CALL, SaysDown::Failed(failure)) = (id, &says) {
-            return self
-                .notices
-                .push_back(Notice::Ignored(failure.message.clone()));
+            return self.notices.push_back(Notice::Ignored(failure.message.clone()));
         }
         // Judged before the ticket is taken out: a broken answer must leave its caller among
         // the waiting, or nobody could tell them.
@@ -115,10 +113,7 @@ impl Caller {
             Standing::Broken(fault) => Some(fault.failure.clone()),
             _ if self.said_bye => unavailable("the conversation was ended".to_owned()),
             _ if self.outstanding.has_room() => None,
-            _ => unavailable(format!(
-                "more than {} calls at a time",
-                self.limits.calls_max
-            )),
+            _ => unavailable(format!("more than {} calls at a time", self.limits.calls_max)),
         }
     }
 
@@ -145,9 +140,9 @@ impl Channel for Caller {
         while self.flow() == Flow::More {
             match self.lines.next(input) {
                 Some(Ok(line)) => self.handle_line(now, &line),
-                Some(Err(too_long)) => self
-                    .notices
-                    .push_back(Notice::Ignored(too_long.to_string())),
+                Some(Err(too_long)) => {
+                    self.notices.push_back(Notice::Ignored(too_long.to_string()))
+                }
                 None => break,
             }
         }
@@ -156,8 +151,7 @@ impl Channel for Caller {
 
     fn handle_eof(&mut self, _now: Instant, input: &mut BytesMut) -> Flow {
         if let Some(Ok(line)) = self.lines.last(input) {
-            self.notices
-                .push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
+            self.notices.push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
         }
         if !matches!(self.standing, Standing::Broken(_)) {
             // Whoever still waits is told by `handle_lost`: the hands may know more, such as
@@ -189,11 +183,7 @@ impl Channel for Caller {
 
 impl Calling for Caller {
     fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
-        debug_assert_eq!(
-            self.outstanding.id(ticket),
-            None,
-            "a ticket is given out once"
-        );
+        debug_assert_eq!(self.outstanding.id(ticket), None, "a ticket is given out once");
         let says = match self.refusal() {
             Some(refusal) => Err(refusal),
             None => SaysUp::of_call(&call),
@@ -205,12 +195,7 @@ impl Calling for Caller {
         let id = self.outstanding.ask(ticket, call.deadline);
         if self.standing == Standing::Opening {
             let ups = Vec::new();
-            return self.unsent.push_back(Unsent {
-                id,
-                ticket,
-                call,
-                ups,
-            });
+            return self.unsent.push_back(Unsent { id, ticket, call, ups });
         }
         wire::write(&mut self.out, &UpLine(id, says));
     }
@@ -258,10 +243,7 @@ impl Calling for Caller {
             .partition::<VecDeque<_>, _>(|unsent| unsent.ups.is_empty());
         self.unsent = followed;
         let mut taken = Vec::with_capacity(alone.len());
-        for Unsent {
-            id, ticket, call, ..
-        } in alone
-        {
+        for Unsent { id, ticket, call, .. } in alone {
             self.outstanding.take(id);
             taken.push((ticket, call));
         }

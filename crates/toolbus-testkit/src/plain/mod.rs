@@ -32,11 +32,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            line_bytes_max: 16 << 20,
-            calls_max: 1024,
-            queue_max: 16,
-        }
+        Limits { line_bytes_max: 16 << 20, calls_max: 1024, queue_max: 16 }
     }
 }
 

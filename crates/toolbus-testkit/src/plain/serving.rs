@@ -62,11 +62,7 @@ impl Server {
 
     fn handle_line(&mut self, now: Instant, line: &Bytes) {
         let Some(UpLine(id, says)) = wire::read(line) else {
-            return self.refuse(
-                NO_CALL,
-                FailureKind::BrokeProtocol,
-                "not a line of this wire",
-            );
+            return self.refuse(NO_CALL, FailureKind::BrokeProtocol, "not a line of this wire");
         };
         if let SaysUp::Bye = says {
             return self.finish(Stage::Finishing);
@@ -92,8 +88,7 @@ impl Server {
             }
             // No fault: what is said about a call may cross its answer on the way.
             (None, Some(Asked::Up(_))) => {
-                self.notices
-                    .push_back(Notice::Stray(printable(line, SHOWN_CHARS_MAX)));
+                self.notices.push_back(Notice::Stray(printable(line, SHOWN_CHARS_MAX)));
             }
             (Some(&ticket), Some(asked @ Asked::Up(_))) => {
                 if let Asked::Up(Up::Cancel(_)) = asked {
@@ -159,8 +154,7 @@ impl Channel for Server {
 
     fn handle_eof(&mut self, _now: Instant, input: &mut BytesMut) -> Flow {
         if let Some(Ok(line)) = self.lines.last(input) {
-            self.notices
-                .push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
+            self.notices.push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
         }
         self.finish(Stage::Deaf);
         self.flow()

@@ -20,6 +20,7 @@ impl SaysUp {
     pub(super) fn of_call(call: &Call) -> Result<SaysUp, Failure> {
         let refuse = |why: &str| Err(Failure::new(FailureKind::InvalidArguments, why));
         match &call.what {
+            What::Tools => refuse("this wire has no list of tools"),
             What::Tool { name, args } => Ok(SaysUp::Call(CallSays {
                 tool: name.as_str().to_owned(),
                 args: args.as_ref().map(value),
@@ -61,14 +62,8 @@ impl SaysUp {
                     None => None,
                 };
                 let mut call = Call::tool(now, says.tool.as_str(), args);
-                call.trace = says.trace.map(|parent| Trace {
-                    parent,
-                    state: None,
-                });
-                call.wants = Wants {
-                    progress: says.progress,
-                    sends_parts: says.parts,
-                };
+                call.trace = says.trace.map(|parent| Trace { parent, state: None });
+                call.wants = Wants { progress: says.progress, sends_parts: says.parts };
                 Asked::Call(call)
             }
             SaysUp::Native { method, body } => {
@@ -106,6 +101,10 @@ impl SaysDown {
                     format!("the native answer is {error}"),
                 )),
             },
+            Down::Done(Ok(Outcome::Tools(_))) => SaysDown::failed(&Failure::new(
+                FailureKind::BrokeProtocol,
+                "this wire has no list of tools",
+            )),
             Down::Done(Err(failure)) => SaysDown::failed(failure),
         }
     }
@@ -148,11 +147,7 @@ impl PartSays {
             Part::Text(text) => PartSays::Text(text.clone()),
             Part::Json(json) => PartSays::Json(value(json)),
             Part::Bytes(piece) => PartSays::Bytes {
-                hex: piece
-                    .data
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect(),
+                hex: piece.data.iter().map(|byte| format!("{byte:02x}")).collect(),
                 media: piece.media_type.as_deref().map(str::to_owned),
                 last: piece.last,
             },

@@ -13,9 +13,8 @@ const CUTS_MAX: usize = 512;
 pub fn sweep<P: Player>(text: &str, mut make_player: impl FnMut() -> P) {
     let text = &dedent(text);
     let whole = outcome(text, &mut make_player, |_, bytes| vec![bytes.to_vec()]);
-    let single = outcome(text, &mut make_player, |_, bytes| {
-        bytes.iter().map(|byte| vec![*byte]).collect()
-    });
+    let single =
+        outcome(text, &mut make_player, |_, bytes| bytes.iter().map(|byte| vec![*byte]).collect());
     assert_same("a byte at a time", &whole, &single);
     let mut runs = Vec::new();
     outcome(text, &mut make_player, |_, bytes| {
@@ -66,10 +65,7 @@ fn outcome<P: Player>(
         });
         let (leaves, learned): (_, Vec<_>) =
             came.into_iter().partition(|line| line.starts_with(">>"));
-        outcome.push(Came {
-            leaves,
-            learned: counted(&learned),
-        });
+        outcome.push(Came { leaves, learned: counted(&learned) });
     }
     outcome
 }

@@ -14,12 +14,12 @@ use std::time::Instant;
 use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags};
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Calling, Flow, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal, SpawnError};
-use crate::link::{Answerer, Room, Slot, Uplink};
+use crate::link::{Answerer, Room, Slot, Slots, Uplink};
 use crate::pump::reactor::{Closing, Driven, drive, until};
 use crate::pump::wake::Wake;
 use crate::transport::pipe::{Input, Output, Watch};
@@ -35,8 +35,7 @@ struct Inner<C: Calling + 'static> {
     name: String,
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
-    slots: RefCell<HashMap<Ticket, Slot>>,
-    next_ticket: Cell<u64>,
+    slots: Slots,
     /// The processes that have not been forgotten yet.
     hands: RefCell<HashMap<RunId, Rc<Hand>>>,
     /// When the keeper will look at the clock. Rung when that must be earlier.
@@ -64,8 +63,7 @@ impl<C: Calling + 'static> Child<C> {
             name,
             program,
             supervisor: RefCell::new(supervisor),
-            slots: RefCell::default(),
-            next_ticket: Cell::new(0),
+            slots: Slots::default(),
             hands: RefCell::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
@@ -76,9 +74,7 @@ impl<C: Calling + 'static> Child<C> {
     }
 
     pub(crate) fn start(&self, call: Call, down: Slot) -> Uplink {
-        let ticket = Ticket(self.inner.next_ticket.get());
-        self.inner.next_ticket.set(ticket.0 + 1);
-        self.inner.slots.borrow_mut().insert(ticket, down);
+        let ticket = self.inner.slots.insert(down);
         self.inner.act(|supervisor, now| supervisor.call(now, ticket, call));
         self.inner.wake_current();
         Uplink::new(self.inner.clone(), ticket)
@@ -124,7 +120,7 @@ impl<C: Calling + 'static> Inner<C> {
             }
             let down = self.supervisor.borrow_mut().poll_down();
             if let Some((ticket, down)) = down {
-                self.deliver(ticket, down);
+                let _ = self.slots.deliver(ticket, down);
                 continue;
             }
             let order = self.supervisor.borrow_mut().poll_order();
@@ -134,16 +130,6 @@ impl<C: Calling + 'static> Inner<C> {
         let timeout = self.supervisor.borrow().poll_timeout();
         if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
             self.bell.ring();
-        }
-    }
-
-    fn deliver(&self, ticket: Ticket, down: Down) {
-        let slot = match down {
-            Down::Done(_) => self.slots.borrow_mut().remove(&ticket),
-            _ => self.slots.borrow().get(&ticket).cloned(),
-        };
-        if let Some(slot) = slot {
-            let _ = slot.send(down);
         }
     }
 

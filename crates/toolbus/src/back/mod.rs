@@ -4,6 +4,7 @@
 //! whoever answers.
 
 mod child;
+pub mod connection;
 pub mod oracle;
 
 use std::future::Future;

@@ -2,3 +2,5 @@
 
 pub(crate) mod reactor;
 pub(crate) mod wake;
+
+pub use reactor::{Sink, Source};

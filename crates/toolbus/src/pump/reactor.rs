@@ -53,12 +53,14 @@ pub(crate) enum Closing {
 }
 
 /// What can be read from, bit by bit. A read that is dropped has taken nothing.
-pub(crate) trait Source {
+pub trait Source {
+    /// Waits until there is something and appends it; 0 is the end of the stream.
     fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
 }
 
 /// What can be written to, bit by bit. A write that is dropped has written nothing.
-pub(crate) trait Sink {
+pub trait Sink {
+    /// Waits until something can be written and writes as much as fits; says how much.
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
 }
 

@@ -16,15 +16,10 @@ enum Step {
 }
 
 fn any_json() -> impl Strategy<Value = Json> {
-    prop_oneof![
-        "[0-9]{1,3}",
-        "\"[a-zż\u{1}]{0,3}\"",
-        Just("[null, {}]".to_owned())
-    ]
-    .prop_filter_map(
-        "a number may begin with 0, a string hold a control",
-        |text| Json::parse(text).ok(),
-    )
+    prop_oneof!["[0-9]{1,3}", "\"[a-zż\u{1}]{0,3}\"", Just("[null, {}]".to_owned())]
+        .prop_filter_map("a number may begin with 0, a string hold a control", |text| {
+            Json::parse(text).ok()
+        })
 }
 
 fn any_part() -> impl Strategy<Value = Part> {
@@ -34,11 +29,7 @@ fn any_part() -> impl Strategy<Value = Part> {
         any_json().prop_map(Part::Json),
         bytes.prop_map(|(data, last)| {
             let (data, media_type) = (data.into(), last.then(|| "text/plain".into()));
-            Part::Bytes(Piece {
-                data,
-                media_type,
-                last,
-            })
+            Part::Bytes(Piece { data, media_type, last })
         }),
     ]
 }
@@ -99,15 +90,9 @@ struct Game {
 
 impl Game {
     fn new() -> Game {
-        let limits = Limits {
-            queue_max: 2,
-            ..Limits::default()
-        };
+        let limits = Limits { queue_max: 2, ..Limits::default() };
         let pair = Pair::new(Instant::now(), Caller::new(limits), Server::new(limits));
-        Game {
-            pair,
-            said: Vec::new(),
-        }
+        Game { pair, said: Vec::new() }
     }
 
     fn play(&mut self, step: Step) {
@@ -147,32 +132,20 @@ impl Game {
     /// The calls that the tools know of and have not ended: number and ticket of each.
     fn open(&self) -> Vec<(usize, Ticket)> {
         let numbers = self.numbers().into_iter();
-        numbers
-            .filter(|(number, _)| !ends(&self.said[*number].downs))
-            .collect()
+        numbers.filter(|(number, _)| !ends(&self.said[*number].downs)).collect()
     }
 
     fn numbers(&self) -> Vec<(usize, Ticket)> {
         let number = |asked: &Asked| match asked {
-            Asked::Call(Call {
-                what: What::Tool {
-                    args: Some(args), ..
-                },
-                ..
-            }) => args.read().ok(),
+            Asked::Call(Call { what: What::Tool { args: Some(args), .. }, .. }) => args.read().ok(),
             _ => None,
         };
         let asked = self.pair.asked.iter();
-        asked
-            .filter_map(|(ticket, asked)| Some((number(asked)?, *ticket)))
-            .collect()
+        asked.filter_map(|(ticket, asked)| Some((number(asked)?, *ticket))).collect()
     }
 
     fn has_cancelled(&self, which: usize) -> bool {
-        self.said[which]
-            .ups
-            .iter()
-            .any(|up| matches!(up, Up::Cancel(_)))
+        self.said[which].ups.iter().any(|up| matches!(up, Up::Cancel(_)))
     }
 
     fn learned(&self, number: usize) -> Vec<Down> {
@@ -199,17 +172,10 @@ impl Game {
             let learned = self.learned(number);
             assert!(ends(&learned), "call {number} never ended: {learned:?}");
             let before_end = &learned[..learned.len() - 1];
-            assert!(
-                !before_end.iter().any(|down| matches!(down, Down::Done(_))),
-                "{learned:?}"
-            );
+            assert!(!before_end.iter().any(|down| matches!(down, Down::Done(_))), "{learned:?}");
             if !said.downs.starts_with(&learned) {
                 assert!(said.downs.starts_with(before_end), "{learned:?}\n{said:?}");
-                let own = [
-                    FailureKind::Cancelled,
-                    FailureKind::TimedOut,
-                    FailureKind::Gone,
-                ];
+                let own = [FailureKind::Cancelled, FailureKind::TimedOut, FailureKind::Gone];
                 let Some(Down::Done(Err(failure))) = learned.last() else {
                     panic!("an end that nobody said: {learned:?}\n{said:?}");
                 };
@@ -225,10 +191,7 @@ impl Game {
             {
                 said = &heard;
             }
-            assert!(
-                said.starts_with(&heard),
-                "call {number}: {heard:?}\n{said:?}"
-            );
+            assert!(said.starts_with(&heard), "call {number}: {heard:?}\n{said:?}");
         }
     }
 }

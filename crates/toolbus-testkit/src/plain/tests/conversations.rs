@@ -109,11 +109,7 @@ impl Plays for Caller {
             }
             "foreign" => {
                 let (method, body) = (Bytes::new(), Bytes::new());
-                let what = What::Native {
-                    wire: Wire::Mcp,
-                    method,
-                    body,
-                };
+                let what = What::Native { wire: Wire::Mcp, method, body };
                 self.call(now, ticket(&mut words), Call::of(now, what));
             }
             "up" => {
@@ -159,17 +155,11 @@ impl Plays for Server {
             Asked::Call(call) => SaysUp::of_call(&call).unwrap(),
             Asked::Up(up) => SaysUp::of_up(&up),
         };
-        Some(format!(
-            "c{} {}",
-            ticket.0,
-            serde_json::to_string(&says).unwrap()
-        ))
+        Some(format!("c{} {}", ticket.0, serde_json::to_string(&says).unwrap()))
     }
 
     fn state(&self) -> String {
-        self.ended()
-            .map(|ended| format!(" {ended:?}"))
-            .unwrap_or_default()
+        self.ended().map(|ended| format!(" {ended:?}")).unwrap_or_default()
     }
 }
 

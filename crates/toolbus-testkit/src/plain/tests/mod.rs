@@ -14,11 +14,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What
 use super::{Caller, Limits, Server};
 use crate::pair::Pair;
 
-pub(crate) const SMALL: Limits = Limits {
-    line_bytes_max: 200,
-    calls_max: 3,
-    queue_max: 2,
-};
+pub(crate) const SMALL: Limits = Limits { line_bytes_max: 200, calls_max: 3, queue_max: 2 };
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
@@ -26,11 +22,7 @@ fn json(text: &str) -> Json {
 
 fn piece(data: &'static [u8], last: bool) -> Part {
     let (data, media_type) = (Bytes::from_static(data), Some("image/png".into()));
-    Part::Bytes(Piece {
-        data,
-        media_type,
-        last,
-    })
+    Part::Bytes(Piece { data, media_type, last })
 }
 
 /// A pair in whose conversation everything occurs that the contract has.
@@ -57,10 +49,7 @@ pub(crate) fn everything(now: Instant) -> Pair<Caller, Server> {
     let (one, two) = (pair.asked[0].0, pair.asked[1].0);
     pair.down(one, Down::Begin(Some(json("null"))));
     pair.down(one, Down::Ask(AskId(7), json("\"sure?\"")));
-    pair.down(
-        two,
-        Down::Done(Ok(Outcome::Native(Bytes::from_static(b"{}")))),
-    );
+    pair.down(two, Down::Done(Ok(Outcome::Native(Bytes::from_static(b"{}")))));
     pair.down(one, Down::Progress(json("0.50")));
     pair.run();
     pair.up(first, Up::Answer(AskId(7), json("true")));
@@ -96,11 +85,8 @@ fn everything_crosses_as_it_was_said() {
         0 End(None)
         2 Cancel(Some("bored"))"#]]
     .assert_eq(&asked.join("\n"));
-    let learned: Vec<_> = pair
-        .learned
-        .iter()
-        .map(|(ticket, down)| format!("{} {down:?}", ticket.0))
-        .collect();
+    let learned: Vec<_> =
+        pair.learned.iter().map(|(ticket, down)| format!("{} {down:?}", ticket.0)).collect();
     expect![[r#"
         1 Begin(Some(null))
         1 Ask(AskId(7), "sure?")
@@ -120,10 +106,7 @@ fn what_is_lost_before_it_was_sent_can_be_taken_over() {
     pair.call(Ticket(2), Call::tool(now, "followed", None));
     pair.up(Ticket(2), Up::End(None));
     let taken = pair.calling.take_unsent();
-    assert_eq!(
-        taken.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(),
-        [Ticket(1)]
-    );
+    assert_eq!(taken.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [Ticket(1)]);
     pair.cut();
     let failure = Failure::new(FailureKind::Gone, "closed the conversation");
     assert_eq!(pair.learned, [(Ticket(2), Down::Done(Err(failure)))]);

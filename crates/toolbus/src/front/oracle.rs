@@ -1,0 +1,1 @@
+//! Being an oracle: the tools of the bus for a Cairo program.
