@@ -5,7 +5,4 @@ compile_error!("toolbus is not supported on this system yet; it runs on Linux an
 
 pub mod back;
 pub mod child;
-pub mod front;
-pub mod link;
-pub mod pump;
 pub mod transport;

@@ -84,7 +84,8 @@ impl Output {
         let pieces = &pieces[..pieces.len().min(1024)];
         match &self.0 {
             End::Reactor { fd, how } => {
-                fd.async_io(Interest::WRITABLE, |fd| how.write(fd.as_fd(), pieces)).await
+                fd.async_io(Interest::WRITABLE, |fd| how.write(fd.as_fd(), pieces))
+                    .await
             }
             End::Blocking(fd) => {
                 tokio::task::consume_budget().await;
@@ -105,7 +106,11 @@ impl Output {
             let Ok(mut ready) = fd.ready(WATCH_CLOSING).await else {
                 return;
             };
-            if !is(fd.as_fd(), PollFlags::empty(), PollFlags::ERR | PollFlags::HUP) {
+            if !is(
+                fd.as_fd(),
+                PollFlags::empty(),
+                PollFlags::ERR | PollFlags::HUP,
+            ) {
                 ready.clear_ready();
                 continue;
             }
@@ -127,7 +132,9 @@ impl Watch {
     /// Outside of a runtime with I/O.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Watch> {
         let copy = fd.try_clone_to_owned()?;
-        register(copy, Interest::READABLE).map(Watch).map_err(|(_, error)| error)
+        register(copy, Interest::READABLE)
+            .map(Watch)
+            .map_err(|(_, error)| error)
     }
 
     /// Waits for the moment, which stays: once ready, always ready.
@@ -140,7 +147,7 @@ impl Watch {
 /// With the interest in urgent data, which there never is on a pipe, the reactor also reports a
 /// socket that was hung up, and stays silent about everything else.
 #[cfg(target_os = "linux")]
-const WATCH_WRITING: Interest = Interest::WRITABLE;
+const WATCH_WRITING: Interest = Interest::WRITABLE.add(Interest::PRIORITY);
 #[cfg(target_os = "linux")]
 const WATCH_CLOSING: Interest = Interest::ERROR.add(Interest::PRIORITY);
 #[cfg(not(target_os = "linux"))]

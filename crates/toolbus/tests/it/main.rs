@@ -5,9 +5,12 @@
 
 #[cfg(target_os = "linux")]
 mod child;
-mod oracle_calling;
+#[cfg(target_os = "linux")]
+mod stdio;
 
+#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 /// More than any machine needs; only a test that fails waits so long.
+#[cfg(target_os = "linux")]
 const PATIENCE: Duration = Duration::from_secs(60);
