@@ -81,14 +81,14 @@ impl<C: Calling + 'static> Child<C> {
     }
 
     pub(crate) async fn shutdown(&self) {
-        self.inner.act(|supervisor, now| supervisor.stop(now));
+        self.inner.act(super::super::child::supervisor::Supervisor::stop);
         while !self.inner.supervisor.borrow().is_idle() {
             self.inner.gone.rung().await;
         }
     }
 
     pub(crate) fn kill(&self) {
-        self.inner.act(|supervisor, now| supervisor.stop_at_once(now));
+        self.inner.act(super::super::child::supervisor::Supervisor::stop_at_once);
     }
 }
 
@@ -354,7 +354,7 @@ async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
         held.armed.set(timeout);
         tokio::select! {
             () = until(timeout) => {
-                held.act(|supervisor, now| supervisor.handle_timeout(now));
+                held.act(super::super::child::supervisor::Supervisor::handle_timeout);
                 held.wake_current();
             }
             () = held.bell.rung() => {}

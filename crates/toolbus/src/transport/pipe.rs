@@ -84,8 +84,7 @@ impl Output {
         let pieces = &pieces[..pieces.len().min(1024)];
         match &self.0 {
             End::Reactor { fd, how } => {
-                fd.async_io(Interest::WRITABLE, |fd| how.write(fd.as_fd(), pieces))
-                    .await
+                fd.async_io(Interest::WRITABLE, |fd| how.write(fd.as_fd(), pieces)).await
             }
             End::Blocking(fd) => {
                 tokio::task::consume_budget().await;
@@ -106,11 +105,7 @@ impl Output {
             let Ok(mut ready) = fd.ready(WATCH_CLOSING).await else {
                 return;
             };
-            if !is(
-                fd.as_fd(),
-                PollFlags::empty(),
-                PollFlags::ERR | PollFlags::HUP,
-            ) {
+            if !is(fd.as_fd(), PollFlags::empty(), PollFlags::ERR | PollFlags::HUP) {
                 ready.clear_ready();
                 continue;
             }
@@ -132,9 +127,7 @@ impl Watch {
     /// Outside of a runtime with I/O.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Watch> {
         let copy = fd.try_clone_to_owned()?;
-        register(copy, Interest::READABLE)
-            .map(Watch)
-            .map_err(|(_, error)| error)
+        register(copy, Interest::READABLE).map(Watch).map_err(|(_, error)| error)
     }
 
     /// Waits for the moment, which stays: once ready, always ready.

@@ -27,32 +27,20 @@ struct Stream {
 /// One of each kind that a conversation can go through, to be read by us.
 fn inputs() -> Vec<Stream> {
     let (ours, theirs) = io::pipe().unwrap();
-    let pipe = Stream {
-        kind: "pipe",
-        ours: ours.into(),
-        theirs: OwnedFd::from(theirs).into(),
-    };
+    let pipe = Stream { kind: "pipe", ours: ours.into(), theirs: OwnedFd::from(theirs).into() };
     vec![pipe, socket(), terminal()]
 }
 
 /// The same, to be written by us.
 fn outputs() -> Vec<Stream> {
     let (theirs, ours) = io::pipe().unwrap();
-    let pipe = Stream {
-        kind: "pipe",
-        ours: ours.into(),
-        theirs: OwnedFd::from(theirs).into(),
-    };
+    let pipe = Stream { kind: "pipe", ours: ours.into(), theirs: OwnedFd::from(theirs).into() };
     vec![pipe, socket(), terminal()]
 }
 
 fn socket() -> Stream {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    Stream {
-        kind: "socket",
-        ours: ours.into(),
-        theirs: OwnedFd::from(theirs).into(),
-    }
+    Stream { kind: "socket", ours: ours.into(), theirs: OwnedFd::from(theirs).into() }
 }
 
 fn terminal() -> Stream {
@@ -65,37 +53,24 @@ fn terminal() -> Stream {
     let mut modes = rustix::termios::tcgetattr(&ours).unwrap();
     modes.make_raw();
     rustix::termios::tcsetattr(&ours, rustix::termios::OptionalActions::Now, &modes).unwrap();
-    Stream {
-        kind: "terminal",
-        ours,
-        theirs: theirs.into(),
-    }
+    Stream { kind: "terminal", ours, theirs: theirs.into() }
 }
 
 /// Whoever else holds the same open file still waits when it reads or writes.
 #[track_caller]
 fn assert_nothing_leaked(kind: &str, shared: &OwnedFd) {
     let flags = rustix::fs::fcntl_getfl(shared).unwrap();
-    assert!(
-        !flags.contains(OFlags::NONBLOCK),
-        "{kind}: O_NONBLOCK has leaked"
-    );
+    assert!(!flags.contains(OFlags::NONBLOCK), "{kind}: O_NONBLOCK has leaked");
 }
 
 async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("in time")
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }
 
 async fn read_exactly(input: &mut Input, count: usize) -> BytesMut {
     let mut bytes = BytesMut::new();
     while bytes.len() < count {
-        assert_ne!(
-            patiently(input.read(&mut bytes)).await.unwrap(),
-            0,
-            "ended early"
-        );
+        assert_ne!(patiently(input.read(&mut bytes)).await.unwrap(), 0, "ended early");
     }
     bytes
 }
@@ -116,12 +91,7 @@ fn pattern(count: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn every_kind_of_input_can_be_read() {
-    for Stream {
-        kind,
-        ours,
-        mut theirs,
-    } in inputs()
-    {
+    for Stream { kind, ours, mut theirs } in inputs() {
         let mut input = stdio::input(ours.as_fd()).unwrap();
         theirs.write_all(b"hello").unwrap();
         assert_eq!(read_exactly(&mut input, 5).await, "hello", "{kind}");
@@ -138,31 +108,20 @@ async fn every_kind_of_input_can_be_read() {
             let sent = sent.clone();
             move || theirs.write_all(&sent).map(|()| theirs)
         });
-        assert!(
-            read_exactly(&mut input, sent.len()).await == sent,
-            "{kind}: bytes changed"
-        );
+        assert!(read_exactly(&mut input, sent.len()).await == sent, "{kind}: bytes changed");
         let theirs = writer.join().unwrap().unwrap();
         assert_nothing_leaked(kind, &ours);
 
         drop(theirs);
         let end = patiently(input.read(&mut nothing)).await;
         // A terminal that was hung up says so by an error.
-        assert!(
-            kind == "terminal" || end.is_ok_and(|count| count == 0),
-            "{kind}"
-        );
+        assert!(kind == "terminal" || end.is_ok_and(|count| count == 0), "{kind}");
     }
 }
 
 #[tokio::test]
 async fn every_kind_of_output_can_be_written() {
-    for Stream {
-        kind,
-        ours,
-        mut theirs,
-    } in outputs()
-    {
+    for Stream { kind, ours, mut theirs } in outputs() {
         let output = stdio::output(ours.as_fd()).unwrap();
         let sent = pattern(1 << 20);
         // More than fits: it has to wait for the reader in between.
@@ -170,9 +129,7 @@ async fn every_kind_of_output_can_be_written() {
             let count = sent.len();
             move || {
                 let mut received = vec![0; count];
-                theirs
-                    .read_exact(&mut received)
-                    .map(|()| (received, theirs))
+                theirs.read_exact(&mut received).map(|()| (received, theirs))
             }
         });
         write_all(&output, &sent).await;
@@ -195,15 +152,10 @@ async fn a_reader_that_goes_is_noticed_and_is_no_signal() {
         let closed = patiently(output.closed());
         let (closed, ()) = tokio::join!(closed, async { drop(theirs) });
         assert_eq!(closed, (), "{kind}");
-        let error = patiently(output.write(&[IoSlice::new(b"more")]))
-            .await
-            .unwrap_err();
+        let error = patiently(output.write(&[IoSlice::new(b"more")])).await.unwrap_err();
         // A terminal has no reader to lose; it is gone itself.
         let terminal = rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::IO);
-        assert!(
-            error.kind() == ErrorKind::BrokenPipe || kind == "terminal" && terminal,
-            "{kind}"
-        );
+        assert!(error.kind() == ErrorKind::BrokenPipe || kind == "terminal" && terminal, "{kind}");
         assert_nothing_leaked(kind, &ours);
     }
 }
@@ -214,18 +166,14 @@ async fn a_reader_that_had_gone_before_us_is_noticed_too() {
     drop(theirs);
     let output = stdio::output(ours.as_fd()).unwrap();
     patiently(output.closed()).await;
-    let error = patiently(output.write(&[IoSlice::new(b"more")]))
-        .await
-        .unwrap_err();
+    let error = patiently(output.write(&[IoSlice::new(b"more")])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     assert_nothing_leaked("pipe", &ours.into());
 }
 
 #[tokio::test]
 async fn one_socket_may_be_both_streams() {
-    let Stream {
-        ours, mut theirs, ..
-    } = socket();
+    let Stream { ours, mut theirs, .. } = socket();
     let mut input = stdio::input(ours.as_fd()).unwrap();
     let output = stdio::output(ours.as_fd()).unwrap();
     theirs.write_all(b"ping").unwrap();
@@ -238,10 +186,7 @@ async fn one_socket_may_be_both_streams() {
     // They have said all they had to say, and still listen.
     let theirs = UnixStream::from(OwnedFd::from(theirs));
     theirs.shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(
-        patiently(input.read(&mut BytesMut::new())).await.unwrap(),
-        0
-    );
+    assert_eq!(patiently(input.read(&mut BytesMut::new())).await.unwrap(), 0);
     tokio::select! {
         biased;
         () = output.closed() => panic!("they listen"),
@@ -267,11 +212,7 @@ async fn files_and_devices_never_wait() {
     assert!(read_exactly(&mut input, 1 << 20).await == pattern(1 << 20));
     assert_eq!(input.read(&mut BytesMut::new()).await.unwrap(), 0);
 
-    let null = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/null")
-        .unwrap();
+    let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let mut input = stdio::input(null.as_fd()).unwrap();
     assert_eq!(input.read(&mut BytesMut::new()).await.unwrap(), 0);
     write_all(&stdio::output(null.as_fd()).unwrap(), b"nothing").await;
@@ -284,10 +225,8 @@ async fn the_pipes_of_a_child_are_ends_too() {
     let mut input = Input::from_pipe(cat.stdout.take().unwrap()).unwrap();
     let sent = pattern(8 << 20);
     // Both at once, or both pipes would be full and everybody waiting.
-    let ((), received) = tokio::join!(
-        write_all(&output, &sent),
-        read_exactly(&mut input, sent.len())
-    );
+    let ((), received) =
+        tokio::join!(write_all(&output, &sent), read_exactly(&mut input, sent.len()));
     assert!(received == sent);
 
     let exit = Watch::new(cat.exit_fd()).unwrap();
@@ -295,8 +234,5 @@ async fn the_pipes_of_a_child_are_ends_too() {
     patiently(exit.ready()).await;
     assert_eq!(cat.finish(), Some(Exit::Code(0)));
     patiently(exit.ready()).await;
-    assert_eq!(
-        patiently(input.read(&mut BytesMut::new())).await.unwrap(),
-        0
-    );
+    assert_eq!(patiently(input.read(&mut BytesMut::new())).await.unwrap(), 0);
 }
