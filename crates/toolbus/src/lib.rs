@@ -7,6 +7,7 @@
 #[cfg(not(unix))]
 compile_error!("toolbus is not supported on this system yet; it runs on Linux and macOS");
 
+pub mod address;
 pub mod back;
 pub mod front;
 pub mod link;
