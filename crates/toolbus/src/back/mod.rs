@@ -6,7 +6,9 @@
 pub mod builtin;
 mod child;
 pub mod connection;
+mod open;
 pub mod oracle;
+pub mod settings;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,6 +18,8 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolS
 
 use crate::link::{Slot, Uplink};
 use crate::nearest::nearest;
+
+pub use open::{OpenError, open};
 
 /// A future that lives on the bus's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -33,6 +37,9 @@ pub trait Back {
 
     /// Says goodbye and waits until nobody is left.
     fn shutdown(&self) -> LocalFuture<'_, ()>;
+
+    /// Cuts the goodbye short: whoever is left is killed.
+    fn kill(&self) {}
 }
 
 /// What is told to whoever asks for a tool that is not there.

@@ -42,11 +42,6 @@ impl Oracle {
         let supervisor = Supervisor::new(name.clone(), patience, restart, make);
         Oracle { child: Child::new(name, program, supervisor) }
     }
-
-    /// Ends the goodbye early: whoever is left is killed.
-    pub fn kill(&self) {
-        self.child.kill();
-    }
 }
 
 impl Back for Oracle {
@@ -71,5 +66,9 @@ impl Back for Oracle {
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.child.shutdown())
+    }
+
+    fn kill(&self) {
+        self.child.kill();
     }
 }

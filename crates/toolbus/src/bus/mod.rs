@@ -212,6 +212,11 @@ impl Bus {
         }
         leaving.join_all().await;
     }
+
+    /// Cuts the goodbye short: whoever is left is killed.
+    pub fn kill(&self) {
+        self.members.iter().for_each(|member| member.back.kill());
+    }
 }
 
 /// The name, or with a number behind it if it is somebody's already.

@@ -15,6 +15,7 @@ use bytes::BytesMut;
 use toolbus_proto::channel::{Asked, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
 use toolbus_proto::tool::Call;
 
+use crate::bus::Bus;
 use crate::link::{Asker, BYTES_WAITING_MAX, Room, Slot, Uplink};
 use crate::pump::reactor::{Closing, Driven, Sink, Source, drive};
 use crate::pump::wake::Wake;
@@ -23,6 +24,12 @@ use crate::pump::wake::Wake;
 pub trait Route {
     /// Asks, at once. What comes back goes to `down`.
     fn start(&self, call: Call, down: Slot) -> Uplink;
+}
+
+impl Route for Bus {
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        Bus::start(self, call, down)
+    }
 }
 
 /// A serving machine and the calls it has under way.

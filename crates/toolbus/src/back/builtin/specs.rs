@@ -72,6 +72,7 @@ fn spec(tool: Tool) -> ToolSpec {
         ),
     };
     ToolSpec {
+        native: None,
         name: tool.name().into(),
         title: None,
         description: Some(description.to_owned()),

@@ -1,10 +1,19 @@
 //! `toolbus oracle`: the Cairo `stdio` protocol, from both sides.
 
+mod batch;
+mod invoke;
+mod outcome;
+mod serve;
+
 use std::time::Duration;
 
-use crate::args::{Globals, value};
-use crate::exit::Exit;
+use toolbus_proto::oracle::signature::{self, Function};
+
+use crate::args::value;
 use crate::failed::Failed;
+
+pub(crate) use invoke::invoke;
+pub(crate) use serve::serve;
 
 /// Call a Cairo oracle, or be one
 ///
@@ -112,10 +121,14 @@ pub(crate) struct ServeArgs {
     pub(crate) stop_timeout: Duration,
 }
 
-pub(crate) fn invoke(_args: &InvokeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(Exit::Failed, "`toolbus oracle invoke` is not there yet"))
-}
-
-pub(crate) fn serve(_args: &ServeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(Exit::Failed, "`toolbus oracle serve` is not there yet"))
+/// The functions of all texts that were given by `--fn`.
+fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
+    let mut functions = Vec::new();
+    for text in texts {
+        let parsed = signature::parse(text).map_err(|error| {
+            Failed::usage(format!("`{text}` is no signature")).caused_by(&error)
+        })?;
+        functions.extend(parsed);
+    }
+    Ok(functions)
 }
