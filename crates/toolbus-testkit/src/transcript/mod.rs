@@ -14,6 +14,7 @@
 
 mod clock;
 mod diff;
+mod escapes;
 mod replay;
 mod sweep;
 mod words;
@@ -24,8 +25,9 @@ use std::path::{Path, PathBuf};
 use expect_test::Expect;
 
 pub use clock::Clock;
+pub use escapes::{escape, unescape};
 pub use sweep::sweep;
-pub use words::{Words, escape, unescape};
+pub use words::Words;
 
 /// Our side of a conversation: a machine, and how what it does is written down.
 ///

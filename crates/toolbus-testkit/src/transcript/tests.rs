@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use expect_test::expect;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -130,4 +131,22 @@ fn the_conversations_of_a_wire_are_found() {
     let files = files("transcripts/oracle");
     assert!(files.contains(&PathBuf::from("transcripts/oracle/calling/stop_is_a_ladder.txt")));
     assert!(read(&files[0]).starts_with("--"));
+}
+
+#[test]
+fn escapes_stand_for_bytes() {
+    assert_eq!(unescape(r"a\n\xff\\n\{41*3}ż"), b"a\n\xff\\nAAA\xc5\xbc");
+}
+
+#[test]
+#[should_panic(expected = r"not an escape: `\q` in `a\q`")]
+fn what_is_no_escape_is_a_mistake() {
+    unescape(r"a\q");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_written_and_read(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        prop_assert_eq!(unescape(&escape(&bytes)), bytes);
+    }
 }
