@@ -127,10 +127,21 @@ fn a_sweep_finds_who_relies_on_where_a_read_ends() {
 }
 
 #[test]
-fn the_conversations_of_a_wire_are_found() {
-    let files = files("transcripts/oracle");
-    assert!(files.contains(&PathBuf::from("transcripts/oracle/calling/stop_is_a_ladder.txt")));
-    assert!(read(&files[0]).starts_with("--"));
+fn every_golden_conversation_is_read_without_loss() {
+    for file in files("transcripts") {
+        let text = read(&file);
+        let mut written = String::new();
+        for step in replay::steps(&text) {
+            step.write(&mut written, &step.expected());
+        }
+        assert_eq!(written, text, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_carriage_return_is_a_byte() {
+    let text = "<< hi\r\n>> HI\r\n";
+    assert_eq!(replay::replay("a test", text, Shouter::new), text);
 }
 
 #[test]
