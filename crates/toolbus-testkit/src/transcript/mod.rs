@@ -62,12 +62,6 @@ pub enum Arrival {
 pub fn check<P: Player>(make_player: impl FnMut() -> P, expect: Expect) {
     let expected = dedent(expect.data());
     let found = replay::replay("the conversation", &expected, make_player);
-    if found == expected {
-        return;
-    }
-    if !is_updating() {
-        eprintln!("{}", diff::diff(&expected, &found));
-    }
     expect.assert_eq(&found);
 }
 

@@ -4,6 +4,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
+use crate::scratch::Scratch;
 
 /// Shouts back each whole line, and knows the time.
 struct Shouter {
@@ -124,6 +125,28 @@ fn a_sweep_finds_who_relies_on_where_a_read_ends() {
     assert_eq!(replay::replay("a test", text, forgetful), text);
     let swept = catch_unwind(AssertUnwindSafe(|| sweep(text, forgetful)));
     assert!(swept.is_err());
+}
+
+#[test]
+fn a_folder_is_checked_file_by_file() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join("deeper")).unwrap();
+    fs::write(scratch.file("good.txt"), "<< hi\n>> HI\n").unwrap();
+    fs::write(scratch.file("no_conversation.jsonl"), "<< hi\n").unwrap();
+    check_file(scratch.file("good.txt"), Shouter::new);
+    check_folder(scratch.path(), |_| Shouter::new());
+    if is_updating() {
+        // What differs would be written anew.
+        return;
+    }
+    fs::write(scratch.file("deeper/bad.txt"), "<< ho\n>> HI\n").unwrap();
+    let checked = catch_unwind(|| check_folder(scratch.path(), |_| Shouter::new()));
+    let panic = *checked.unwrap_err().downcast::<String>().unwrap();
+    assert!(
+        panic.contains("bad.txt:\n  << ho\n- >> HI\n+ >> HO\n"),
+        "{panic}"
+    );
+    assert!(panic.ends_with("1 of 2 conversations differ"), "{panic}");
 }
 
 #[test]
