@@ -89,7 +89,11 @@ struct AskedLine<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn read(functions: &'a [Function], leniency: Leniency, line: &[u8]) -> Result<Asked<'a>, Failure> {
+    fn read(
+        functions: &'a [Function],
+        leniency: Leniency,
+        line: &[u8],
+    ) -> Result<Asked<'a>, Failure> {
         // Checked first: nesting is bounded, and whatever serde takes out of it is sound.
         let json = Json::parse(Bytes::copy_from_slice(line))
             .map_err(|error| invalid(error.to_string()))?;
@@ -107,7 +111,9 @@ impl<'a> Asked<'a> {
             (None, Some(args)) => {
                 let function = functions.iter().find(|function| function.name() == selector);
                 let function = function.ok_or_else(|| {
-                    invalid(format!("`args` need a signature, and `--fn` gives none for `{selector}`"))
+                    invalid(format!(
+                        "`args` need a signature, and `--fn` gives none for `{selector}`"
+                    ))
                 })?;
                 let found = codec::encode_args(function, args.get());
                 (found.map_err(|error| invalid(error.to_string()))?, Some(function))

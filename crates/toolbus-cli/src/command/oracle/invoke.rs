@@ -117,14 +117,15 @@ fn single<'a>(
     let mut calldata = Vec::new();
     if functions.is_empty() {
         let words = args.felts.iter().map(String::as_str);
-        let found = felts::read_words(words, leniency)
-            .map_err(|error| Failed::usage(error.to_string()))?;
+        let found =
+            felts::read_words(words, leniency).map_err(|error| Failed::usage(error.to_string()))?;
         felts::write(&found, &mut calldata);
         return Ok(Single { selector, calldata: calldata.into(), function: None });
     }
     let function = functions.iter().find(|function| function.name() == selector);
     let function = function.ok_or_else(|| {
-        let names: Vec<_> = functions.iter().map(|function| format!("`{}`", function.name())).collect();
+        let names: Vec<_> =
+            functions.iter().map(|function| format!("`{}`", function.name())).collect();
         Failed::usage(format!("no signature for `{selector}`: `--fn` gives {}", names.join(", ")))
     })?;
     let found = codec::encode_args(function, &by_position(&args.felts))

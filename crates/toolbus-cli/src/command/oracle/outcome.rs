@@ -45,9 +45,7 @@ pub(super) fn line(form: Form, value: &Result<Json, Failure>) -> Option<String> 
         (Form::Bare, Err(_)) => return None,
         (Form::Tagged, Ok(value)) => format!("{{\"ok\":{value}}}\n"),
         (Form::Tagged, Err(failure)) => error_line(failure),
-        (Form::Cairo, Ok(felts)) => {
-            text_of(&cairo::ok(&read(felts).unwrap_or_default()))
-        }
+        (Form::Cairo, Ok(felts)) => text_of(&cairo::ok(&read(felts).unwrap_or_default())),
         (Form::Cairo, Err(failure)) => text_of(&cairo::error(&failure.message)),
     })
 }
