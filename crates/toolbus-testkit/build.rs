@@ -10,17 +10,8 @@ use std::process::Command;
 fn main() {
     let program = PathBuf::from(given("OUT_DIR")).join("faulty-tool");
     let mut rustc = Command::new(given("RUSTC"));
-    rustc.args([
-        "--edition",
-        "2024",
-        "--crate-name",
-        "faulty_tool",
-        "-C",
-        "debuginfo=0",
-    ]);
-    rustc
-        .args(["--target", &given("TARGET"), "-o"])
-        .arg(&program);
+    rustc.args(["--edition", "2024", "--crate-name", "faulty_tool", "-C", "debuginfo=0"]);
+    rustc.args(["--target", &given("TARGET"), "-o"]).arg(&program);
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.arg(format!("-Clinker={linker}"));
     }
@@ -28,13 +19,8 @@ fn main() {
     rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
     rustc.arg("src/bin/faulty-tool.rs");
 
-    let status = rustc
-        .status()
-        .expect("the compiler that builds us can be run");
-    assert!(
-        status.success(),
-        "cannot build faulty-tool: {rustc:?} ended with {status}"
-    );
+    let status = rustc.status().expect("the compiler that builds us can be run");
+    assert!(status.success(), "cannot build faulty-tool: {rustc:?} ended with {status}");
     println!("cargo::rustc-env=FAULTY_TOOL={}", program.display());
     println!("cargo::rerun-if-changed=src/bin/faulty-tool.rs");
     println!("cargo::rerun-if-changed=src/transcript/escapes.rs");

@@ -272,10 +272,7 @@ impl Served {
                     self.open.insert(ticket);
                 }
                 Asked::Up(up) => {
-                    assert!(
-                        self.open.contains(&ticket),
-                        "{ticket:?} is over and gets {up:?}"
-                    );
+                    assert!(self.open.contains(&ticket), "{ticket:?} is over and gets {up:?}");
                 }
             }
         }

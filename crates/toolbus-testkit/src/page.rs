@@ -44,11 +44,7 @@ impl Program {
 
     /// A command of which all but the pipes is said.
     pub fn of(command: Command) -> Program {
-        Program {
-            command,
-            stdin: Vec::new(),
-            patience: PATIENCE,
-        }
+        Program { command, stdin: Vec::new(), patience: PATIENCE }
     }
 
     /// With these arguments behind those it has.
@@ -76,10 +72,7 @@ impl Program {
     #[track_caller]
     pub fn run(mut self) -> Page {
         self.command.process_group(0);
-        self.command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self
             .command
             .spawn()
@@ -104,21 +97,10 @@ impl Program {
                 Ok(status) => format!("ended with {status}, but its pipes are still held open"),
                 Err(_) => "did not end".to_owned(),
             };
-            let printed = Printed {
-                stdout: &stdout,
-                stderr: &stderr,
-            };
-            panic!(
-                "{what} within {:?}: {:?}\n{printed}",
-                self.patience, self.command
-            );
+            let printed = Printed { stdout: &stdout, stderr: &stderr };
+            panic!("{what} within {:?}: {:?}\n{printed}", self.patience, self.command);
         };
-        Page {
-            stdout,
-            stderr,
-            status,
-            group,
-        }
+        Page { stdout, stderr, status, group }
     }
 }
 
@@ -150,10 +132,7 @@ impl Heard {
     fn until(self, until: Instant) -> (String, bool) {
         let mut heard = Vec::new();
         let ended = loop {
-            match self
-                .0
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(chunk) => heard.extend_from_slice(&chunk),
                 Err(error) => break error == RecvTimeoutError::Disconnected,
             }

@@ -30,9 +30,7 @@ pub fn program(steps: &[&str]) -> Program {
 
 /// The same command as one line of shell words: what stands behind `oracle+stdio:`.
 pub fn command_line(steps: &[&str]) -> String {
-    let path = faulty_tool()
-        .to_str()
-        .expect("cargo works in folders whose names are text");
+    let path = faulty_tool().to_str().expect("cargo works in folders whose names are text");
     let words = [path].into_iter().chain(steps.iter().copied());
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
@@ -58,20 +56,12 @@ impl Peer {
     #[track_caller]
     pub fn start(steps: &[&str]) -> Peer {
         let mut command = command(steps);
-        command
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("`faulty-tool` can be started");
         let group = Group::of(&child);
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("is piped");
-        Peer {
-            child,
-            stdin,
-            stdout,
-            group,
-        }
+        Peer { child, stdin, stdout, group }
     }
 }
 

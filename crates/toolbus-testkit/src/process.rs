@@ -32,9 +32,7 @@ impl Group {
     /// Waits until nobody of it lives.
     #[track_caller]
     pub fn assert_gone(self) {
-        eventually(&format!("nobody is left of group {}", self.0), || {
-            self.living().is_empty()
-        });
+        eventually(&format!("nobody is left of group {}", self.0), || self.living().is_empty());
     }
 
     /// Kills all of it; nobody may be left to kill.
@@ -73,10 +71,7 @@ fn list() -> Vec<Process> {
 #[cfg(not(target_os = "linux"))]
 fn list() -> Vec<Process> {
     let mut ps = std::process::Command::new("ps");
-    let output = ps
-        .args(["-A", "-o", "pid=,pgid=,stat="])
-        .output()
-        .expect("`ps` can be run");
+    let output = ps.args(["-A", "-o", "pid=,pgid=,stat="]).output().expect("`ps` can be run");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     lines
         .lines()

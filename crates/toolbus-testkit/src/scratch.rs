@@ -29,9 +29,7 @@ impl Scratch {
     /// A path in it, as text.
     pub fn file(&self, name: &str) -> String {
         let path = self.0.join(name);
-        path.to_str()
-            .expect("temporary folders have names in UTF-8")
-            .to_owned()
+        path.to_str().expect("temporary folders have names in UTF-8").to_owned()
     }
 }
 

@@ -103,8 +103,7 @@ impl Play {
                 let file = self.word();
                 let file = OpenOptions::new().create(true).append(true).open(file);
                 let pid = format!("{}\n", std::process::id());
-                file.and_then(|mut file| file.write_all(pid.as_bytes()))
-                    .expect("can mark");
+                file.and_then(|mut file| file.write_all(pid.as_bytes())).expect("can mark");
             }
             "env" => {
                 let name = self.word();
@@ -128,12 +127,7 @@ impl Play {
             "once" => {
                 let file = self.word();
                 let steps = self.block();
-                if OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .open(file)
-                    .is_ok()
-                {
+                if OpenOptions::new().write(true).create_new(true).open(file).is_ok() {
                     self.prepend(steps);
                 }
             }
@@ -159,11 +153,7 @@ impl Play {
                 self.answer("error", error.as_bytes());
             }
             "echo-oracle" => {
-                self.prepend(
-                    ["ready", "forever", "{", "read", "echo", "}"]
-                        .map(Into::into)
-                        .into(),
-                );
+                self.prepend(["ready", "forever", "{", "read", "echo", "}"].map(Into::into).into());
             }
             "echo" => {
                 if self.line.contains("\"method\":\"shutdown\"") {
@@ -177,15 +167,12 @@ impl Play {
     }
 
     fn word(&mut self) -> String {
-        self.words
-            .pop_front()
-            .unwrap_or_else(|| usage("a word is missing at the end"))
+        self.words.pop_front().unwrap_or_else(|| usage("a word is missing at the end"))
     }
 
     fn number(&mut self) -> usize {
         let word = self.word();
-        word.parse()
-            .unwrap_or_else(|_| usage(&format!("`{word}` is no number")))
+        word.parse().unwrap_or_else(|_| usage(&format!("`{word}` is no number")))
     }
 
     fn text(&mut self) -> Vec<u8> {
@@ -193,11 +180,7 @@ impl Play {
         let id = member(&self.line, "id");
         // Escaped anew: what was read is said as it is.
         let line = escapes::escape(self.line.as_bytes());
-        unescape(
-            &text
-                .replace("$ID", &escapes::escape(id.as_bytes()))
-                .replace("$LINE", &line),
-        )
+        unescape(&text.replace("$ID", &escapes::escape(id.as_bytes())).replace("$LINE", &line))
     }
 
     /// The words between the brace that stands here and the one that closes it.
@@ -239,11 +222,7 @@ impl Play {
     /// to come are done by it, as the same process.
     fn again(&mut self, shell: &str) {
         let mut command = Command::new("sh");
-        command
-            .args(["-c", shell])
-            .arg(own_path())
-            .args(&self.words)
-            .env(LINE, &self.line);
+        command.args(["-c", shell]).arg(own_path()).args(&self.words).env(LINE, &self.line);
         usage(&format!("cannot go on: {}", command.exec()));
     }
 
@@ -289,11 +268,7 @@ fn read_line() -> Option<String> {
 
 fn write(bytes: &[u8]) {
     let mut stdout = io::stdout();
-    if stdout
-        .write_all(bytes)
-        .and_then(|()| stdout.flush())
-        .is_err()
-    {
+    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
         exit(141);
     }
 }

@@ -40,9 +40,6 @@ fn input_that_nobody_reads_harms_nobody() {
 #[test]
 #[should_panic(expected = "did not end within 0ns")]
 fn who_does_not_end_is_killed() {
-    let impatient = Program {
-        patience: Duration::ZERO,
-        ..sh("kill -s STOP $$")
-    };
+    let impatient = Program { patience: Duration::ZERO, ..sh("kill -s STOP $$") };
     impatient.run();
 }

@@ -104,12 +104,7 @@ pub(super) enum Cause<'a> {
 }
 
 pub(super) fn steps(text: &str) -> Vec<Step<'_>> {
-    let mut steps = vec![Step {
-        number: 1,
-        line: None,
-        cause: Cause::Nothing,
-        behind: Vec::new(),
-    }];
+    let mut steps = vec![Step { number: 1, line: None, cause: Cause::Nothing, behind: Vec::new() }];
     // Not `lines`: a carriage return at the end of a line is a byte like any other.
     for (index, line) in text.split_terminator('\n').enumerate() {
         let cause = match line.get(..2) {

@@ -142,10 +142,7 @@ fn a_folder_is_checked_file_by_file() {
     fs::write(scratch.file("deeper/bad.txt"), "<< ho\n>> HI\n").unwrap();
     let checked = catch_unwind(|| check_folder(scratch.path(), |_| Shouter::new()));
     let panic = *checked.unwrap_err().downcast::<String>().unwrap();
-    assert!(
-        panic.contains("bad.txt:\n  << ho\n- >> HI\n+ >> HO\n"),
-        "{panic}"
-    );
+    assert!(panic.contains("bad.txt:\n  << ho\n- >> HI\n+ >> HO\n"), "{panic}");
     assert!(panic.ends_with("1 of 2 conversations differ"), "{panic}");
 }
 

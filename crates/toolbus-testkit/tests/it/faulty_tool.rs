@@ -34,17 +34,7 @@ fn it_says_what_it_is_told() {
 
 #[test]
 fn it_reads_and_says_what_it_read() {
-    let steps = [
-        "read",
-        "say",
-        "$ID of $LINE",
-        "read",
-        "say",
-        "$LINE",
-        "read",
-        "say",
-        "never",
-    ];
+    let steps = ["read", "say", "$ID of $LINE", "read", "say", "$LINE", "read", "say", "never"];
     check(
         &steps,
         "{\"id\":\"7\"}\na\\n\n",
@@ -68,9 +58,8 @@ fn it_reads_and_says_what_it_read() {
 
 #[test]
 fn steps_repeat_and_exit() {
-    let steps = [
-        "repeat", "2", "{", "say", "a", "repeat", "2", "{", "say", "b", "}", "}", "exit", "3",
-    ];
+    let steps =
+        ["repeat", "2", "{", "say", "a", "repeat", "2", "{", "say", "b", "}", "}", "exit", "3"];
     check(
         &steps,
         "",
@@ -133,9 +122,7 @@ fn it_may_close_its_ends_and_stay() {
     let mut stdin = peer.stdin.take().unwrap();
     stdin.write_all(b"x\n").unwrap();
     let mut said = String::new();
-    BufReader::new(&mut peer.stdout)
-        .read_line(&mut said)
-        .unwrap();
+    BufReader::new(&mut peer.stdout).read_line(&mut said).unwrap();
     assert_eq!(said, "deaf to x\n");
     // Not at once: a test beside this one may just be forking, and then holds every pipe of
     // ours until it runs its program.
@@ -152,9 +139,7 @@ fn sigterm_can_be_ignored() {
     let marks = scratch.file("marks");
     let mut peer = Peer::start(&["ignore-term", "mark", &marks, "read", "say", "alive"]);
     let pid = awaited("it has gone on with SIGTERM ignored", || {
-        fs::read_to_string(&marks)
-            .ok()
-            .filter(|mark| mark.ends_with('\n'))
+        fs::read_to_string(&marks).ok().filter(|mark| mark.ends_with('\n'))
     });
     assert_eq!(Group::led_by(pid.trim().parse().unwrap()), peer.group);
     let kill = ["-c", "kill -s TERM $0", pid.trim()];
@@ -179,9 +164,7 @@ fn a_child_keeps_the_pipes() {
 fn what_is_done_once_is_done_once() {
     let scratch = Scratch::new();
     let (flag, marks) = (scratch.file("flag"), scratch.file("marks"));
-    let steps = [
-        "mark", &marks, "once", &flag, "{", "exit", "9", "}", "say", "again",
-    ];
+    let steps = ["mark", &marks, "once", &flag, "{", "exit", "9", "}", "say", "again"];
     check(
         &steps,
         "",
@@ -216,15 +199,7 @@ fn it_is_an_oracle() {
             exit 0
         "#]],
     );
-    let steps = [
-        "ready",
-        "read",
-        "refuse",
-        "-32000",
-        "no \"luck\"",
-        "answer",
-        "[]",
-    ];
+    let steps = ["ready", "read", "refuse", "-32000", "no \"luck\"", "answer", "[]"];
     check(
         &steps,
         &format!("{ack}\n{invoke}\n"),
@@ -293,8 +268,6 @@ fn mistakes_are_told() {
 #[test]
 fn a_command_line_is_shell_words() {
     let line = peer::command_line(&["say", "it's \\x41"]);
-    let page = toolbus_testkit::page::Program::new("sh")
-        .args(["-c", &line])
-        .run();
+    let page = toolbus_testkit::page::Program::new("sh").args(["-c", &line]).run();
     assert_eq!(page.stdout, "it's A\n");
 }
