@@ -3,11 +3,14 @@
 //! Commands only build one; `render/report.rs` alone decides how it looks.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 
 use toolbus::bus::BusError;
 use toolbus_proto::tool::{Failure, FailureKind, LastWords};
 
+use crate::args::Globals;
 use crate::exit::Exit;
+use crate::render;
 
 #[derive(Debug)]
 pub(crate) struct Failed {
@@ -44,6 +47,9 @@ impl Failed {
         let failed = Failed::new(exit, failure.to_string());
         let Some(words) = &failure.last_words else { return failed };
         let LastWords { exit: status, stderr, hint } = &**words;
+        // Most messages tell it already.
+        let status = status.map(|status| status.to_string());
+        let status = status.filter(|status| !failure.message.contains(status.as_str()));
         let status = status.map(|status| format!("  it ended with {status}"));
         let heading = (!stderr.is_empty()).then(|| "  its last words on stderr:".to_owned());
         let last_lines = stderr.iter().map(|line| format!("    {line}"));
@@ -79,6 +85,16 @@ impl Failed {
     /// Ends without a word.
     pub(crate) fn quietly(exit: Exit) -> Failed {
         Failed { exit, report: None }
+    }
+
+    /// Tells the user now, so that only the exit code is left to tell.
+    pub(crate) fn told(self, globals: &Globals) -> Failed {
+        if let Some(report) = &self.report {
+            let paint = globals.color.paint(&io::stderr());
+            // If even this cannot be written, the exit code has to do.
+            let _ = io::stderr().write_all(render::report::text(report, paint).as_bytes());
+        }
+        Failed::quietly(self.exit)
     }
 
     /// Adds an error and all that caused it.

@@ -49,7 +49,7 @@ fn oracle_options(
     }
     let defaults = toolbus_proto::oracle::Settings::default();
     Ok(oracle::Options {
-        name: settings.name.clone().unwrap_or_else(|| address.peer_name()),
+        name: settings.name.clone().unwrap_or_else(|| file_name(words)),
         program: program(words, settings, EnvPolicy::Inherit),
         patience: patience(Patience::ORACLE, settings),
         restart: settings.restart.unwrap_or(Restart::OnDemand),
@@ -62,6 +62,12 @@ fn oracle_options(
         },
         functions: Functions::from_config(functions),
     })
+}
+
+/// What the log calls a program that nobody has named.
+fn file_name(words: &[String]) -> String {
+    let program = words.first().map_or("", String::as_str);
+    program.rsplit('/').next().unwrap_or(program).to_owned()
 }
 
 fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program {

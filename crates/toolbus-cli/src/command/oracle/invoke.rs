@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use toolbus::address::{Address, Place};
+use toolbus::address::Address;
 use toolbus::back::settings::{OracleSettings, Settings};
 use toolbus::back::{self, Back};
 use toolbus::link::Inbox;
@@ -58,6 +58,8 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
             done = executor.run(single, &functions, leniency, args.line_max) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
         };
+        // Told before the goodbye, which may take its time.
+        let done = done.map_err(|failed| failed.told(globals));
         signals.or_kill(executor.back.shutdown(), || executor.back.kill()).await;
         done
     })
@@ -150,15 +152,15 @@ fn by_position(words: &[String]) -> String {
     String::from_utf8(array).expect("made of strings")
 }
 
-/// A connection string: only these two kinds are an oracle's.
+/// A connection string: only these schemes are an oracle's (C1).
 fn connection(text: &str) -> Result<Address, Failed> {
-    let address = Address::parse(text).map_err(|error| Failed::usage(error.to_string()))?;
-    match address.place() {
-        Place::Command { wire: Wire::Oracle, .. } | Place::Shell => Ok(address),
-        _ => Err(Failed::usage(format!(
-            "unsupported connection scheme: {text:?}; supported are `stdio:`, `oracle+stdio:` and `shell:`"
-        ))),
+    const SCHEMES: [&str; 3] = ["stdio:", "oracle+stdio:", "shell:"];
+    if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+        let supported = SCHEMES.join(", ");
+        let message = format!("unsupported connection scheme: {text:?}; supported are {supported}");
+        return Err(Failed::usage(message));
     }
+    Address::parse(text).map_err(|error| Failed::usage(error.to_string()))
 }
 
 /// The exit code of a batch: that of the first line that failed.
