@@ -17,10 +17,13 @@ use crate::child::words::{self, WordsError};
 
 pub use url::{Carrier, Url, UrlError};
 
-/// Names one peer, as it was written.
+/// Names one peer, as it was written. Cheap to clone.
 #[derive(Clone)]
-pub struct Address {
-    text: Arc<str>,
+pub struct Address(Arc<Read>);
+
+/// An address that was read.
+struct Read {
+    text: String,
     place: Place,
 }
 
@@ -75,17 +78,17 @@ impl Address {
     /// Reads an address; its parameters are those that make sense for `purpose`.
     pub fn parse_for(purpose: Purpose, text: &str) -> Result<Address, AddressError> {
         let place = Place::parse(purpose, text)?;
-        Ok(Address { text: text.into(), place })
+        Ok(Address(Arc::new(Read { text: text.to_owned(), place })))
     }
 
     /// Where the peer is.
     pub fn place(&self) -> &Place {
-        &self.place
+        &self.0.place
     }
 
     /// The address as it was written.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// Whether the first word of `[ADDRESS] TOOL` is meant as an address.
@@ -107,7 +110,7 @@ impl Address {
     /// What the peer is called in logs and by fronts that put names before its tools: letters,
     /// digits and `-` (`specs/mcp.md` 2.7).
     pub fn peer_name(&self) -> String {
-        let name = match &self.place {
+        let name = match &self.0.place {
             Place::Builtin => "builtin",
             Place::Shell => "shell",
             Place::Command { words, .. } => program_name(words),
@@ -192,19 +195,19 @@ fn is_number(text: &str) -> bool {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.text)
+        write!(f, "{:?}", self.as_str())
     }
 }
 
 impl PartialEq for Address {
     fn eq(&self, other: &Address) -> bool {
-        self.text == other.text
+        self.as_str() == other.as_str()
     }
 }
 

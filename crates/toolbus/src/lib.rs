@@ -18,3 +18,5 @@ pub mod pump;
 pub mod transport;
 
 mod nearest;
+mod pump;
+pub mod units;

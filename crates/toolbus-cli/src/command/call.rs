@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use toolbus::address::Address;
+
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -64,7 +66,7 @@ impl CallArgs {
     pub(crate) fn target(&self) -> Result<Target<'_>, Failed> {
         let words = self.address.iter().chain(&self.tool).chain(&self.arguments);
         let mut words = words.map(String::as_str).peekable();
-        let address = words.next_if(|word| value::is_address(word));
+        let address = words.next_if(|word| Address::begins_like_one(word));
         let Some(tool) = words.next() else {
             return Err(Failed::usage("TOOL is missing")
                 .lines([format!("usage: {USAGE}")])

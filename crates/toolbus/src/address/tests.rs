@@ -77,10 +77,8 @@ fn places_elsewhere() {
 fn parameters_depend_on_the_purpose() {
     let text = "orchestra+quic://h:1?certs=d&hub=a&id=i";
     assert!(Address::parse(text).is_err());
-    let url = match Address::parse_for(Purpose::Serve, text).unwrap().place {
-        Place::Url(url) => url,
-        place => panic!("{place:?}"),
-    };
+    let address = Address::parse_for(Purpose::Serve, text).unwrap();
+    let Place::Url(url) = address.place() else { panic!("{:?}", address.place()) };
     assert_eq!(url.parameter("hub"), Some("a"));
     assert_eq!(url.parameter("name"), None);
 }
