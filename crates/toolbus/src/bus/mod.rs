@@ -1,9 +1,10 @@
 //! The bus: who answers, and which call goes to whom.
 //!
-//! A [`Bus`] is made of addresses. It lists what its backs offer and hands
+//! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to whoever asked.
 
 pub mod catalogue;
+pub mod config;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use crate::back::{Back, OpenError, open, unknown_tool};
 use crate::link::{Slot, Uplink};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
+use self::config::Config;
 
 /// How long a call may be quiet unless somebody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -63,6 +65,18 @@ impl Bus {
             members.push(Member::new(name, address.clone(), back, settings));
         }
         Ok(Bus::new(Naming::Plain, members))
+    }
+
+    /// A bus of the backs in a config; their tools are `<back>.<tool>`.
+    pub fn of_config(config: &Config) -> Result<Bus, OpenError> {
+        let members = config.backs.iter().map(|back| {
+            let opened = open(&back.address, &back.settings)?;
+            let mut member =
+                Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
+            member.allow = back.allow.clone();
+            Ok(member)
+        });
+        Ok(Bus::new(Naming::Dotted, members.collect::<Result<_, _>>()?))
     }
 
     /// A bus of backs that were opened elsewhere, by name.

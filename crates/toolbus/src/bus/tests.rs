@@ -152,3 +152,25 @@ fn wires_that_are_not_there_yet_say_so() {
     assert_eq!(shell.to_string(), "`shell:` is off: whoever calls it can run any command");
     assert!(shell.hint().unwrap().contains("--allow-shell"));
 }
+
+#[test]
+fn a_config_makes_a_bus_that_keeps_to_it() {
+    let config = Config::parse(
+        "[back.b]\nconnect = \"builtin:\"\ntimeout = \"50ms\"\nallow = [\"sleep\", \"echo\"]\n\
+         [back.a]\nconnect = \"builtin:\"\n",
+        &|_| None,
+    )
+    .unwrap();
+    on_bus(async {
+        let bus = Bus::of_config(&config).unwrap();
+        bus.open().await.unwrap();
+        let tools = bus.tools();
+        assert_eq!(tools.len(), 9 + 2);
+        assert_eq!(tools[9].name.as_str(), "b.echo");
+        assert_eq!(call(&bus, "a.add", r#"{"a":1,"b":2}"#).await, "3");
+        let unknown = "unknown_tool: no such tool: `b.add`; did you mean `a.add`?";
+        assert_eq!(call(&bus, "b.add", "{}").await, unknown);
+        let late = "timed_out: no answer within 50ms; ";
+        assert_eq!(call(&bus, "b.sleep", r#"{"ms":60000}"#).await, late);
+    });
+}
