@@ -17,6 +17,6 @@ pub mod child;
 pub mod pump;
 pub mod transport;
 
-mod nearest;
-mod pump;
 pub mod units;
+
+mod nearest;

@@ -524,7 +524,8 @@ fn every_key_is_read() {
                 },
             ),
         }
-    "#]].assert_debug_eq(&config);
+    "#]]
+    .assert_debug_eq(&config);
     let [weather, _, stripe, ..] = config.backs.as_slice() else { panic!("six backs") };
     assert_eq!(weather.settings.program.env[0].1.reveal(), "as3cretb");
     assert_eq!(weather.settings.program.env[1].1.reveal(), "$x");
