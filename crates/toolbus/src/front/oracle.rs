@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use toolbus_proto::channel::Ended;
+use toolbus_proto::json::Json;
 use toolbus_proto::oracle::signature::{self, Function};
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{Oracle, Served, Settings, known};
@@ -77,7 +78,7 @@ fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {
     {
         return Binding::declared(function.renamed(name), input);
     }
-    Binding::from_schemas(name, input, tool.output.as_ref().map(|output| output.as_str()))
+    Binding::from_schemas(name, input, tool.output.as_ref().map(Json::as_str))
 }
 
 /// What the executor writes. That it reads no more counts as the end, too (O3).

@@ -102,8 +102,12 @@ impl Tour {
 /// A bus with one peer.
 fn open(address: &str) -> Result<Bus, Failed> {
     let address = Address::parse(address).map_err(|error| Failed::usage(error.to_string()))?;
-    let settings =
-        Settings { timeout: Some(PATIENCE), start_timeout: Some(PATIENCE), ..Settings::default() };
+    let settings = Settings {
+        name: Some("demo-tool".to_owned()),
+        timeout: Some(PATIENCE),
+        start_timeout: Some(PATIENCE),
+        ..Settings::default()
+    };
     Bus::of_addresses(&[address], &settings).map_err(|error| Failed::usage(error.to_string()))
 }
 
