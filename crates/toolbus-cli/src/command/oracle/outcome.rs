@@ -25,9 +25,8 @@ pub(super) fn value(
     function: Option<&Function>,
     outcome: Result<Outcome, Failure>,
 ) -> Result<Json, Failure> {
-    let felts = match outcome? {
-        Outcome::Value(felts) => felts,
-        _ => return Err(broke("expected an array of felts".to_owned())),
+    let Outcome::Value(felts) = outcome? else {
+        return Err(broke("expected an array of felts".to_owned()));
     };
     match function.filter(|_| form != Form::Cairo) {
         None => Ok(felts),
