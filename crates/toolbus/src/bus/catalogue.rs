@@ -118,6 +118,13 @@ pub struct NameTaken {
     pub second: Address,
 }
 
+impl NameTaken {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> String {
+        "name the backs in a config: there their tools are `<back>.<tool>`".to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use toolbus_proto::json::Json;

@@ -116,17 +116,26 @@ impl Bus {
     /// Asks every back for its tools and offers them from now on. A front does this before it
     /// serves.
     pub async fn open(&self) -> Result<(), BusError> {
-        let mut offers = Vec::new();
-        for (index, listed) in self.list().await.into_iter().enumerate() {
-            let Listed { back, address, tools } = listed;
-            match tools {
-                Ok(tools) => {
-                    let wire = self.members[index].back.wire();
-                    offers.push((index, Offer { back, address, wire, tools }));
-                }
-                Err(failure) => return Err(BusError::Unreachable { address, failure }),
+        let listed = self.list().await;
+        for Listed { address, tools, .. } in &listed {
+            if let Err(failure) = tools {
+                let (address, failure) = (address.clone(), Box::new(failure.clone()));
+                return Err(BusError::Unreachable { address, failure });
             }
         }
+        Ok(self.offer(&listed)?)
+    }
+
+    /// Offers from now on what [`Bus::list`] has found.
+    pub fn offer(&self, listed: &[Listed]) -> Result<(), NameTaken> {
+        let offers = self.members.iter().zip(listed).enumerate();
+        let offers: Vec<_> = offers
+            .filter_map(|(index, (member, Listed { back, address, tools }))| {
+                let (back, address) = (back.clone(), address.clone());
+                let (wire, tools) = (member.back.wire(), tools.as_ref().ok()?.clone());
+                Some((index, Offer { back, address, wire, tools }))
+            })
+            .collect();
         let catalogue = Catalogue::new(self.naming, &offers)?;
         self.catalogue.replace(Rc::new(catalogue));
         Ok(())
@@ -267,7 +276,7 @@ pub enum BusError {
         /// Where it should be.
         address: Address,
         /// What went wrong.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// Two backs offer tools of one name.
     #[error(transparent)]
@@ -279,9 +288,7 @@ impl BusError {
     pub fn hint(&self) -> Option<String> {
         match self {
             BusError::Unreachable { failure, .. } => failure.last_words.as_ref()?.hint.clone(),
-            BusError::NameTaken(_) => {
-                Some("name the backs in a config: there their tools are `<back>.<tool>`".into())
-            }
+            BusError::NameTaken(taken) => Some(taken.hint()),
         }
     }
 }
