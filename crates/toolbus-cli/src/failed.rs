@@ -5,9 +5,6 @@
 use std::error::Error;
 use std::io::{self, Write as _};
 
-use toolbus::bus::BusError;
-use toolbus_proto::tool::{Failure, FailureKind, LastWords};
-
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::render;
@@ -39,47 +36,6 @@ impl Failed {
     /// The input is wrong and nothing was started.
     pub(crate) fn usage(message: impl Into<String>) -> Failed {
         Failed::new(Exit::Usage, message)
-    }
-
-    /// A call failed: the peer's code and message, then how its process ended and what it said
-    /// last.
-    pub(crate) fn from_failure(exit: Exit, failure: &Failure) -> Failed {
-        let failed = Failed::new(exit, failure.to_string());
-        let Some(words) = &failure.last_words else { return failed };
-        let LastWords { exit: status, stderr, hint } = &**words;
-        // Most messages tell it already.
-        let status = status.map(|status| status.to_string());
-        let status = status.filter(|status| !failure.message.contains(status.as_str()));
-        let status = status.map(|status| format!("  it ended with {status}"));
-        let heading = (!stderr.is_empty()).then(|| "  its last words on stderr:".to_owned());
-        let last_lines = stderr.iter().map(|line| format!("    {line}"));
-        let failed = failed.lines(status.into_iter().chain(heading).chain(last_lines));
-        match hint {
-            Some(hint) => failed.hint(hint),
-            None => failed,
-        }
-    }
-
-    /// A bus could not be opened.
-    pub(crate) fn from_bus(error: &BusError) -> Failed {
-        match error {
-            BusError::Unreachable { address, failure } => {
-                let exit = match failure.kind {
-                    FailureKind::TimedOut => Exit::TimedOut,
-                    _ => Exit::Unreachable,
-                };
-                let mut failure = failure.clone();
-                failure.message = format!("cannot reach `{address}`: {}", failure.message);
-                Failed::from_failure(exit, &failure)
-            }
-            BusError::NameTaken(_) => {
-                let failed = Failed::usage(error.to_string());
-                match error.hint() {
-                    Some(hint) => failed.hint(hint),
-                    None => failed,
-                }
-            }
-        }
     }
 
     /// Ends without a word.

@@ -6,6 +6,7 @@ mod command;
 mod exit;
 mod failed;
 mod logging;
+mod peers;
 mod render;
 mod runtime;
 

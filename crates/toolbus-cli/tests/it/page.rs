@@ -1,5 +1,7 @@
 //! A page: one run of the program, compared whole.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use expect_test::Expect;
@@ -28,6 +30,15 @@ impl Page {
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Page {
         self.command.env(name, value);
+        self
+    }
+
+    /// In a folder of this name, with this `toolbus.toml` in it. No two tests share a name.
+    pub(crate) fn config(mut self, folder: &str, text: &str) -> Page {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+        fs::create_dir_all(&folder).expect("the folder for tests is ours");
+        fs::write(folder.join("toolbus.toml"), text).expect("the folder for tests is ours");
+        self.command.current_dir(folder);
         self
     }
 

@@ -18,8 +18,8 @@ use toolbus_proto::tool::{Call, Failure, Outcome};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::render;
 use crate::render::style::Paint;
+use crate::render::{self, failure as told};
 use crate::runtime::{self, Signals};
 
 /// Take the tour: see tools called, killed and back again
@@ -126,7 +126,7 @@ async fn call(bus: &Bus, tool: &str, args: &'static str) -> Result<Json, Failure
 fn broken(what: &str, failure: &Failure) -> Failed {
     let mut failure = failure.clone();
     failure.message = format!("{what} did not do as promised: {}", failure.message);
-    Failed::from_failure(Exit::Failed, &failure)
+    Failed { exit: Exit::Failed, ..told::failed(&failure) }
 }
 
 fn millis(took: Duration) -> String {

@@ -15,7 +15,7 @@ use super::invoke::{Executor, first_failed};
 use super::outcome;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::render;
+use crate::render::{self, failure};
 
 pub(super) async fn run(
     executor: &Executor,
@@ -67,7 +67,7 @@ fn show(executor: &Executor, value: &Result<Json, Failure>) -> Result<Option<Exi
     if let Some(line) = outcome::line(executor.form, value) {
         render::print(&line)?;
     }
-    Ok(value.as_ref().err().map(outcome::exit))
+    Ok(value.as_ref().err().map(failure::exit))
 }
 
 /// What one line asks for.

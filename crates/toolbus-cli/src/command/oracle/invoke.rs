@@ -19,7 +19,7 @@ use super::{InvokeArgs, batch, functions};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::render;
+use crate::render::{self, failure};
 use crate::runtime::{self, Signals};
 
 pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed> {
@@ -88,7 +88,7 @@ impl Executor {
         if let Some(line) = outcome::line(self.form, &value) {
             render::print(&line)?;
         }
-        value.map(|_| ()).map_err(|failure| Failed::from_failure(outcome::exit(&failure), &failure))
+        value.map(|_| ()).map_err(|failure| failure::failed(&failure))
     }
 
     /// Calls a selector with felts that are canonical.

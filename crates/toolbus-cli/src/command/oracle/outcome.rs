@@ -6,8 +6,6 @@ use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{cairo, codec, felts};
 use toolbus_proto::tool::{Code, Failure, FailureKind, Outcome};
 
-use crate::exit::Exit;
-
 /// What one line of output looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -47,20 +45,6 @@ pub(super) fn line(form: Form, value: &Result<Json, Failure>) -> Option<String> 
         (Form::Cairo, Ok(felts)) => text_of(&cairo::ok(&read(felts).unwrap_or_default())),
         (Form::Cairo, Err(failure)) => text_of(&cairo::error(&failure.message)),
     })
-}
-
-/// The exit code for a failure of an oracle (V3): what it said itself is always a 1.
-pub(super) fn exit(failure: &Failure) -> Exit {
-    match failure.kind {
-        _ if failure.from_peer => Exit::Failed,
-        FailureKind::InvalidArguments | FailureKind::UnknownTool => Exit::Usage,
-        FailureKind::TimedOut => Exit::TimedOut,
-        FailureKind::Failed | FailureKind::Cancelled => Exit::Failed,
-        FailureKind::Gone
-        | FailureKind::Unavailable
-        | FailureKind::BrokeProtocol
-        | FailureKind::TooLarge => Exit::Unreachable,
-    }
 }
 
 fn error_line(failure: &Failure) -> String {

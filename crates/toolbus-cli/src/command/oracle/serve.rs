@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use toolbus::address::Address;
 use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::front::oracle::{self, Options};
@@ -14,14 +13,10 @@ use super::{ServeArgs, functions};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::runtime::{self, Signals};
+use crate::peers::Peers;
+use crate::render::failure;
 
-pub(crate) fn serve(args: &ServeArgs, _globals: &Globals) -> Result<(), Failed> {
-    let functions = functions(&args.functions)?;
-    let addresses = args.addresses.iter().map(|text| Address::parse(text));
-    let addresses = addresses
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| Failed::usage(error.to_string()))?;
+pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let settings = Settings {
         timeout: Some(args.timeout),
         start_timeout: args.start_timeout,
@@ -29,29 +24,18 @@ pub(crate) fn serve(args: &ServeArgs, _globals: &Globals) -> Result<(), Failed> 
         ..Settings::default()
     };
     let options = Options {
-        functions,
+        functions: functions(&args.functions)?,
         settings: toolbus_proto::oracle::Settings {
             line_bytes_max: args.line_max,
             leniency: if args.lenient_felts { Leniency::Lenient } else { Leniency::Strict },
         },
         timeout: Some(args.timeout),
     };
-    runtime::block_on(async {
-        let bus = Bus::of_addresses(&addresses, &settings)
-            .map_err(|error| Failed::usage(error.to_string()))?;
-        let bus = Rc::new(bus);
-        let mut signals = Signals::listen()?;
-        let done = tokio::select! {
-            done = run(bus.clone(), options) => done,
-            exit = signals.next() => Err(Failed::quietly(exit)),
-        };
-        signals.or_kill(bus.shutdown(), || bus.kill()).await;
-        done
-    })
+    Peers::of(&args.addresses, globals, settings)?.meet(async |bus| run(bus, options).await)
 }
 
 async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
-    bus.open().await.map_err(|error| Failed::from_bus(&error))?;
+    bus.open().await.map_err(|error| failure::not_open(&error))?;
     let cannot = |error: std::io::Error| {
         Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
     };
