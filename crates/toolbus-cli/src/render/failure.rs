@@ -41,11 +41,8 @@ pub(crate) fn failed(failure: &Failure) -> Failed {
 pub(crate) fn not_open(error: &BusError) -> Failed {
     match error {
         BusError::Unreachable { address, failure } => {
-            let exit = match failure.kind {
-                FailureKind::TimedOut => Exit::TimedOut,
-                _ => Exit::Unreachable,
-            };
-            let failed = Failed::new(exit, format!("cannot open `{address}`: {failure}"));
+            let message = format!("cannot open `{address}`: {failure}");
+            let failed = Failed::new(Exit::Unreachable, message);
             match &failure.last_words {
                 Some(words) => with_last_words(failed, words),
                 None => failed,
