@@ -93,3 +93,29 @@ fn nobody_to_ask() {
         exit 2
     "#]]);
 }
+
+#[test]
+fn who_cannot_be_reached_does_not_hide_the_others() {
+    let config = "[back.far]\nconnect = \"stdio:/nowhere/oracle\"\n\
+                  [back.dead]\nconnect = \"stdio:sh -c 'echo last words >&2; exit 3'\"\n\
+                  [back.near]\nconnect = \"builtin:\"\nallow = [\"add\"]\n";
+    Page::of(&["tools"]).config("tools_unreachable", config).check(expect![[r#"
+        near.add  a, b  Add two numbers  builtin:
+        ! error: cannot list the tools of `stdio:/nowhere/oracle`: there is no program `/nowhere/oracle`
+        ! error: cannot list the tools of `stdio:sh -c 'echo last words >&2; exit 3'`: `dead` ended with exit status 3 before it was ready
+        !   its last words on stderr:
+        !     last words
+        exit 3
+    "#]]);
+}
+
+#[test]
+fn every_generic_tool_is_listed() {
+    let ready = r#"{"jsonrpc":"2.0","id":0,"method":"ready"}"#;
+    let oracle =
+        |name: &str| format!("stdio:sh -c 'echo \"$0\"; read ack; read bye' '{ready}' {name}");
+    Page::of(&["tools", &oracle("one"), &oracle("two")]).check(expect![[r#"
+        invoke  selector, calldata    stdio:sh -c 'echo "$0"; read ack; read bye' '{"jsonrpc":"2.0","id":0,"method":"ready"}' one
+        invoke  selector, calldata    stdio:sh -c 'echo "$0"; read ack; read bye' '{"jsonrpc":"2.0","id":0,"method":"ready"}' two
+    "#]]);
+}
