@@ -1,7 +1,5 @@
 //! `toolbus tools`: which tools are there, and what do they take?
 
-use std::io::{self, Write as _};
-
 use toolbus::back::settings::Settings;
 use toolbus::bus::{Bus, Listed};
 use toolbus_proto::json::{Json, Scanner, write_string};
@@ -12,7 +10,7 @@ use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
-use crate::render::{self, failure, printable, report, table};
+use crate::render::{self, failure, printable, table};
 
 /// List the tools of the config, or of the given addresses
 ///
@@ -39,17 +37,11 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };
         render::print(&text)?;
-        let mut failures = listed.iter().filter_map(unreachable);
-        let Some(first) = failures.next() else { return Ok(()) };
-        // The last one is told by whoever ends the program.
-        let last = failures.fold(first, |earlier, next| {
-            if let Some(earlier) = &earlier.report {
-                let paint = globals.color.paint(&io::stderr());
-                let _ = io::stderr().write_all(report::text(earlier, paint).as_bytes());
-            }
-            next
-        });
-        Err(last)
+        let unreachable = listed.iter().filter_map(unreachable);
+        match unreachable.map(|failed| failed.told(globals)).last() {
+            Some(failed) => Err(failed),
+            None => Ok(()),
+        }
     })
 }
 

@@ -103,8 +103,8 @@ fn who_cannot_be_reached_does_not_hide_the_others() {
         near.add  a, b  Add two numbers  builtin:
         ! error: cannot list the tools of `stdio:/nowhere/oracle`: there is no program `/nowhere/oracle`
         ! error: cannot list the tools of `stdio:sh -c 'echo last words >&2; exit 3'`: `dead` ended with exit status 3 before it was ready
-        !   its last words on stderr:
-        !     last words
+        ! exit status 3
+        !   | last words
         exit 3
     "#]]);
 }
