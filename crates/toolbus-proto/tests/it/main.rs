@@ -4,3 +4,5 @@
 //! types and those the testkit knows would be two builds of the same, and not fit together.
 
 mod contract;
+mod oracle_serving;
+mod oracle_vectors;

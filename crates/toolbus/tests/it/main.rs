@@ -8,6 +8,8 @@ mod child;
 #[cfg(target_os = "linux")]
 mod stdio;
 
+mod oracle_calling;
+
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
