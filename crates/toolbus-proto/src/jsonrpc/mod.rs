@@ -123,6 +123,9 @@ pub enum Why {
     /// Neither a request nor an answer.
     #[error("a message needs `method`, or `id` with `result` or `error`")]
     Neither,
+    /// An answer that does not say to what.
+    #[error("an answer needs an `id`")]
+    NoId,
     /// A member of the envelope stands twice.
     #[error("`{0}` stands twice")]
     Repeated(&'static str),
@@ -164,8 +167,12 @@ impl Rules {
             return Err(fault(Why::Version));
         }
         let Some(method) = members.method else {
-            let id = id.clone().ok_or_else(|| fault(Why::Neither))?;
-            return Ok(Message::Response { id, result: members.result, error: members.error });
+            let Members { result, error, .. } = members;
+            return match id.clone() {
+                Some(id) => Ok(Message::Response { id, result, error }),
+                None if result.is_some() || error.is_some() => Err(fault(Why::NoId)),
+                None => Err(fault(Why::Neither)),
+            };
         };
         let method = string(method).ok_or_else(|| fault(Why::Method))?;
         let params = self.params(members.params).map_err(fault)?;
