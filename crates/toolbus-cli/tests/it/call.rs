@@ -13,38 +13,49 @@ fn an_answer_is_one_line_of_json() {
     check(
         "call builtin: add a=1 b=2",
         expect![[r#"
-        3
-    "#]],
+            stdout
+            3
+            exit 0
+        "#]],
     );
     check(
         "call builtin: upper text=straße",
         expect![[r#"
-        "STRASSE"
-    "#]],
+            stdout
+            "STRASSE"
+            exit 0
+        "#]],
     );
     check(
         "call builtin: count n=3",
         expect![[r#"
-        {"elements":[0,1,2]}
-    "#]],
+            stdout
+            {"elements":[0,1,2]}
+            exit 0
+        "#]],
     );
     check(
         "call builtin: blob bytes=2",
         expect![[r#"
-        {"elements":[{"$bytes":"r80="}]}
-    "#]],
+            stdout
+            {"elements":[{"$bytes":"r80="}]}
+            exit 0
+        "#]],
     );
     check(
         "call builtin: echo",
         expect![[r#"
-        null
-    "#]],
+            stdout
+            null
+            exit 0
+        "#]],
     );
-    Page::of(&["call", "builtin:", "echo", "{ \"b\" : 1.50,\n \"a\" : [ 1E2 ] }"]).check(expect![
-        [r#"
-            {"b":1.50,"a":[1E2]}
-        "#]
-    ]);
+    let spaced = "{ \"b\" : 1.50,\n \"a\" : [ 1E2 ] }";
+    Page::of(&["call", "builtin:", "echo", spaced]).check(expect![[r#"
+        stdout
+        {"b":1.50,"a":[1E2]}
+        exit 0
+    "#]]);
 }
 
 #[test]
@@ -52,14 +63,18 @@ fn text_is_printed_as_it_is() {
     check(
         "call --text builtin: upper text=hi",
         expect![[r#"
-        HI
-    "#]],
+            stdout
+            HI
+            exit 0
+        "#]],
     );
     check(
         "call --text builtin: add a=1 b=2",
         expect![[r#"
-        3
-    "#]],
+            stdout
+            3
+            exit 0
+        "#]],
     );
 }
 
@@ -68,32 +83,40 @@ fn parts_are_printed_as_they_come() {
     check(
         "call --stream builtin: count n=2",
         expect![[r#"
-        {"part":0}
-        {"part":1}
-        {"end":null}
-    "#]],
+            stdout
+            {"part":0}
+            {"part":1}
+            {"end":null}
+            exit 0
+        "#]],
     );
     check(
         "call --stream builtin: blob bytes=2",
         expect![[r#"
-        {"part":{"$bytes":"r80="}}
-        {"end":null}
-    "#]],
+            stdout
+            {"part":{"$bytes":"r80="}}
+            {"end":null}
+            exit 0
+        "#]],
     );
     check(
         "call --stream builtin: add a=1 b=2",
         expect![[r#"
-        {"end":3}
-    "#]],
+            stdout
+            {"end":3}
+            exit 0
+        "#]],
     );
     check(
         "call --stream --json builtin: count n=2 fail_at=1",
         expect![[r#"
-        {"part":0}
-        {"error":{"kind":"failed","message":"failed at element 1, as asked"}}
-        ! error: failed at element 1, as asked
-        exit 1
-    "#]],
+            stdout
+            {"part":0}
+            {"error":{"kind":"failed","message":"failed at element 1, as asked"}}
+            stderr
+            error: failed at element 1, as asked
+            exit 1
+        "#]],
     );
 }
 
@@ -102,31 +125,36 @@ fn a_tool_that_says_no() {
     check(
         "call builtin: fail message=no",
         expect![[r#"
-        ! error: no
-        exit 1
-    "#]],
+            stderr
+            error: no
+            exit 1
+        "#]],
     );
     check(
         "call builtin: fail message=no code=E7",
         expect![[r#"
-        ! error: E7: no
-        exit 1
-    "#]],
+            stderr
+            error: E7: no
+            exit 1
+        "#]],
     );
     check(
         "call --json builtin: fail message=no code=-7",
         expect![[r#"
-        {"error":{"kind":"failed","message":"no","code":-7}}
-        ! error: -7: no
-        exit 1
-    "#]],
+            stdout
+            {"error":{"kind":"failed","message":"no","code":-7}}
+            stderr
+            error: -7: no
+            exit 1
+        "#]],
     );
     check(
         "call builtin: count n=3 fail_at=2",
         expect![[r#"
-        ! error: failed at element 2, as asked
-        exit 1
-    "#]],
+            stderr
+            error: failed at element 2, as asked
+            exit 1
+        "#]],
     );
 }
 
@@ -135,57 +163,66 @@ fn what_is_found_before_the_call() {
     check(
         "call builtin: ad a=1 b=2",
         expect![[r#"
-        ! error: no such tool: `ad`
-        ! hint: did you mean `add`?
-        exit 2
-    "#]],
+            stderr
+            error: no such tool: `ad`
+            hint: did you mean `add`?
+            exit 2
+        "#]],
     );
     check(
         "call builtin: weather",
         expect![[r#"
-        ! error: no such tool: `weather`
-        ! hint: `toolbus tools` lists what can be called
-        exit 2
-    "#]],
+            stderr
+            error: no such tool: `weather`
+            hint: `toolbus tools` lists what can be called
+            exit 2
+        "#]],
     );
     check(
         "call --json builtin: add a=1",
         expect![[r#"
-        {"error":{"kind":"invalid_arguments","message":"argument `b` is missing"}}
-        ! error: argument `b` is missing
-        exit 2
-    "#]],
+            stdout
+            {"error":{"kind":"invalid_arguments","message":"argument `b` is missing"}}
+            stderr
+            error: argument `b` is missing
+            exit 2
+        "#]],
     );
     check(
         "call --json builtin:x add",
         expect![[r#"
-        {"error":{"kind":"invalid_arguments","message":"`builtin:x` is no address: nothing may stand behind `builtin:`"}}
-        ! error: `builtin:x` is no address: nothing may stand behind `builtin:`
-        exit 2
-    "#]],
+            stdout
+            {"error":{"kind":"invalid_arguments","message":"`builtin:x` is no address: nothing may stand behind `builtin:`"}}
+            stderr
+            error: `builtin:x` is no address: nothing may stand behind `builtin:`
+            exit 2
+        "#]],
     );
     check(
         "call mediocre+tcp://localhost:1 add",
         expect![[r#"
-        ! error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
-        exit 2
-    "#]],
+            stderr
+            error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
+            exit 2
+        "#]],
     );
     check(
         "call shell: exec",
         expect![[r#"
-        ! error: `shell:` is off: whoever calls it can run any command
-        ! hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
-        exit 2
-    "#]],
+            stderr
+            error: `shell:` is off: whoever calls it can run any command
+            hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
+            exit 2
+        "#]],
     );
     check(
         "call add a=1 b=2",
         expect![[r#"
-        ! error: no ADDRESS is given, and there is no `toolbus.toml` here
-        ! hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
-        exit 2
-    "#]],
+            stderr
+            error: no ADDRESS is given, and there is no `toolbus.toml` here
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
+            exit 2
+        "#]],
     );
 }
 
@@ -194,15 +231,18 @@ fn a_call_that_takes_too_long() {
     check(
         "call --timeout 20ms builtin: sleep ms=86400000",
         expect![[r#"
-        ! error: no answer within 20ms
-        exit 4
-    "#]],
+            stderr
+            error: no answer within 20ms
+            exit 4
+        "#]],
     );
     Page::of(&["call", "--json", "builtin:", "sleep", "ms=86400000"])
         .env("TOOLBUS_TIMEOUT", "20ms")
         .check(expect![[r#"
+            stdout
             {"error":{"kind":"timed_out","message":"no answer within 20ms"}}
-            ! error: no answer within 20ms
+            stderr
+            error: no answer within 20ms
             exit 4
         "#]]);
 }
@@ -212,9 +252,10 @@ fn an_answer_over_the_limit() {
     check(
         "call builtin: blob bytes=20000000",
         expect![[r#"
-        ! error: the reply is over the limit of 16777216 bytes
-        exit 3
-    "#]],
+            stderr
+            error: the reply is over the limit of 16777216 bytes
+            exit 3
+        "#]],
     );
 }
 
@@ -225,26 +266,35 @@ fn tools_of_the_config() {
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"
+        stdout
         3
+        exit 0
     "#]]);
     page("call try.sleep ms=86400000").check(expect![[r#"
-        ! error: no answer within 20ms
+        stderr
+        error: no answer within 20ms
         exit 4
     "#]]);
     page("call --timeout 1m try.sleep ms=20").check(expect![[r#"
+        stdout
         {"slept_ms":20}
+        exit 0
     "#]]);
     page("call try.echo").check(expect![[r#"
-        ! error: no such tool: `try.echo`
-        ! hint: `toolbus tools` lists what can be called
+        stderr
+        error: no such tool: `try.echo`
+        hint: `toolbus tools` lists what can be called
         exit 2
     "#]]);
     page("call later.x").check(expect![[r#"
-        ! error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
+        stderr
+        error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
         exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"
+        stdout
         1
+        exit 0
     "#]]);
 }
 
@@ -253,17 +303,19 @@ fn a_config_with_a_mistake() {
     Page::of(&["call", "try.add"])
         .config("call_mistake", "[back.try]\nconnect = \"builtin:\"\ntimout = \"1s\"\n")
         .check(expect![[r#"
-            ! error: `toolbus.toml` line 3: there is no key `back.try.timout`
-            ! hint: did you mean `timeout`?
+            stderr
+            error: `toolbus.toml` line 3: there is no key `back.try.timout`
+            hint: did you mean `timeout`?
             exit 2
         "#]]);
     check(
         "call --config nowhere.toml try.add",
         expect![[r#"
-        ! error: cannot read the config `nowhere.toml`
-        !   caused by: No such file or directory (os error 2)
-        exit 2
-    "#]],
+            stderr
+            error: cannot read the config `nowhere.toml`
+              caused by: No such file or directory (os error 2)
+            exit 2
+        "#]],
     );
 }
 

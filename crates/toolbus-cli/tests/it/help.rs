@@ -9,6 +9,7 @@ fn toolbus_in_short() {
     check(
         "-h",
         expect![[r#"
+            stdout
             Call any tool from anywhere, whatever wire each side speaks
 
             Usage: toolbus [OPTIONS] <COMMAND>
@@ -30,6 +31,7 @@ fn toolbus_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -39,6 +41,7 @@ fn toolbus_at_length() {
     check(
         "--help",
         expect![[r#"
+            stdout
             Call any tool from anywhere, whatever wire each side speaks
 
             Programs that offer functions to other programs keep inventing the same thing: start a
@@ -97,6 +100,7 @@ fn toolbus_at_length() {
               4    timed out
               130  ended by SIGINT (Ctrl-C)
               143  ended by SIGTERM
+            exit 0
         "#]],
     );
 }
@@ -106,6 +110,7 @@ fn demo() {
     check(
         "demo --help",
         expect![[r#"
+            stdout
             Take the tour: see tools called, killed and back again
 
             Nothing needs to be installed: the tools are part of toolbus and are started as programs of their
@@ -144,6 +149,7 @@ fn demo() {
 
             Example:
               toolbus demo
+            exit 0
         "#]],
     );
 }
@@ -153,6 +159,7 @@ fn tools() {
     check(
         "tools --help",
         expect![[r#"
+            stdout
             List the tools of the config, or of the given addresses
 
             Each ADDRESS is started or connected to and asked for its tools. The list is a table; with `--json`
@@ -194,6 +201,7 @@ fn tools() {
             Examples:
               toolbus tools builtin:
               toolbus tools --json builtin: stdio:./my-oracle
+            exit 0
         "#]],
     );
 }
@@ -203,6 +211,7 @@ fn call_in_short() {
     check(
         "call -h",
         expect![[r#"
+            stdout
             Call one tool and print its answer
 
             Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
@@ -229,6 +238,7 @@ fn call_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -238,6 +248,7 @@ fn call_at_length() {
     check(
         "call --help",
         expect![[r#"
+            stdout
             Call one tool and print its answer
 
             TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
@@ -305,6 +316,7 @@ fn call_at_length() {
               toolbus call builtin: upper --text text='hello world'
               toolbus call builtin: add '{"a":1,"b":2}'
               toolbus call 'stdio:./my-oracle' invoke selector=f calldata='["0x1"]'
+            exit 0
         "#]],
     );
 }
@@ -314,6 +326,7 @@ fn oracle() {
     check(
         "oracle -h",
         expect![[r#"
+            stdout
             Call a Cairo oracle, or be one
 
             Usage: toolbus oracle [OPTIONS] <COMMAND>
@@ -331,6 +344,7 @@ fn oracle() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -340,6 +354,7 @@ fn oracle_invoke_in_short() {
     check(
         "oracle invoke -h",
         expect![[r#"
+            stdout
             Call an oracle's function and print the felts it answers
 
             Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
@@ -370,6 +385,7 @@ fn oracle_invoke_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -379,6 +395,7 @@ fn oracle_invoke_at_length() {
     check(
         "oracle invoke --help",
         expect![[r#"
+            stdout
             Call an oracle's function and print the felts it answers
 
             CONNECTION is `stdio:COMMAND`: COMMAND is cut into words as a shell would, and started. The answer
@@ -467,6 +484,7 @@ fn oracle_invoke_at_length() {
               toolbus oracle invoke 'stdio:./my-oracle' - < calls.jsonl
               toolbus oracle invoke --fn 'add(a: i128, b: i128) -> i128' \
                   'stdio:toolbus oracle serve builtin:' add -1 3
+            exit 0
         "#]],
     );
 }
@@ -476,6 +494,7 @@ fn oracle_serve_in_short() {
     check(
         "oracle serve -h",
         expect![[r#"
+            stdout
             Be an oracle on standard input and output
 
             Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
@@ -503,6 +522,7 @@ fn oracle_serve_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -512,6 +532,7 @@ fn oracle_serve_at_length() {
     check(
         "oracle serve --help",
         expect![[r#"
+            stdout
             Be an oracle on standard input and output
 
             Serves the tools of the addresses, or of the config, to the executor that started us. Standard
@@ -581,6 +602,7 @@ fn oracle_serve_at_length() {
               toolbus oracle serve builtin:
               toolbus oracle invoke --fn 'upper(text: ByteArray) -> ByteArray' \
                   'stdio:toolbus oracle serve builtin:' upper hello
+            exit 0
         "#]],
     );
 }
@@ -590,6 +612,7 @@ fn completions() {
     check(
         "completions --help",
         expect![[r#"
+            stdout
             Print the completion script for a shell
 
             The script goes to standard output; put it where your shell looks for completions.
@@ -631,6 +654,7 @@ fn completions() {
               toolbus completions bash > ~/.local/share/bash-completion/completions/toolbus
               toolbus completions zsh > ~/.zfunc/_toolbus
               toolbus completions fish > ~/.config/fish/completions/toolbus.fish
+            exit 0
         "#]],
     );
 }
@@ -640,6 +664,7 @@ fn man() {
     check(
         "man --help",
         expect![[r#"
+            stdout
             Print a manual page
 
             Without COMMAND the page of toolbus itself, else that of the command, in the format of `man`, on
@@ -679,6 +704,7 @@ fn man() {
             Examples:
               toolbus man | man -l -
               toolbus man oracle invoke > toolbus-oracle-invoke.1
+            exit 0
         "#]],
     );
 }
@@ -695,8 +721,9 @@ fn help_may_be_a_command() {
     check(
         "help nope",
         expect![[r#"
-            ! error: there is no command `nope`
-            ! hint: `toolbus --help` shows all commands
+            stderr
+            error: there is no command `nope`
+            hint: `toolbus --help` shows all commands
             exit 2
         "#]],
     );

@@ -1,10 +1,12 @@
-//! A page: one run of the program, compared whole.
+//! A run of `toolbus` as a page, which is the testkit's: here is what our own program needs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use expect_test::Expect;
+use toolbus_testkit::page::{self, Program};
 
 /// Runs `toolbus` with these words, separated by blanks, and compares all that came of it.
 pub(crate) fn check(words: &str, expect: Expect) {
@@ -12,23 +14,18 @@ pub(crate) fn check(words: &str, expect: Expect) {
     Page::of(&words).check(expect);
 }
 
+/// `toolbus` with its arguments and surroundings, before it is run.
 pub(crate) struct Page {
     command: Command,
+    stdin: Vec<u8>,
 }
 
 impl Page {
     pub(crate) fn of(words: &[&str]) -> Page {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
-        // Not in a folder where somebody keeps a config.
-        command.args(words).stdin(Stdio::null()).current_dir(env!("CARGO_TARGET_TMPDIR"));
-        // What the tester's own shell has set must not show on a page.
-        for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
-            command.env_remove(name);
-        }
-        Page { command }
+        Page { command: command(words), stdin: Vec::new() }
     }
 
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Page {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Page {
         self.command.env(name, value);
         self
     }
@@ -44,37 +41,22 @@ impl Page {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
-        expect.assert_eq(&self.run().text());
+        expect.assert_eq(&self.run().to_string().replace('\x1b', "␛"));
     }
 
-    pub(crate) fn run(mut self) -> Ran {
-        let output = self.command.output().expect("the program was built for this test");
-        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-        Ran {
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-            exit: output.status.code().expect("no signal ended the program"),
-        }
+    pub(crate) fn run(self) -> page::Page {
+        Program::of(self.command).stdin(self.stdin).run()
     }
 }
 
-pub(crate) struct Ran {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    pub(crate) exit: i32,
-}
-
-impl Ran {
-    /// Standard output, then standard error behind a `!`, then the exit code unless it is 0.
-    fn text(&self) -> String {
-        let mut text = self.stdout.clone();
-        for line in self.stderr.lines() {
-            text.push_str(format!("! {line}").trim_end());
-            text.push('\n');
-        }
-        if self.exit != 0 {
-            text.push_str(&format!("exit {}\n", self.exit));
-        }
-        text.replace('\x1b', "␛")
+/// The program before anything is said of its pipes.
+pub(crate) fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
+    // Not in a folder where somebody keeps a config.
+    command.args(words).current_dir(env!("CARGO_TARGET_TMPDIR"));
+    // What the tester's own shell has set must not show on a page.
+    for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
+        command.env_remove(name);
     }
+    command
 }
