@@ -1,7 +1,7 @@
 //! `toolbus oracle invoke CONNECTION -`: one call for each line of standard input.
 
 use bytes::{Bytes, BytesMut};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use toolbus::transport::stdio;
 use toolbus_proto::frame::lines::Lines;
@@ -82,10 +82,15 @@ struct Asked<'a> {
 #[serde(deny_unknown_fields)]
 struct AskedLine<'a> {
     selector: String,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     calldata: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     args: Option<&'a RawValue>,
+}
+
+/// A member that is there has a value, and be it null: only one that is not there is absent.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 impl<'a> Asked<'a> {
