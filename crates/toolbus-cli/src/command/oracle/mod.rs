@@ -128,7 +128,13 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
         let parsed = signature::parse(text).map_err(|error| {
             Failed::usage(format!("`{text}` is no signature")).caused_by(&error)
         })?;
-        functions.extend(parsed);
+        for function in parsed {
+            if functions.iter().any(|known: &Function| known.name() == function.name()) {
+                let name = function.name();
+                return Err(Failed::usage(format!("`--fn` gives two signatures for `{name}`")));
+            }
+            functions.push(function);
+        }
     }
     Ok(functions)
 }
