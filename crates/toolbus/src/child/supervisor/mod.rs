@@ -291,8 +291,8 @@ impl<C: Calling> Supervisor<C> {
                 self.not_before = Some(now + self.patience.back_off(self.starts_failed));
             }
         }
-        while let Some(down) = run.machine.poll_down() {
-            self.downs.push_back(down);
+        while let Some((ticket, down)) = run.machine.poll_down() {
+            self.downs.push_back((ticket, run.with_tail(down)));
         }
         if is_over {
             self.runs.remove(at);
