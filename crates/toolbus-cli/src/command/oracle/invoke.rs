@@ -1,5 +1,6 @@
 //! `toolbus oracle invoke`: be an executor for one call, or for one call a line.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{codec, felts};
-use toolbus_proto::tool::{Call, Failure, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
 use super::outcome::{self, Form};
 use super::{InvokeArgs, batch, functions};
@@ -23,16 +24,21 @@ use crate::render::{self, failure};
 use crate::runtime::{self, Signals};
 
 pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed> {
-    let address = connection(&args.connection)?;
-    let functions = functions(&args.functions)?;
-    let leniency = if args.lenient_felts { Leniency::Lenient } else { Leniency::Strict };
-    let form = match (args.as_cairo, globals.json || args.selector == "-") {
+    let is_batch = args.selector == "-";
+    let form = match (args.as_cairo, globals.json || is_batch) {
         (true, _) => Form::Cairo,
         (false, true) => Form::Tagged,
         (false, false) => Form::Bare,
     };
-    let is_batch = args.selector == "-";
-    let single = if is_batch { None } else { Some(single(args, &functions, leniency)?) };
+    // A call that cannot even be made is one that failed; a batch has no call yet.
+    let refused = |failed| if is_batch { failed } else { shown(form, failed) };
+    let address = connection(&args.connection).map_err(refused)?;
+    let functions = functions(&args.functions).map_err(refused)?;
+    let leniency = if args.lenient_felts { Leniency::Lenient } else { Leniency::Strict };
+    let single = match is_batch {
+        true => no_more_words(&args.felts).map(|()| None)?,
+        false => Some(single(args, &functions, leniency).map_err(refused)?),
+    };
     let settings = Settings {
         start_timeout: Some(args.start_timeout),
         stop_timeout: Some(args.stop_timeout),
@@ -52,11 +58,11 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
                 None => failed,
             }
         })?;
-        let executor = Executor { back, timeout: args.timeout, form };
+        let executor = Executor { back, timeout: args.timeout, form, is_asking: Cell::new(false) };
         let mut signals = Signals::listen()?;
         let done = tokio::select! {
             done = executor.run(single, &functions, leniency, args.line_max) => done,
-            exit = signals.next() => Err(Failed::quietly(exit)),
+            exit = signals.next() => Err(executor.cancelled(exit)),
         };
         // Told before the goodbye, which may take its time.
         let done = done.map_err(|failed| failed.told(globals));
@@ -70,6 +76,8 @@ pub(super) struct Executor {
     back: Rc<dyn Back>,
     timeout: Option<Duration>,
     pub(super) form: Form,
+    /// A call is under way.
+    is_asking: Cell<bool>,
 }
 
 impl Executor {
@@ -98,8 +106,21 @@ impl Executor {
         let mut call = Call::of(Instant::now(), what);
         call.deadline.quiet = self.timeout;
         let (inbox, slot) = Inbox::new();
+        self.is_asking.set(true);
         let uplink = self.back.start(call, slot);
-        inbox.whole(uplink).await
+        let outcome = inbox.whole(uplink).await;
+        self.is_asking.set(false);
+        outcome
+    }
+
+    /// A signal ends us, and with us the call that waits.
+    fn cancelled(&self, exit: Exit) -> Failed {
+        if !self.is_asking.get() {
+            return Failed::quietly(exit);
+        }
+        let failure = Failure::new(FailureKind::Cancelled, "cancelled");
+        let failed = Failed { exit, ..failure::failed(&failure) };
+        told(self.form, failure, failed)
     }
 }
 
@@ -134,6 +155,31 @@ fn single<'a>(
         .map_err(|error| Failed::usage(error.to_string()))?;
     felts::write(&found, &mut calldata);
     Ok(Single { selector, calldata: calldata.into(), function: Some(function) })
+}
+
+/// A batch takes its calls from standard input.
+fn no_more_words(words: &[String]) -> Result<(), Failed> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => Err(Failed::usage(format!("`{word}` behind `-` would be lost"))
+            .hint("a batch takes each call from a line of standard input")),
+    }
+}
+
+/// Shows that a call cannot be made, where failures are shown.
+fn shown(form: Form, failed: Failed) -> Failed {
+    let Some(report) = &failed.report else { return failed };
+    let message = [&[report.message.clone()], &report.causes[..]].concat().join(": ");
+    let failure = Failure::new(FailureKind::InvalidArguments, message);
+    told(form, failure, failed)
+}
+
+/// Prints the line of a failure, where there is one.
+fn told(form: Form, failure: Failure, failed: Failed) -> Failed {
+    match outcome::line(form, &Err(failure)) {
+        Some(line) => render::print(&line).err().unwrap_or(failed),
+        None => failed,
+    }
 }
 
 /// Words as a JSON array: each is JSON, or a string if it is not.
