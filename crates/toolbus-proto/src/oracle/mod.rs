@@ -11,6 +11,7 @@ mod serving;
 
 pub mod cairo;
 pub mod codec;
+pub mod decode;
 pub mod felt;
 pub mod felts;
 pub mod known;
