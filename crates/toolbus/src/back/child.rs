@@ -362,7 +362,8 @@ async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
     }
 }
 
-fn unavailable(error: &SpawnError) -> Failure {
+/// A program that could not be started, as its caller learns it.
+pub(crate) fn unavailable(error: &SpawnError) -> Failure {
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
