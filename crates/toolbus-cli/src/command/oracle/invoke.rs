@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use toolbus::address::Address;
 use toolbus::back::settings::{OracleSettings, Settings};
 use toolbus::back::{self, Back};
 use toolbus::link::Inbox;
@@ -16,7 +16,7 @@ use toolbus_proto::oracle::{codec, felts};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
 use super::outcome::{self, Form};
-use super::{InvokeArgs, batch, functions};
+use super::{InvokeArgs, batch, connection, functions};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -169,7 +169,7 @@ fn no_more_words(words: &[String]) -> Result<(), Failed> {
 /// Shows that a call cannot be made, where failures are shown.
 fn shown(form: Form, failed: Failed) -> Failed {
     let Some(report) = &failed.report else { return failed };
-    let message = [&[report.message.clone()], &report.causes[..]].concat().join(": ");
+    let message = [slice::from_ref(&report.message), &report.causes].concat().join(": ");
     let failure = Failure::new(FailureKind::InvalidArguments, message);
     told(form, failure, failed)
 }
@@ -196,17 +196,6 @@ fn by_position(words: &[String]) -> String {
     }
     array.push(b']');
     String::from_utf8(array).expect("made of strings")
-}
-
-/// A connection string: only these schemes are an oracle's (C1).
-fn connection(text: &str) -> Result<Address, Failed> {
-    const SCHEMES: [&str; 3] = ["stdio:", "oracle+stdio:", "shell:"];
-    if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
-        let supported = SCHEMES.join(", ");
-        let message = format!("unsupported connection scheme: {text:?}; supported are {supported}");
-        return Err(Failed::usage(message));
-    }
-    Address::parse(text).map_err(|error| Failed::usage(error.to_string()))
 }
 
 /// The exit code of a batch: that of the first line that failed.

@@ -7,6 +7,7 @@ mod serve;
 
 use std::time::Duration;
 
+use toolbus::address::Address;
 use toolbus_proto::oracle::signature::{self, Function};
 
 use crate::args::value;
@@ -137,4 +138,15 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
         }
     }
     Ok(functions)
+}
+
+/// A connection string: only these schemes are an oracle's (C1).
+pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
+    const SCHEMES: [&str; 3] = ["stdio:", "oracle+stdio:", "shell:"];
+    if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+        let supported = SCHEMES.join(", ");
+        let message = format!("unsupported connection scheme: {text:?}; supported are {supported}");
+        return Err(Failed::usage(message));
+    }
+    Address::parse(text).map_err(|error| Failed::usage(error.to_string()))
 }
