@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use toolbus::transport::stdio;
 use toolbus_proto::frame::lines::Lines;
-use toolbus_proto::json::Json;
+use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{codec, felts};
@@ -102,6 +102,11 @@ impl<'a> Asked<'a> {
         // Checked first: nesting is bounded, and whatever serde takes out of it is sound.
         let json = Json::parse(Bytes::copy_from_slice(line))
             .map_err(|error| invalid(error.to_string()))?;
+        // Serde would also take an array for the members in their order.
+        if json.kind() != Kind::Object {
+            let message = "a call is an object, `{\"selector\":…,\"calldata\":[…]}`";
+            return Err(invalid(message.to_owned()));
+        }
         let AskedLine { selector, calldata, args } =
             json.read().map_err(|error| invalid(format!("not a call: {error}")))?;
         let (found, function) = match (calldata, args) {
