@@ -19,6 +19,8 @@ fn toolbus_in_short() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
+              check        Test somebody's program against the rules of its protocol
+              decode       Explain a capture of a protocol, one line of JSON for each message
               completions  Print the completion script for a shell
               man          Print a manual page
 
@@ -64,6 +66,8 @@ fn toolbus_at_length() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
+              check        Test somebody's program against the rules of its protocol
+              decode       Explain a capture of a protocol, one line of JSON for each message
               completions  Print the completion script for a shell
               man          Print a manual page
 

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use expect_test::Expect;
 use toolbus_testkit::page::{self, Program};
+use toolbus_testkit::peer::{command_line, faulty_tool};
 
 /// Runs `toolbus` with these words, separated by blanks, and compares all that came of it.
 pub(crate) fn check(words: &str, expect: Expect) {
@@ -30,6 +31,11 @@ impl Page {
         self
     }
 
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Page {
+        self.stdin = bytes.into();
+        self
+    }
+
     /// In a folder of this name, with this `toolbus.toml` in it. No two tests share a name.
     pub(crate) fn config(mut self, folder: &str, text: &str) -> Page {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
@@ -41,7 +47,10 @@ impl Page {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
-        expect.assert_eq(&self.run().to_string().replace('\x1b', "␛"));
+        let page = self.run().to_string().replace('\x1b', "␛");
+        // Where it was built to is nobody's business.
+        let tool = faulty_tool().to_str().expect("cargo works in folders whose names are text");
+        expect.assert_eq(&page.replace(tool, "faulty-tool"));
     }
 
     pub(crate) fn run(self) -> page::Page {
@@ -59,4 +68,16 @@ pub(crate) fn command(words: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The address of an oracle that does these steps.
+pub(crate) fn oracle(steps: &[&str]) -> String {
+    format!("stdio:{}", command_line(steps))
+}
+
+/// The address of an oracle of ours that serves these.
+pub(crate) fn ourselves(words: &[&str]) -> String {
+    let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    let quoted: Vec<_> = quoted.collect();
+    format!("stdio:{} oracle serve {}", env!("CARGO_BIN_EXE_toolbus"), quoted.join(" "))
 }

@@ -203,6 +203,12 @@ fn the_manual_page_of_toolbus() {
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
             .TP
+            toolbus\-check(1)
+            Test somebody\*(Aqs program against the rules of its protocol
+            .TP
+            toolbus\-decode(1)
+            Explain a capture of a protocol, one line of JSON for each message
+            .TP
             toolbus\-completions(1)
             Print the completion script for a shell
             .TP
