@@ -9,6 +9,7 @@ compile_error!("toolbus is not supported on this system yet; it runs on Linux an
 
 pub mod address;
 pub mod back;
+pub mod blocking;
 pub mod bus;
 pub mod check;
 pub mod front;

@@ -98,13 +98,6 @@ impl Functions {
 
     /// The functions as tools of the hub.
     pub(super) fn tools(&self) -> Arc<[ToolSpec]> {
-        let tool = |function: &Function| {
-            let input = Json::from_trusted(schema::input_schema(function));
-            let output = Json::from_trusted(schema::output_schema(function));
-            let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
-            let spec = ToolSpec::new(function.name(), input);
-            ToolSpec { output: Some(output), native: Some(native), ..spec }
-        };
         self.iter().map(tool).collect()
     }
 
@@ -186,6 +179,15 @@ impl Reading {
             }
         }
     }
+}
+
+/// One function as a tool of the hub.
+pub(super) fn tool(function: &Function) -> ToolSpec {
+    let input = Json::from_trusted(schema::input_schema(function));
+    let output = Json::from_trusted(schema::output_schema(function));
+    let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
+    let spec = ToolSpec::new(function.name(), input);
+    ToolSpec { output: Some(output), native: Some(native), ..spec }
 }
 
 fn text_of(felts: &[Felt]) -> Bytes {

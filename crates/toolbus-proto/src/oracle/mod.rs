@@ -16,6 +16,7 @@ pub mod felt;
 pub mod felts;
 pub mod known;
 pub mod schema;
+pub mod shell;
 pub mod signature;
 pub mod translate;
 

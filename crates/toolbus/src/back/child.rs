@@ -14,12 +14,13 @@ use std::time::Instant;
 use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags};
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Flow, Notice, Outbox, Ticket, Up};
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords};
+use toolbus_proto::channel::{Calling, Flow, Outbox, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
-use crate::child::{Process, Program, Signal, SpawnError};
+use crate::child::{Process, Program, Signal};
 use crate::link::{Answerer, Room, Slot, Slots, Uplink};
+use crate::pump;
 use crate::pump::reactor::{Closing, Driven, drive, until};
 use crate::pump::wake::Wake;
 use crate::transport::pipe::{Input, Output, Watch};
@@ -115,7 +116,7 @@ impl<C: Calling + 'static> Inner<C> {
             // Nothing stays borrowed: a reply may make its caller ask again at once.
             let notice = self.supervisor.borrow_mut().poll_notice();
             if let Some(notice) = notice {
-                self.log(&notice);
+                pump::log(&self.name, &notice);
                 continue;
             }
             let down = self.supervisor.borrow_mut().poll_down();
@@ -157,7 +158,7 @@ impl<C: Calling + 'static> Inner<C> {
     }
 
     fn spawn(&self, run: RunId) {
-        let started = Process::spawn(&self.program).map_err(|error| unavailable(&error));
+        let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
         let hand = started.and_then(|process| {
             Hand::new(process).map_err(|error| {
                 let message = format!("cannot watch `{}`: {error}", self.name);
@@ -192,17 +193,6 @@ impl<C: Calling + 'static> Inner<C> {
             && let Some(hand) = self.hands.borrow().get(&run)
         {
             hand.wake.ring();
-        }
-    }
-
-    fn log(&self, notice: &Notice) {
-        let peer = &*self.name;
-        match notice {
-            Notice::Stray(line) => tracing::warn!(peer, "line that answers nothing: {line}"),
-            Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
-            Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
-            Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
-            Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
         }
     }
 }
@@ -360,16 +350,4 @@ async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
             () = held.bell.rung() => {}
         }
     }
-}
-
-/// A program that could not be started, as its caller learns it.
-pub(crate) fn unavailable(error: &SpawnError) -> Failure {
-    let mut message = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        message = format!("{message}: {cause}");
-        source = cause.source();
-    }
-    let words = LastWords { hint: error.hint(), ..LastWords::default() };
-    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
 }

@@ -19,8 +19,6 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolS
 use crate::link::{Slot, Uplink};
 use crate::nearest::nearest;
 
-pub(crate) use child::unavailable;
-
 pub use open::{OpenError, open};
 
 /// A future that lives on the bus's one thread.

@@ -12,7 +12,6 @@ use toolbus_proto::tool::Failure;
 
 use super::talk::{Heard, Talk};
 use super::{Finding, Subject, Verdict};
-use crate::back::unavailable;
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -26,7 +25,7 @@ const LINE_SHOWN_MAX: usize = 200;
 /// Fails only if the program cannot be started at all.
 pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, verdict| tell(Finding { rule, verdict });
-    let mut talk = start(subject).map_err(|error| unavailable(&error))?;
+    let mut talk = start(subject).map_err(|error| error.to_failure())?;
     let until = Instant::now() + subject.start;
     tell("first-byte", Verdict::demanded(first_byte(subject, &mut talk, until).await));
     let ready = ready(subject, &mut talk, until).await;

@@ -41,6 +41,21 @@ pub enum Signal {
     Kill,
 }
 
+/// The group of a process, to be signalled by whoever knows that its leader is not yet reaped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    pub(crate) fn signal(self, signal: Signal) {
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
+        let _ = rustix::process::kill_process_group(self.0, signal);
+    }
+}
+
 /// How long a drop waits for a killed process to be gone. Only one that hangs in the kernel takes
 /// longer than a moment.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
@@ -106,15 +121,14 @@ impl Process {
 
     /// Signals the whole group. Nobody is signalled once the process is finished.
     pub fn signal_group(&self, signal: Signal) {
-        if self.reaped.is_some() {
-            return;
+        if self.reaped.is_none() {
+            self.group().signal(signal);
         }
-        let signal = match signal {
-            Signal::Term => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
-        };
-        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
-        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// Its group, for a thread that ends before [`Process::finish`].
+    pub(crate) fn group(&self) -> Group {
+        Group(self.pid)
     }
 
     /// Kills the rest of the group of a process that has ended, and reaps it. `None` if it has not

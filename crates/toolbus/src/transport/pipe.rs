@@ -206,7 +206,7 @@ impl How {
         }
     }
 
-    fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             How::Alone if pieces.len() == 1 => retry(|| rustix::io::write(fd, &pieces[0])),
             How::Alone => retry(|| rustix::io::writev(fd, pieces)),
