@@ -4,6 +4,7 @@
 //! [`Rules`] const a wire, in that wire's room; what is the same is here, once.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -259,7 +260,8 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.
 pub fn begin_request(out: &mut Outbox, id: u64, method: &str) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
-    out.put(id.to_string().as_bytes());
+    // An outbox takes whatever it is given.
+    let _ = write!(out, "{id}");
     out.put(br#","method":""#);
     out.put(method.as_bytes());
     out.put(br#"","params":"#);

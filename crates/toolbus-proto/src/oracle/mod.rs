@@ -20,6 +20,7 @@ pub mod shell;
 pub mod signature;
 pub mod translate;
 
+mod hex;
 mod infer;
 mod json;
 mod wide;
