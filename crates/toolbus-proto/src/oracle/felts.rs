@@ -25,7 +25,8 @@ pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
 /// Reads felts that stand as nearly every peer writes them: nothing between them but commas,
 /// and none that has to be judged by its leniency or told about.
 fn read_plain(text: &[u8]) -> Option<Vec<Felt>> {
-    let mut felts = Vec::new();
+    // As many as there are at least, unless somebody pads them with zeros.
+    let mut felts = Vec::with_capacity(text.len() / FELT_TEXT_MAX + 1);
     let mut rest = text.strip_prefix(b"[")?;
     if rest == b"]" {
         return Some(felts);
@@ -144,6 +145,9 @@ fn is_canonical(text: &[u8]) -> bool {
         };
     }
 }
+
+/// The longest text of a felt in a list, as we print it.
+const FELT_TEXT_MAX: usize = r#""0x","#.len() + PRIME_DIGITS.len();
 
 const PRIME_DIGITS: &[u8; 63] = b"800000000000011000000000000000000000000000000000000000000000001";
 

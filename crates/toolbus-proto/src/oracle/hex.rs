@@ -3,8 +3,9 @@
 const ONES: u64 = u64::MAX / 255;
 const HIGHS: u64 = ONES << 7;
 
-/// The number that eight digits of either case are, the most significant first.
-pub(super) fn read_eight(digits: [u8; 8]) -> Option<u32> {
+/// The number that eight digits of either case are, the most significant first, and where
+/// there was something else: judged by the caller once for many.
+pub(super) fn read_eight(digits: [u8; 8]) -> (u32, Wrong) {
     let word = u64::from_be_bytes(digits);
     // In a letter bit 6 is set, and 9 is missing to its value.
     let nibbles = (word & ONES * 0xf) + (word >> 6 & ONES) * 9;
@@ -12,19 +13,21 @@ pub(super) fn read_eight(digits: [u8; 8]) -> Option<u32> {
     let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
     let number = (fours | fours >> 16) as u32;
     let lower = word | ONES * 0x20;
-    are(word, is_decimal(word) | within(lower, b'a', b'f')).then_some(number)
+    (number, wrong(word, is_decimal(word) | within(lower, b'a', b'f')))
 }
 
 /// Whether all of them are digits, and the letters lowercase.
 pub(super) fn are_lower(digits: &[u8]) -> bool {
-    let are_lower = |eight: &[u8; 8]| {
-        let word = u64::from_be_bytes(*eight);
-        are(word, is_decimal(word) | within(word, b'a', b'f'))
-    };
     let (eights, rest) = digits.as_chunks::<8>();
-    eights.iter().all(are_lower)
-        && rest.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    let wrong = eights.iter().fold(0, |sum, eight| {
+        let word = u64::from_be_bytes(*eight);
+        sum | wrong(word, is_decimal(word) | within(word, b'a', b'f'))
+    });
+    wrong == 0 && rest.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
+
+/// A bit for each byte that is no digit.
+pub(super) type Wrong = u64;
 
 fn is_decimal(word: u64) -> u64 {
     within(word, b'0', b'9')
@@ -39,8 +42,8 @@ fn within(word: u64, low: u8, high: u8) -> u64 {
     from_low & !beyond_high
 }
 
-fn are(word: u64, hits: u64) -> bool {
-    hits & !word & HIGHS == HIGHS
+fn wrong(word: u64, right: u64) -> Wrong {
+    (word | !right) & HIGHS
 }
 
 #[cfg(test)]
@@ -56,7 +59,8 @@ mod tests {
                 let text = std::str::from_utf8(&digits).ok();
                 let wanted = text.filter(|_| byte != b'+' && byte != b'-');
                 let wanted = wanted.and_then(|text| u32::from_str_radix(text, 16).ok());
-                assert_eq!(read_eight(digits), wanted, "{digits:?}");
+                let (number, wrong) = read_eight(digits);
+                assert_eq!((wrong == 0).then_some(number), wanted, "{digits:?}");
                 let is_lower = wanted.is_some() && !digits.iter().any(u8::is_ascii_uppercase);
                 assert_eq!(are_lower(&digits), is_lower, "{digits:?}");
                 assert_eq!(are_lower(&digits[..7]), are_lower(&[&digits[..7], b"0"].concat()));

@@ -27,19 +27,22 @@ impl Wide {
             return None;
         }
         let mut limbs = [0_u64; 4];
-        let mut put = |index: usize, half: u32| {
+        let mut wrong = 0;
+        let mut read = |index: usize, half: [u8; 8]| {
+            let (half, wrong_here) = hex::read_eight(half);
             limbs[index / 2] |= u64::from(half) << (32 * (index % 2));
+            wrong |= wrong_here;
         };
         let (first, halves) = digits.as_rchunks::<8>();
         for (index, half) in halves.iter().rev().enumerate() {
-            put(index, hex::read_eight(*half)?);
+            read(index, *half);
         }
         if !first.is_empty() {
             let mut half = [b'0'; 8];
             half[8 - first.len()..].copy_from_slice(first);
-            put(halves.len(), hex::read_eight(half)?);
+            read(halves.len(), half);
         }
-        Some(Wide::from_limbs(limbs))
+        (wrong == 0).then(|| Wide::from_limbs(limbs))
     }
 
     /// Reads decimal digits, however many; `None` if the value takes more than 256 bits or

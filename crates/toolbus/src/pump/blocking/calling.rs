@@ -80,16 +80,27 @@ impl<C: Calling> Caller<C> {
                 asked_again = true;
                 continue;
             }
-            while let Some((answered, down)) = self.supervisor.poll_down() {
-                if let Down::Done(outcome) = down
-                    && answered == ticket
-                {
-                    self.leave();
-                    return outcome;
-                }
+            if let Some(outcome) = self.outcome(ticket) {
+                return outcome;
             }
             self.wait();
+            if let Some(outcome) = self.outcome(ticket) {
+                return outcome;
+            }
         }
+    }
+
+    /// How the call ended, if it has.
+    fn outcome(&mut self, ticket: Ticket) -> Option<Result<Outcome, Failure>> {
+        while let Some((answered, down)) = self.supervisor.poll_down() {
+            if let Down::Done(outcome) = down
+                && answered == ticket
+            {
+                self.leave();
+                return Some(outcome);
+            }
+        }
+        None
     }
 
     /// Does nobody run?
@@ -175,17 +186,17 @@ impl<C: Calling> Caller<C> {
     /// Waits until something happens, and tells the supervisor.
     fn wait(&mut self) {
         let timeout = self.supervisor.poll_timeout();
-        if let [hand] = &mut self.hands[..]
-            && timeout.is_none()
-            && hand.stdout.is_some()
-            && hand.outbox.is_empty()
-            && hand.watcher.wakes_reads
-            && !hand.watcher.has_news()
-        {
-            hand.read(&mut self.supervisor);
-            return self.look();
+        match &mut self.hands[..] {
+            [hand] if hand.only_reads() => {
+                // The watcher wakes a reader, so that nothing else has to be waited for.
+                if timeout.is_none() || hand.has_output(timeout) {
+                    hand.read(&mut self.supervisor);
+                }
+                self.look();
+                self.handle_time(timeout);
+            }
+            _ => self.wait_for_any(timeout),
         }
-        self.wait_for_any(timeout);
     }
 
     fn wait_for_any(&mut self, timeout: Option<Instant>) {
@@ -194,8 +205,13 @@ impl<C: Calling> Caller<C> {
         for (hand, is_ready) in self.hands.iter_mut().zip(is_ready) {
             hand.handle(&mut self.supervisor, is_ready);
         }
+        self.handle_time(timeout);
+    }
+
+    fn handle_time(&mut self, timeout: Option<Instant>) {
+        let Some(timeout) = timeout else { return };
         let now = Instant::now();
-        if timeout.is_some_and(|timeout| timeout <= now) {
+        if timeout <= now {
             // It may be the end of a process, whose last words are told with it.
             for hand in &self.hands {
                 hand.tell_lines(&mut self.supervisor);
@@ -274,6 +290,19 @@ impl Hand {
             self.stdin = None;
         }
         Ok(())
+    }
+
+    /// Whether there is nothing to wait for but what it says.
+    fn only_reads(&self) -> bool {
+        self.outbox.is_empty()
+            && self.stdout.is_some()
+            && self.watcher.wakes_reads
+            && !self.watcher.has_news()
+    }
+
+    /// Waits until it says something, but not for ever.
+    fn has_output(&self, until: Option<Instant>) -> bool {
+        ready::wait(&[[ready::input(self.stdout.as_ref().map(AsFd::as_fd))]], until) == [[true]]
     }
 
     /// Reads once, and waits if there is nothing to read.
