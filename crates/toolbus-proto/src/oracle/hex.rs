@@ -8,11 +8,11 @@ const HIGHS: u64 = ONES << 7;
 pub(super) fn read_eight(digits: [u8; 8]) -> (u32, Wrong) {
     let word = u64::from_be_bytes(digits);
     // In a letter bit 6 is set, and 9 is missing to its value.
-    let nibbles = (word & ONES * 0xf) + (word >> 6 & ONES) * 9;
+    let nibbles = (word & (ONES * 0xf)) + (word >> 6 & ONES) * 9;
     let pairs = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
     let number = (fours | fours >> 16) as u32;
-    let lower = word | ONES * 0x20;
+    let lower = word | (ONES * 0x20);
     (number, wrong(word, is_decimal(word) | within(lower, b'a', b'f')))
 }
 
