@@ -247,7 +247,7 @@ fn a_bad_answer_fails_its_call_and_no_other() {
 
 #[test]
 fn noise_before_an_answer_does_no_harm() {
-    let deep = format!("printf '[%.0s' $(seq 100000); echo");
+    let deep = "printf '[%.0s' $(seq 100000); echo".to_owned();
     for noise in
         ["echo garbage", r"printf '\0\0\0\n'", r"printf '\377\376 no UTF-8\n'", &deep, "seq 900"]
     {
