@@ -64,6 +64,18 @@ fn the_first_byte_is_judged_at_once() {
 }
 
 #[test]
+fn a_wrong_line_is_shown_though_its_process_is_dead() {
+    for steps in [&["say", "Compiling"][..], &["raw", "Compiling"], &["say", "{\"Compiling\":1}"]] {
+        // Whether its death or its line is heard of first is not ours to say.
+        for _ in 0..10 {
+            let page = Page::of(&["oracle", "invoke", &oracle(steps), "f"]).run();
+            let is_shown = page.stderr.starts_with("error: expected a ready request");
+            assert!(is_shown && page.stderr.contains("Compiling"), "{page}");
+        }
+    }
+}
+
+#[test]
 fn another_request_is_answered_and_then_refused() {
     begins_with(
         r#"{"jsonrpc":"2.0","id":"a\\u0041","method":"hello"}"#,

@@ -276,11 +276,14 @@ impl<C: Calling> Run<C> {
                     self.stage = Stage::Serving;
                 }
             }
-            Standing::Broken(fault) if self.takes_calls() => {
+            Standing::Broken(fault) => {
                 let Fault { failure, parting } = fault.clone();
-                self.fault = Some(failure);
-                self.move_on();
-                self.part(now, parting, order);
+                // Often its death is heard of before its last line is read, which says why.
+                self.fault.get_or_insert(failure);
+                if self.takes_calls() {
+                    self.move_on();
+                    self.part(now, parting, order);
+                }
             }
             _ => {}
         }
