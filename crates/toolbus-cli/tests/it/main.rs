@@ -4,6 +4,7 @@ mod call;
 mod check;
 mod color;
 mod decode;
+mod docs;
 mod help;
 mod live;
 mod oracle_batch;

@@ -1,0 +1,97 @@
+//! The examples in the documents, run as a reader would run them.
+//!
+//! In a block ```` ```console ```` a line `$ …` is a command for `sh`, its continuations are
+//! indented, and the lines up to the next command are all that it prints. A block whose fence
+//! names a file, ```` ```rust square.rs ````, is that file. All blocks of a document share one
+//! folder; `toolbus` is in PATH, and `$?` is what the command before left.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use toolbus_testkit::page::Program;
+use toolbus_testkit::scratch::Scratch;
+
+#[test]
+fn readme() {
+    check("README.md");
+}
+
+#[test]
+fn oracle() {
+    check("docs/oracle.md");
+}
+
+#[track_caller]
+fn check(document: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let text = fs::read_to_string(path).expect("the document is there");
+    let scratch = Scratch::new();
+    let mut count = 0;
+    for block in blocks(&text) {
+        match block.fence.split_once(' ') {
+            Some((_, file)) => fs::write(scratch.path().join(file), block.text).expect("can write"),
+            None if block.fence == "console" => {
+                let said = replay(&scratch, &block.text);
+                assert_eq!(said, block.text, "{document} shows another page than there is");
+                count += 1;
+            }
+            None => {}
+        }
+    }
+    assert!(count > 0, "{document} has no example");
+}
+
+/// The block as it would be if its commands were run now.
+fn replay(folder: &Scratch, block: &str) -> String {
+    let mut replayed = String::new();
+    let mut exit = 0;
+    let mut lines = block.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(first) = line.strip_prefix("$ ") else { continue };
+        let mut command = first.to_owned();
+        replayed.push_str(&format!("{line}\n"));
+        while command.ends_with(['\\', '|'])
+            && let Some(next) = lines.next()
+        {
+            command.push_str(&format!("\n{next}"));
+            replayed.push_str(&format!("{next}\n"));
+        }
+        let mut shell = Command::new("sh");
+        // One stream, as in a terminal; and a command may ask how the one before went.
+        shell.args(["-c", &format!("exec 2>&1\n(exit {exit})\n{command}")]);
+        shell.current_dir(folder.path()).env("PATH", path()).env_remove("NO_COLOR");
+        let page = Program::of(shell).run();
+        replayed.push_str(&page.stdout);
+        exit = page.status.code().unwrap_or(-1);
+    }
+    replayed
+}
+
+/// With the program that was built for this test before all others.
+fn path() -> OsString {
+    let program = Path::new(env!("CARGO_BIN_EXE_toolbus"));
+    let folder = program.parent().expect("a program is in a folder").to_owned();
+    let usual = env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder).chain(env::split_paths(&usual));
+    env::join_paths(all).expect("folders of cargo have no colons")
+}
+
+struct Block {
+    fence: String,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        if let Some(fence) = line.strip_prefix("```") {
+            let inside = lines.by_ref().take_while(|line| *line != "```");
+            let text = inside.map(|line| format!("{line}\n")).collect();
+            blocks.push(Block { fence: fence.to_owned(), text });
+        }
+    }
+    blocks
+}
