@@ -15,8 +15,11 @@ fn main() {
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.arg(format!("-Clinker={linker}"));
     }
-    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    // The flags of a fuzzer make a program call what only the fuzzer has.
+    if env::var_os("CARGO_CFG_FUZZING").is_none() {
+        let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+        rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    }
     rustc.arg("src/bin/faulty-tool.rs");
 
     let status = rustc.status().expect("the compiler that builds us can be run");

@@ -7,5 +7,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod fuzz;
 mod oracle_serving;
 mod oracle_vectors;

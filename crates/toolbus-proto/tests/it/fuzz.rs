@@ -1,0 +1,88 @@
+//! The targets of the fuzzer over their seeds, the golden conversations, and bytes by chance.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
+
+type Body = fn(&[u8]);
+
+const TARGETS: [(&str, Body); 4] = [
+    ("oracle_signatures", signatures),
+    ("oracle_codec", codec),
+    ("oracle_executor", executor),
+    ("oracle_oracle", oracle),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn seeds() {
+    for (target, body) in TARGETS {
+        let folder = root().join("fuzz/seeds").join(target);
+        let seeds: Vec<_> = fs::read_dir(folder).expect("each target has seeds").collect();
+        assert!(!seeds.is_empty(), "{target}");
+        for seed in seeds {
+            let seed = seed.expect("can be listed").path();
+            let data = fs::read(&seed).expect("can be read");
+            // Cut anywhere, it is another seed.
+            (0..=data.len()).for_each(|end| body(&data[..end]));
+        }
+    }
+}
+
+#[test]
+fn conversations() {
+    for (folder, body) in [("calling", executor as Body), ("serving", oracle)] {
+        let folder = root().join("transcripts/oracle").join(folder);
+        for file in fs::read_dir(folder).expect("the transcripts are there") {
+            let text = fs::read_to_string(file.expect("can be listed").path()).expect("is text");
+            let heard = text.lines().filter_map(|line| line.strip_prefix("<< "));
+            body(heard.collect::<Vec<_>>().join("\n").as_bytes());
+        }
+    }
+}
+
+/// Pieces of messages, put together by chance.
+const PIECES: [&[u8]; 14] = [
+    br#"{"jsonrpc":"2.0","id":0,"method":"ready"}"#,
+    br#"{"jsonrpc":"2.0","#,
+    br#""id":0,"#,
+    br#""id":1}"#,
+    br#""result":["0x1"]}"#,
+    br#""error":{"code":-32000,"message":"no"}}"#,
+    br#""method":"invoke","params":{"selector":"g","calldata":[]}}"#,
+    br#""method":"shutdown"}"#,
+    b"\n",
+    b"\xfe",
+    b"\xfe\xff\x01",
+    b"\xfe\xff\x40",
+    b"{",
+    b"\xc3",
+];
+
+fn messages() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24);
+    pieces.prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn bytes_by_chance(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        TARGETS.iter().for_each(|(_, body)| body(&data));
+    }
+
+    #[test]
+    fn messages_by_chance(data in messages()) {
+        executor(&data);
+        oracle(&data);
+    }
+
+    #[test]
+    fn signatures_by_chance(text in "(struct|enum|fn|f)[ (){}<>,:;a-c]{0,30}(u8|Option<u8>|->|Array)?[ (){}<>,:;]{0,8}") {
+        signatures(text.as_bytes());
+    }
+}
