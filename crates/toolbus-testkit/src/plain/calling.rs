@@ -141,7 +141,7 @@ impl Channel for Caller {
             match self.lines.next(input) {
                 Some(Ok(line)) => self.handle_line(now, &line),
                 Some(Err(too_long)) => {
-                    self.notices.push_back(Notice::Ignored(too_long.to_string()))
+                    self.notices.push_back(Notice::Ignored(too_long.to_string()));
                 }
                 None => break,
             }

@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 mod child;
+mod engine;
 mod oracle_calling;
 
 use std::time::Duration;
