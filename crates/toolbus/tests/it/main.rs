@@ -7,6 +7,7 @@
 mod child;
 mod engine;
 mod oracle_calling;
+mod supervisor;
 
 use std::time::Duration;
 
