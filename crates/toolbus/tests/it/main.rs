@@ -6,6 +6,8 @@
 #[cfg(target_os = "linux")]
 mod child;
 mod engine;
+#[cfg(target_os = "linux")]
+mod oracle_back;
 mod oracle_calling;
 mod supervisor;
 
