@@ -3,8 +3,11 @@
 //! Commands only build one; `render/report.rs` alone decides how it looks.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 
+use crate::args::Globals;
 use crate::exit::Exit;
+use crate::render;
 
 #[derive(Debug)]
 pub(crate) struct Failed {
@@ -38,6 +41,16 @@ impl Failed {
     /// Ends without a word.
     pub(crate) fn quietly(exit: Exit) -> Failed {
         Failed { exit, report: None }
+    }
+
+    /// Tells the user now, so that only the exit code is left to tell.
+    pub(crate) fn told(self, globals: &Globals) -> Failed {
+        if let Some(report) = &self.report {
+            let paint = globals.color.paint(&io::stderr());
+            // If even this cannot be written, the exit code has to do.
+            let _ = io::stderr().write_all(render::report::text(report, paint).as_bytes());
+        }
+        Failed::quietly(self.exit)
     }
 
     /// Adds an error and all that caused it.

@@ -6,7 +6,9 @@ mod command;
 mod exit;
 mod failed;
 mod logging;
+mod peers;
 mod render;
+mod runtime;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -17,6 +19,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 
 fn main() -> ExitCode {
+    toolbus::child::guard::run_if_asked();
     let words: Vec<OsString> = std::env::args_os().collect();
     let Err(failed) = run(&words) else {
         return Exit::Done.into();

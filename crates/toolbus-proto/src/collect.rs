@@ -1,9 +1,9 @@
-//! Parts made into one reply, for wires that cannot stream (`design` §2).
+//! Parts made into one reply or one input, for wires that cannot stream (`design` §2).
 //!
 //! Blobs become `{"$bytes":"<base64>"}`, parts that are all text become one text, and what
 //! grows has a limit: a reply over it is a failure that names it.
 
-use crate::channel::Down;
+use crate::channel::{Down, Up};
 use crate::json::{Json, write_string};
 use crate::tool::{Failure, FailureKind, Outcome, Part, Piece};
 
@@ -84,18 +84,12 @@ impl Collector {
             let texts: Vec<_> = elements.into_iter().map(Element::into_text).collect();
             return Outcome::Text(texts.join("\n"));
         }
-        let mut text = br#"{"elements":["#.to_vec();
-        for (index, element) in elements.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
-            }
-            element.write(&mut text);
-        }
-        text.push(b']');
+        let mut text = vec![b'{'];
+        write_elements(&mut text, &elements);
         for (name, value) in [("res", &self.head), ("tail", &tail)] {
             if let Some(value) = value {
-                text.extend_from_slice(format!(",\"{name}\":").as_bytes());
-                text.extend_from_slice(value.compact().as_bytes());
+                text.push(b',');
+                write_member(&mut text, name, value);
             }
         }
         text.push(b'}');
@@ -107,6 +101,74 @@ impl Default for Collector {
     fn default() -> Collector {
         Collector::new()
     }
+}
+
+/// Collects the input of one call, for a tool that takes it all at once.
+#[derive(Debug)]
+pub struct InputCollector {
+    args: Option<Json>,
+    /// The parts are those of a reply that goes the other way.
+    parts: Collector,
+}
+
+impl InputCollector {
+    /// Collects at most [`COLLECTED_BYTES_MAX`] behind `args`.
+    pub fn new(args: Option<Json>) -> InputCollector {
+        InputCollector { args, parts: Collector::new() }
+    }
+
+    /// Takes the next of the input; gives the arguments made of it once it has ended. Without
+    /// a part and a value at its end they are just `args`.
+    pub fn take(&mut self, up: Up) -> Option<Result<Option<Json>, Failure>> {
+        self.parts.weight += up.weight();
+        if self.parts.bytes_max < self.parts.weight {
+            let message = format!("the input is over the limit of {} bytes", self.parts.bytes_max);
+            return Some(Err(Failure::new(FailureKind::TooLarge, message)));
+        }
+        match up {
+            Up::Part(part) => self.parts.take_part(part),
+            Up::End(tail) => return Some(Ok(self.whole(tail))),
+            Up::Answer(..) | Up::Cancel(_) => {}
+        }
+        None
+    }
+
+    fn whole(&mut self, tail: Option<Json>) -> Option<Json> {
+        let elements = self.parts.elements.take().unwrap_or_default();
+        let tail = tail.filter(|tail| !tail.is_null());
+        if elements.is_empty() && tail.is_none() {
+            return self.args.take();
+        }
+        let mut text = vec![b'{'];
+        if let Some(args) = self.args.take().filter(|args| !args.is_null()) {
+            write_member(&mut text, "args", &args);
+            text.push(b',');
+        }
+        write_elements(&mut text, &elements);
+        if let Some(tail) = tail {
+            text.push(b',');
+            write_member(&mut text, "tail", &tail);
+        }
+        text.push(b'}');
+        Some(Json::from_trusted(text))
+    }
+}
+
+fn write_elements(out: &mut Vec<u8>, elements: &[Element]) {
+    out.extend_from_slice(br#""elements":["#);
+    for (index, element) in elements.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        element.write(out);
+    }
+    out.push(b']');
+}
+
+fn write_member(out: &mut Vec<u8>, name: &str, value: &Json) {
+    write_string(out, name);
+    out.push(b':');
+    out.extend_from_slice(value.compact().as_bytes());
 }
 
 impl Element {
@@ -131,9 +193,10 @@ impl Element {
     }
 }
 
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// Standard base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
@@ -148,6 +211,48 @@ pub fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The bytes of standard base64 with padding, or `None` if `text` is something else.
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let (chunks, rest) = text.as_bytes().as_chunks::<4>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(chunks.len() * 3);
+    for (index, chunk) in chunks.iter().enumerate() {
+        // Only the last may be padded, by one or two.
+        let is_last = index + 1 == chunks.len();
+        let padding = chunk.iter().rev().take_while(|&&byte| byte == b'=').count();
+        if padding > 2 || (padding > 0 && !is_last) {
+            return None;
+        }
+        let mut bits = 0u32;
+        for &byte in &chunk[..4 - padding] {
+            bits = bits << 6 | value_of(byte)?;
+        }
+        bits <<= 6 * padding;
+        let group = bits.to_be_bytes();
+        let (data, spare) = group[1..].split_at(3 - padding);
+        // Bits that no byte has room for would make two texts of the same bytes.
+        if spare.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        bytes.extend_from_slice(data);
+    }
+    Some(bytes)
+}
+
+fn value_of(letter: u8) -> Option<u32> {
+    let value = match letter {
+        b'A'..=b'Z' => letter - b'A',
+        b'a'..=b'z' => letter - b'a' + 26,
+        b'0'..=b'9' => letter - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(value.into())
 }
 
 #[cfg(test)]
@@ -213,6 +318,47 @@ mod tests {
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
         {
             assert_eq!(base64(bytes.as_bytes()), text);
+            assert_eq!(from_base64(text).as_deref(), Some(bytes.as_bytes()));
         }
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_base64(&base64(&all)), Some(all));
+    }
+
+    #[test]
+    fn what_is_not_base64() {
+        for text in ["Z", "Zg", "Zg=", "Z===", "====", "Zg==Zg==", "Zh==", "Zm9=", "Zm9-", "Zm\n9"]
+        {
+            assert_eq!(from_base64(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_input_is_its_arguments_unless_more_came() {
+        let collect = |args: Option<Json>, ups: Vec<Up>| {
+            let mut collector = InputCollector::new(args);
+            let args = ups.into_iter().find_map(|up| collector.take(up)).expect("it ends");
+            args.expect("it fits").map(|args| args.to_string())
+        };
+        let part = |text| Up::Part(Part::Json(json(text)));
+        assert_eq!(collect(None, vec![Up::End(None)]), None);
+        let null_at_the_end = vec![Up::End(Some(Json::null()))];
+        assert_eq!(collect(Some(json("[ 1 ]")), null_at_the_end).unwrap(), "[ 1 ]");
+        assert_eq!(
+            collect(Some(Json::null()), vec![part("[ 2 ]"), Up::End(None)]).unwrap(),
+            r#"{"elements":[[2]]}"#
+        );
+        assert_eq!(
+            collect(Some(json("1")), vec![Up::End(Some(json("3")))]).unwrap(),
+            r#"{"args":1,"elements":[],"tail":3}"#
+        );
+    }
+
+    #[test]
+    fn an_input_has_a_limit_too() {
+        let mut collector = InputCollector { args: None, parts: Collector::with_limit(64) };
+        let text = || Up::Part(Part::Text("x".repeat(60)));
+        assert_eq!(collector.take(text()), None);
+        let failure = collector.take(text()).unwrap().unwrap_err();
+        assert_eq!(failure.message, "the input is over the limit of 64 bytes");
     }
 }

@@ -9,6 +9,7 @@ pub mod collect;
 pub mod frame;
 pub mod json;
 pub mod jsonrpc;
+pub mod listed;
 pub mod oracle;
 pub mod outstanding;
 pub mod shown;

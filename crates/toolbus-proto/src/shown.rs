@@ -13,7 +13,7 @@ pub fn printable(bytes: &[u8], chars_max: usize) -> String {
                 return shown;
             }
             left -= 1;
-            if character.is_control() {
+            if character.is_control() || is_unseen(character) {
                 let mut utf8 = [0; 4];
                 for byte in character.encode_utf8(&mut utf8).bytes() {
                     let _ = write!(shown, "\\x{byte:02x}");
@@ -34,6 +34,13 @@ pub fn printable(bytes: &[u8], chars_max: usize) -> String {
     shown
 }
 
+/// Characters that show nothing, or turn around what stands behind them: a byte order mark before
+/// a line that looks right would otherwise be a riddle.
+fn is_unseen(character: char) -> bool {
+    matches!(character, '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +49,10 @@ mod tests {
     fn a_peer_cannot_paint_the_terminal() {
         assert_eq!(printable(b"plain \xc5\xbc", 80), "plain ż");
         assert_eq!(printable(b"\x1b[31mred\r\xff\x00", 80), "\\x1b[31mred\\x0d\\xff\\x00");
+        assert_eq!(
+            printable("\u{feff}{} \u{202e}".as_bytes(), 80),
+            "\\xef\\xbb\\xbf{} \\xe2\\x80\\xae"
+        );
         assert_eq!(printable(b"abcdef", 3), "abc…");
         assert_eq!(printable(b"abc", 3), "abc");
     }

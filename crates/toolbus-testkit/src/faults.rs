@@ -271,8 +271,8 @@ impl Served {
                     assert!(self.all.insert(ticket), "{ticket:?} was given out before");
                     self.open.insert(ticket);
                 }
-                Asked::Up(_) => {
-                    assert!(self.all.contains(&ticket), "{ticket:?} was never a call");
+                Asked::Up(up) => {
+                    assert!(self.open.contains(&ticket), "{ticket:?} is over and gets {up:?}");
                 }
             }
         }

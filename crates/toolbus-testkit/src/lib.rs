@@ -1,9 +1,16 @@
 //! The sparring partner: what the tests of every other crate are written with.
 //!
-//! [`transcript`] replays golden conversations. [`plain`] is a wire of our own that uses the
-//! whole contract; [`pair`] lets two ends of any wire talk, [`faults`] spoils what they said.
+//! Machines: [`transcript`] replays golden conversations; [`plain`] is a wire of our own that
+//! uses the whole contract; [`pair`] lets two ends of any wire talk, [`faults`] spoils what
+//! they said. Processes: [`page`] runs a program and shows all it did; [`peer`] is a program
+//! that plays good and bad peers; [`process`], [`scratch`] and [`patience`] help with both.
 
 pub mod faults;
+pub mod page;
 pub mod pair;
+pub mod patience;
+pub mod peer;
 pub mod plain;
+pub mod process;
+pub mod scratch;
 pub mod transcript;

@@ -1,11 +1,20 @@
 //! `toolbus call`: one call, one answer.
 
-use std::time::Duration;
+mod stream;
+
+use std::time::{Duration, Instant};
+
+use toolbus::address::Address;
+use toolbus::back::settings::Settings;
+use toolbus::bus::Bus;
+use toolbus::link::Inbox;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome};
 
 use crate::args::{Globals, value};
-use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::render;
+use crate::peers::Peers;
+use crate::render::{self, failure};
 
 const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 
@@ -41,10 +50,10 @@ pub(crate) struct CallArgs {
     /// Print parts and progress as they come, each as a line of JSON
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Give up after this long, e.g. `90`, `500ms`
-    #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "60s",
-          env = "TOOLBUS_TIMEOUT", hide_env_values = true, allow_negative_numbers = true)]
-    pub(crate) timeout: Duration,
+    /// Give up after this long, e.g. `90`, `500ms` [default: as the config says, or 60s]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, env = "TOOLBUS_TIMEOUT",
+          hide_env_values = true, allow_negative_numbers = true)]
+    pub(crate) timeout: Option<Duration>,
     /// Give up if the peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
@@ -64,7 +73,7 @@ impl CallArgs {
     pub(crate) fn target(&self) -> Result<Target<'_>, Failed> {
         let words = self.address.iter().chain(&self.tool).chain(&self.arguments);
         let mut words = words.map(String::as_str).peekable();
-        let address = words.next_if(|word| value::is_address(word));
+        let address = words.next_if(|word| Address::begins_like_one(word));
         let Some(tool) = words.next() else {
             return Err(Failed::usage("TOOL is missing")
                 .lines([format!("usage: {USAGE}")])
@@ -84,24 +93,90 @@ impl CallArgs {
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    let target = args.target().map_err(|failed| told(globals, "invalid_arguments", failed))?;
-    let Target { address, tool, arguments } = target;
-    let mut message = format!("cannot call `{tool}`");
-    if let Some(address) = address {
-        message.push_str(&format!(" of `{address}`"));
+    match prepared(args, globals)
+        .and_then(|(peers, call)| peers.meet(async |bus| answer(&bus, call, args, globals).await))
+    {
+        Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
+        Err(failed) => Err(told(globals, failed)),
     }
-    if let Some(arguments) = arguments {
-        message.push_str(&format!(" with `{arguments}`"));
+}
+
+/// Whom to call and what to ask, as far as that can be known without starting anybody.
+fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed> {
+    let Target { address, tool, arguments } = args.target()?;
+    let arguments = arguments
+        .map(Json::parse)
+        .transpose()
+        .map_err(|error| Failed::usage("the arguments cannot be passed on").caused_by(&error))?;
+    let settings = Settings { start_timeout: args.start_timeout, ..Settings::default() };
+    let addresses: Vec<&str> = address.into_iter().collect();
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    let mut call = Call::tool(Instant::now(), tool, arguments);
+    call.deadline.quiet = args.timeout;
+    call.wants.progress = args.stream;
+    Ok((peers, call))
+}
+
+/// Prints the answer as it comes, before anybody is told goodbye.
+async fn answer(
+    bus: &Bus,
+    call: Call,
+    args: &CallArgs,
+    globals: &Globals,
+) -> Result<Result<(), Failure>, Failed> {
+    let (inbox, slot) = Inbox::new();
+    let uplink = bus.start(call, slot);
+    let ended = if args.stream {
+        stream::print(&inbox, uplink).await?
+    } else {
+        inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text))
+    };
+    match ended {
+        Ok(last) => render::print(&last).map(Ok),
+        Err(failure) => {
+            let failure = with_hint(failure);
+            if globals.json {
+                render::print(&failure::json(&failure))?;
+            }
+            Ok(Err(failure))
+        }
     }
-    message.push_str(": `toolbus call` is not there yet");
-    Err(told(globals, "failed", Failed::new(Exit::Failed, message)))
+}
+
+/// The answer as one line of JSON, or as text.
+fn whole(outcome: Outcome, as_text: bool) -> String {
+    let mut text = match outcome {
+        Outcome::Text(text) if as_text => text,
+        Outcome::Value(value) if as_text => value.shown(),
+        outcome => json(outcome).to_string(),
+    };
+    text.push('\n');
+    text
+}
+
+/// How the answer looks as JSON, without blanks.
+fn json(outcome: Outcome) -> Json {
+    match outcome {
+        Outcome::Value(value) | Outcome::End(Some(value)) => value.compact(),
+        Outcome::Text(text) => Json::of(&text),
+        // Nobody asked for anything else.
+        Outcome::End(None) | Outcome::Tools(_) | Outcome::Native(_) => Json::null(),
+    }
+}
+
+fn with_hint(failure: Failure) -> Failure {
+    if failure.kind != FailureKind::UnknownTool || failure.last_words.is_some() {
+        return failure;
+    }
+    let hint = Some("`toolbus tools` lists what can be called".to_owned());
+    failure.with_last_words(LastWords { hint, ..LastWords::default() })
 }
 
 /// With `--json` a failure is also a line on standard output.
-fn told(globals: &Globals, kind: &str, failed: Failed) -> Failed {
+fn told(globals: &Globals, failed: Failed) -> Failed {
     match &failed.report {
         Some(report) if globals.json => {
-            let line = render::report::json(kind, &report.message, None, None);
+            let line = render::report::json("invalid_arguments", &report.message, None, None);
             render::print(&line).err().unwrap_or(failed)
         }
         _ => failed,

@@ -1,7 +1,9 @@
 //! The commands, one file each: its arguments with their help, and what it does.
 
 mod call;
+mod check;
 mod completions;
+mod decode;
 mod demo;
 mod help;
 mod man;
@@ -18,6 +20,8 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     #[command(subcommand)]
     Oracle(oracle::OracleCommand),
+    Check(check::CheckArgs),
+    Decode(decode::DecodeArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
     #[command(hide = true)]
@@ -32,6 +36,8 @@ impl Command {
             Command::Call(args) => call::run(args, globals),
             Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
             Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
+            Command::Check(args) => check::run(args, globals),
+            Command::Decode(args) => decode::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),
             Command::Help(args) => help::run(args, globals),

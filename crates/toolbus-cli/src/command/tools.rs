@@ -1,8 +1,16 @@
 //! `toolbus tools`: which tools are there, and what do they take?
 
+use toolbus::back::settings::Settings;
+use toolbus::bus::{Bus, Listed};
+use toolbus_proto::json::{Json, Scanner, write_string};
+use toolbus_proto::listed;
+use toolbus_proto::tool::{Failure, ToolSpec};
+
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::peers::Peers;
+use crate::render::{self, failure, printable, table};
 
 /// List the tools of the config, or of the given addresses
 ///
@@ -21,6 +29,114 @@ pub(crate) struct ToolsArgs {
     pub(crate) addresses: Vec<String>,
 }
 
-pub(crate) fn run(_args: &ToolsArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(Exit::Failed, "`toolbus tools` is not there yet"))
+pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
+    let peers = Peers::of(&args.addresses, globals, Settings::default())?;
+    peers.meet(async |bus| {
+        let listed = bus.list().await;
+        // What nobody could call by its name is not listed as if one could.
+        bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
+        let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };
+        render::print(&text)?;
+        let unreachable = listed.iter().filter_map(unreachable);
+        match unreachable.map(|failed| failed.told(globals)).last() {
+            Some(failed) => Err(failed),
+            None => Ok(()),
+        }
+    })
+}
+
+fn unreachable(listed: &Listed) -> Option<Failed> {
+    let failure: &Failure = listed.tools.as_ref().err()?;
+    let message = format!("cannot list the tools of `{}`: {failure}", listed.address);
+    let failed = Failed::new(Exit::Unreachable, message);
+    Some(match &failure.last_words {
+        Some(words) => failure::with_last_words(failed, words),
+        None => failed,
+    })
+}
+
+/// Every tool under the name it is called by, with its address, sorted by name.
+fn sorted(bus: &Bus, listed: &[Listed]) -> Vec<(ToolSpec, String)> {
+    let mut tools = Vec::new();
+    for Listed { back, address, tools: offered } in listed {
+        for spec in offered.iter().flat_map(|offered| offered.iter()) {
+            let name = bus.name_of(back, &spec.name);
+            tools.push((ToolSpec { name, ..spec.clone() }, address.to_string()));
+        }
+    }
+    tools.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    tools
+}
+
+fn lines(bus: &Bus, listed: &[Listed]) -> String {
+    let mut text = String::new();
+    for (spec, address) in sorted(bus, listed) {
+        let mut line = vec![b'{'];
+        listed::write_members(&mut line, &spec);
+        line.extend_from_slice(br#","address":"#);
+        write_string(&mut line, &address);
+        line.push(b'}');
+        text.push_str(Json::from_trusted(line).as_str());
+        text.push('\n');
+    }
+    text
+}
+
+fn rows(bus: &Bus, listed: &[Listed]) -> String {
+    let several = 1 < listed.len();
+    let row = |(spec, address): (ToolSpec, String)| {
+        let description = spec.description.as_deref().or(spec.title.as_deref());
+        let description = description.and_then(|text| text.lines().next()).unwrap_or_default();
+        let address = if several { address } else { String::new() };
+        let cells = [spec.name.as_str(), &parameters(&spec.input), description, &address];
+        cells.map(|cell| printable(cell).replace(['\n', '\t'], " "))
+    };
+    let rows: Vec<_> = sorted(bus, listed).into_iter().map(row).collect();
+    table::plain(&rows)
+}
+
+/// `a, b?`: the members that the arguments have by their schema, in its order.
+fn parameters(input: &Json) -> String {
+    let mut names = Vec::new();
+    let mut required = Vec::new();
+    for (name, schema) in members(input.as_str()) {
+        match name.as_str() {
+            "properties" => names = members(schema).into_iter().map(|(name, _)| name).collect(),
+            "required" => required = serde_json::from_str(schema).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    let mark = |name: &String| if required.contains(name) { "" } else { "?" };
+    let names: Vec<_> = names.iter().map(|name| format!("{name}{}", mark(name))).collect();
+    names.join(", ")
+}
+
+/// The members of an object; none if it is something else.
+fn members(json: &str) -> Vec<(String, &str)> {
+    let mut scanner = Scanner::new(json);
+    let mut members = Vec::new();
+    if scanner.enter_object() {
+        while let Ok(Some((key, value))) = scanner.member(members.is_empty()) {
+            members.push((serde_json::from_str(key).unwrap_or_default(), value));
+        }
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_of_the_schema() {
+        for (schema, expected) in [
+            ("{}", ""),
+            ("true", ""),
+            (r#"{"properties":{"b":{},"a":{"x":1}},"required":["a"]}"#, "b?, a"),
+            (r#"{"required":"a","properties":{"a":{}}}"#, "a?"),
+            (r#"{"properties":[1]}"#, ""),
+        ] {
+            assert_eq!(parameters(&Json::parse(schema).unwrap()), expected, "{schema}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What people and scripts see: data on standard output, reports on standard error.
 
+pub(crate) mod failure;
 pub(crate) mod report;
 pub(crate) mod style;
 pub(crate) mod table;

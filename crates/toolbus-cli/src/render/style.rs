@@ -42,6 +42,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const DIM: Style = Style::new().dimmed();
+const TITLE: Style = Style::new().bold();
 
 impl Paint {
     pub(crate) fn error(self, text: &str) -> String {
@@ -54,6 +55,10 @@ impl Paint {
 
     pub(crate) fn hint(self, text: &str) -> String {
         self.with(HINT, text)
+    }
+
+    pub(crate) fn title(self, text: &str) -> String {
+        self.with(TITLE, text)
     }
 
     pub(crate) fn dim(self, text: &str) -> String {

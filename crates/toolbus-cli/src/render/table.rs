@@ -1,9 +1,14 @@
 //! Columns under each other, two blanks between them, no lines drawn: it can be cut and grepped.
 
 /// The rows, each ending with a newline, two blanks before each.
+pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    plain(rows).lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// The rows, each ending with a newline.
 ///
 /// A column is as wide as its widest cell, counted in characters; the last one is not padded.
-pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+pub(crate) fn plain<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let mut widths = [0; COLUMNS];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -12,10 +17,8 @@ pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Stri
     }
     let mut text = String::new();
     for row in rows {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            line.push_str(&format!("  {cell:width$}"));
-        }
+        let cells = widths.iter().zip(row).map(|(width, cell)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
         text.push('\n');
     }

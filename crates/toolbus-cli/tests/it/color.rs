@@ -9,18 +9,20 @@ fn a_pipe_has_no_colour() {
     check(
         "tolos --color auto",
         expect![[r#"
-            ! error: there is no command `tolos`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! hint: did you mean `tools`?
+            stderr
+            error: there is no command `tolos`
+            usage: toolbus [OPTIONS] <COMMAND>
+            hint: did you mean `tools`?
             exit 2
         "#]],
     );
     check(
         "tolos --color never",
         expect![[r#"
-            ! error: there is no command `tolos`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! hint: did you mean `tools`?
+            stderr
+            error: there is no command `tolos`
+            usage: toolbus [OPTIONS] <COMMAND>
+            hint: did you mean `tools`?
             exit 2
         "#]],
     );
@@ -31,19 +33,21 @@ fn always_is_always() {
     check(
         "tolos --color always",
         expect![[r#"
-            ! ␛[1m␛[31merror:␛[0m there is no command `tolos`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! ␛[1m␛[36mhint:␛[0m did you mean `tools`?
+            stderr
+            ␛[1m␛[31merror:␛[0m there is no command `tolos`
+            usage: toolbus [OPTIONS] <COMMAND>
+            ␛[1m␛[36mhint:␛[0m did you mean `tools`?
             exit 2
         "#]],
     );
     // Who asks by an option means it; NO_COLOR is for those who did not.
     Page::of(&["tolos", "--color=always"]).env("NO_COLOR", "1").check(expect![[r#"
-            ! ␛[1m␛[31merror:␛[0m there is no command `tolos`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! ␛[1m␛[36mhint:␛[0m did you mean `tools`?
-            exit 2
-        "#]]);
+        stderr
+        ␛[1m␛[31merror:␛[0m there is no command `tolos`
+        usage: toolbus [OPTIONS] <COMMAND>
+        ␛[1m␛[36mhint:␛[0m did you mean `tools`?
+        exit 2
+    "#]]);
 }
 
 #[test]

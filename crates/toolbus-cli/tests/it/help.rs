@@ -9,6 +9,7 @@ fn toolbus_in_short() {
     check(
         "-h",
         expect![[r#"
+            stdout
             Call any tool from anywhere, whatever wire each side speaks
 
             Usage: toolbus [OPTIONS] <COMMAND>
@@ -18,6 +19,8 @@ fn toolbus_in_short() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
+              check        Test somebody's program against the rules of its protocol
+              decode       Explain a capture of a protocol, one line of JSON for each message
               completions  Print the completion script for a shell
               man          Print a manual page
 
@@ -30,6 +33,7 @@ fn toolbus_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -39,6 +43,7 @@ fn toolbus_at_length() {
     check(
         "--help",
         expect![[r#"
+            stdout
             Call any tool from anywhere, whatever wire each side speaks
 
             Programs that offer functions to other programs keep inventing the same thing: start a
@@ -61,6 +66,8 @@ fn toolbus_at_length() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
+              check        Test somebody's program against the rules of its protocol
+              decode       Explain a capture of a protocol, one line of JSON for each message
               completions  Print the completion script for a shell
               man          Print a manual page
 
@@ -97,6 +104,7 @@ fn toolbus_at_length() {
               4    timed out
               130  ended by SIGINT (Ctrl-C)
               143  ended by SIGTERM
+            exit 0
         "#]],
     );
 }
@@ -106,11 +114,13 @@ fn demo() {
     check(
         "demo --help",
         expect![[r#"
+            stdout
             Take the tour: see tools called, killed and back again
 
             Nothing needs to be installed: the tools are part of toolbus and are started as programs of their
             own. One is called; one is killed in the middle of a call, and you see its last words and the next
-            call working.
+            call working; a whole bus is killed, and you see that nobody is left. Then every kind of peer is
+            called through every kind of front.
 
             The tour ends with 0 only if everything went as promised.
 
@@ -143,6 +153,7 @@ fn demo() {
 
             Example:
               toolbus demo
+            exit 0
         "#]],
     );
 }
@@ -152,6 +163,7 @@ fn tools() {
     check(
         "tools --help",
         expect![[r#"
+            stdout
             List the tools of the config, or of the given addresses
 
             Each ADDRESS is started or connected to and asked for its tools. The list is a table; with `--json`
@@ -193,6 +205,7 @@ fn tools() {
             Examples:
               toolbus tools builtin:
               toolbus tools --json builtin: stdio:./my-oracle
+            exit 0
         "#]],
     );
 }
@@ -202,6 +215,7 @@ fn call_in_short() {
     check(
         "call -h",
         expect![[r#"
+            stdout
             Call one tool and print its answer
 
             Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
@@ -214,8 +228,8 @@ fn call_in_short() {
             Options:
                   --text                  Print text and strings as they are, not as JSON
                   --stream                Print parts and progress as they come, each as a line of JSON
-                  --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [env: TOOLBUS_TIMEOUT]
-                                          [default: 60s]
+                  --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [default: as the config
+                                          says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
 
@@ -228,6 +242,7 @@ fn call_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -237,6 +252,7 @@ fn call_at_length() {
     check(
         "call --help",
         expect![[r#"
+            stdout
             Call one tool and print its answer
 
             TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
@@ -267,10 +283,9 @@ fn call_at_length() {
                       Print parts and progress as they come, each as a line of JSON
 
                   --timeout <TIME>
-                      Give up after this long, e.g. `90`, `500ms`
+                      Give up after this long, e.g. `90`, `500ms` [default: as the config says, or 60s]
 
                       [env: TOOLBUS_TIMEOUT]
-                      [default: 60s]
 
                   --start-timeout <TIME>
                       Give up if the peer is not ready after this long [default: as its protocol says]
@@ -305,6 +320,7 @@ fn call_at_length() {
               toolbus call builtin: upper --text text='hello world'
               toolbus call builtin: add '{"a":1,"b":2}'
               toolbus call 'stdio:./my-oracle' invoke selector=f calldata='["0x1"]'
+            exit 0
         "#]],
     );
 }
@@ -314,6 +330,7 @@ fn oracle() {
     check(
         "oracle -h",
         expect![[r#"
+            stdout
             Call a Cairo oracle, or be one
 
             Usage: toolbus oracle [OPTIONS] <COMMAND>
@@ -331,6 +348,7 @@ fn oracle() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -340,6 +358,7 @@ fn oracle_invoke_in_short() {
     check(
         "oracle invoke -h",
         expect![[r#"
+            stdout
             Call an oracle's function and print the felts it answers
 
             Usage: toolbus oracle invoke [OPTIONS] <CONNECTION> <SELECTOR> [FELT]...
@@ -370,6 +389,7 @@ fn oracle_invoke_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -379,6 +399,7 @@ fn oracle_invoke_at_length() {
     check(
         "oracle invoke --help",
         expect![[r#"
+            stdout
             Call an oracle's function and print the felts it answers
 
             CONNECTION is `stdio:COMMAND`: COMMAND is cut into words as a shell would, and started. The answer
@@ -467,6 +488,7 @@ fn oracle_invoke_at_length() {
               toolbus oracle invoke 'stdio:./my-oracle' - < calls.jsonl
               toolbus oracle invoke --fn 'add(a: i128, b: i128) -> i128' \
                   'stdio:toolbus oracle serve builtin:' add -1 3
+            exit 0
         "#]],
     );
 }
@@ -476,6 +498,7 @@ fn oracle_serve_in_short() {
     check(
         "oracle serve -h",
         expect![[r#"
+            stdout
             Be an oracle on standard input and output
 
             Usage: toolbus oracle serve [OPTIONS] [ADDRESS]...
@@ -503,6 +526,7 @@ fn oracle_serve_in_short() {
                   --log-format <FORMAT>  Log as text, or as lines of json
               -h, --help                 Show help: -h in short, --help with the story and examples
               -V, --version              Show the version
+            exit 0
         "#]],
     );
 }
@@ -512,6 +536,7 @@ fn oracle_serve_at_length() {
     check(
         "oracle serve --help",
         expect![[r#"
+            stdout
             Be an oracle on standard input and output
 
             Serves the tools of the addresses, or of the config, to the executor that started us. Standard
@@ -581,6 +606,7 @@ fn oracle_serve_at_length() {
               toolbus oracle serve builtin:
               toolbus oracle invoke --fn 'upper(text: ByteArray) -> ByteArray' \
                   'stdio:toolbus oracle serve builtin:' upper hello
+            exit 0
         "#]],
     );
 }
@@ -590,6 +616,7 @@ fn completions() {
     check(
         "completions --help",
         expect![[r#"
+            stdout
             Print the completion script for a shell
 
             The script goes to standard output; put it where your shell looks for completions.
@@ -631,6 +658,7 @@ fn completions() {
               toolbus completions bash > ~/.local/share/bash-completion/completions/toolbus
               toolbus completions zsh > ~/.zfunc/_toolbus
               toolbus completions fish > ~/.config/fish/completions/toolbus.fish
+            exit 0
         "#]],
     );
 }
@@ -640,6 +668,7 @@ fn man() {
     check(
         "man --help",
         expect![[r#"
+            stdout
             Print a manual page
 
             Without COMMAND the page of toolbus itself, else that of the command, in the format of `man`, on
@@ -679,6 +708,7 @@ fn man() {
             Examples:
               toolbus man | man -l -
               toolbus man oracle invoke > toolbus-oracle-invoke.1
+            exit 0
         "#]],
     );
 }
@@ -695,8 +725,9 @@ fn help_may_be_a_command() {
     check(
         "help nope",
         expect![[r#"
-            ! error: there is no command `nope`
-            ! hint: `toolbus --help` shows all commands
+            stderr
+            error: there is no command `nope`
+            hint: `toolbus --help` shows all commands
             exit 2
         "#]],
     );

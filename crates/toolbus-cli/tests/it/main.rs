@@ -1,7 +1,19 @@
 //! The program as its users meet it: pages of arguments in; stdout, stderr and exit code out.
 
+mod call;
+mod check;
 mod color;
+mod decode;
 mod help;
+mod live;
+mod oracle_batch;
+mod oracle_calls;
+mod oracle_invoke;
+mod oracle_serve;
+mod oracle_serve_backs;
+mod oracle_start;
+mod oracle_stop;
 mod page;
 mod scripts;
+mod tools;
 mod usage;

@@ -1,8 +1,13 @@
-//! A page: one run of the program, compared whole.
+//! A run of `toolbus` as a page, which is the testkit's: here is what our own program needs.
 
-use std::process::{Command, Stdio};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use expect_test::Expect;
+use toolbus_testkit::page::{self, Program};
+use toolbus_testkit::peer::{command_line, faulty_tool};
 
 /// Runs `toolbus` with these words, separated by blanks, and compares all that came of it.
 pub(crate) fn check(words: &str, expect: Expect) {
@@ -10,60 +15,69 @@ pub(crate) fn check(words: &str, expect: Expect) {
     Page::of(&words).check(expect);
 }
 
+/// `toolbus` with its arguments and surroundings, before it is run.
 pub(crate) struct Page {
     command: Command,
+    stdin: Vec<u8>,
 }
 
 impl Page {
     pub(crate) fn of(words: &[&str]) -> Page {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
-        // Not in a folder where somebody keeps a config.
-        command.args(words).stdin(Stdio::null()).current_dir(env!("CARGO_TARGET_TMPDIR"));
-        // What the tester's own shell has set must not show on a page.
-        for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
-            command.env_remove(name);
-        }
-        Page { command }
+        Page { command: command(words), stdin: Vec::new() }
     }
 
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Page {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Page {
         self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Page {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// In a folder of this name, with this `toolbus.toml` in it. No two tests share a name.
+    pub(crate) fn config(mut self, folder: &str, text: &str) -> Page {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+        fs::create_dir_all(&folder).expect("the folder for tests is ours");
+        fs::write(folder.join("toolbus.toml"), text).expect("the folder for tests is ours");
+        self.command.current_dir(folder);
         self
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
-        expect.assert_eq(&self.run().text());
+        let page = self.run().to_string().replace('\x1b', "␛");
+        // Where it was built to is nobody's business.
+        let tool = faulty_tool().to_str().expect("cargo works in folders whose names are text");
+        expect.assert_eq(&page.replace(tool, "faulty-tool"));
     }
 
-    pub(crate) fn run(mut self) -> Ran {
-        let output = self.command.output().expect("the program was built for this test");
-        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-        Ran {
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-            exit: output.status.code().expect("no signal ended the program"),
-        }
+    pub(crate) fn run(self) -> page::Page {
+        Program::of(self.command).stdin(self.stdin).run()
     }
 }
 
-pub(crate) struct Ran {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    pub(crate) exit: i32,
+/// The program before anything is said of its pipes.
+pub(crate) fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
+    // Not in a folder where somebody keeps a config.
+    command.args(words).current_dir(env!("CARGO_TARGET_TMPDIR"));
+    // What the tester's own shell has set must not show on a page.
+    for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
+        command.env_remove(name);
+    }
+    command
 }
 
-impl Ran {
-    /// Standard output, then standard error behind a `!`, then the exit code unless it is 0.
-    fn text(&self) -> String {
-        let mut text = self.stdout.clone();
-        for line in self.stderr.lines() {
-            text.push_str(format!("! {line}").trim_end());
-            text.push('\n');
-        }
-        if self.exit != 0 {
-            text.push_str(&format!("exit {}\n", self.exit));
-        }
-        text.replace('\x1b', "␛")
-    }
+/// The address of an oracle that does these steps.
+pub(crate) fn oracle(steps: &[&str]) -> String {
+    format!("stdio:{}", command_line(steps))
+}
+
+/// The address of an oracle of ours that serves these.
+pub(crate) fn ourselves(words: &[&str]) -> String {
+    let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    let quoted: Vec<_> = quoted.collect();
+    format!("stdio:{} oracle serve {}", env!("CARGO_BIN_EXE_toolbus"), quoted.join(" "))
 }

@@ -1,16 +1,16 @@
 //! What is printed for other programs: completions, manual pages, and into pipes that break.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::expect;
 
-use crate::page::{Page, check};
+use crate::page::{Page, check, command};
 
 #[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = Page::of(&["completions", shell]).run();
-        assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "{shell}");
+        assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
         for word in ["demo", "tools", "call", "oracle", "invoke", "completions", "start-timeout"] {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
@@ -22,6 +22,7 @@ fn the_manual_page_of_a_command() {
     check(
         "man oracle serve",
         expect![[r#"
+            stdout
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .TH toolbus-oracle-serve 1  "toolbus 0.1.0" "Toolbus Manual"
@@ -120,6 +121,7 @@ fn the_manual_page_of_a_command() {
             .TP
             \fB143\fR
             ended by SIGTERM
+            exit 0
         "#]],
     );
 }
@@ -129,6 +131,7 @@ fn the_manual_page_of_toolbus() {
     check(
         "man",
         expect![[r#"
+            stdout
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .TH toolbus 1  "toolbus 0.1.0" "Toolbus Manual"
@@ -200,6 +203,12 @@ fn the_manual_page_of_toolbus() {
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
             .TP
+            toolbus\-check(1)
+            Test somebody\*(Aqs program against the rules of its protocol
+            .TP
+            toolbus\-decode(1)
+            Explain a capture of a protocol, one line of JSON for each message
+            .TP
             toolbus\-completions(1)
             Print the completion script for a shell
             .TP
@@ -229,6 +238,7 @@ fn the_manual_page_of_toolbus() {
             .TP
             \fB143\fR
             ended by SIGTERM
+            exit 0
         "#]],
     );
 }
@@ -238,8 +248,9 @@ fn no_manual_page() {
     check(
         "man oracle nope",
         expect![[r#"
-            ! error: there is no command `oracle nope`
-            ! hint: `toolbus --help` shows all commands
+            stderr
+            error: there is no command `oracle nope`
+            hint: `toolbus --help` shows all commands
             exit 2
         "#]],
     );
@@ -249,8 +260,7 @@ fn no_manual_page() {
 fn a_reader_that_leaves_ends_us_quietly() {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);
-    let output = Command::new(env!("CARGO_BIN_EXE_toolbus"))
-        .args(["completions", "bash"])
+    let output = command(&["completions", "bash"])
         .stdin(Stdio::null())
         .stdout(writer)
         .output()

@@ -9,16 +9,18 @@ fn no_command() {
     check(
         "",
         expect![[r#"
-            ! error: a command is missing
-            ! hint: `--help` shows all commands, and `toolbus demo` is a good start
+            stderr
+            error: a command is missing
+            hint: `--help` shows all commands, and `toolbus demo` is a good start
             exit 2
         "#]],
     );
     check(
         "oracle",
         expect![[r#"
-            ! error: a command is missing
-            ! hint: `--help` shows all commands, and `toolbus demo` is a good start
+            stderr
+            error: a command is missing
+            hint: `--help` shows all commands, and `toolbus demo` is a good start
             exit 2
         "#]],
     );
@@ -29,54 +31,60 @@ fn commands_and_options_that_are_not_there() {
     check(
         "tolos",
         expect![[r#"
-            ! error: there is no command `tolos`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! hint: did you mean `tools`?
+            stderr
+            error: there is no command `tolos`
+            usage: toolbus [OPTIONS] <COMMAND>
+            hint: did you mean `tools`?
             exit 2
         "#]],
     );
     check(
         "oracle invke",
         expect![[r#"
-            ! error: there is no command `invke`
-            ! usage: toolbus oracle [OPTIONS] <COMMAND>
-            ! hint: did you mean `invoke`?
+            stderr
+            error: there is no command `invke`
+            usage: toolbus oracle [OPTIONS] <COMMAND>
+            hint: did you mean `invoke`?
             exit 2
         "#]],
     );
     check(
         "frobnicate",
         expect![[r#"
-            ! error: there is no command `frobnicate`
-            ! usage: toolbus [OPTIONS] <COMMAND>
-            ! hint: `--help` shows all commands
+            stderr
+            error: there is no command `frobnicate`
+            usage: toolbus [OPTIONS] <COMMAND>
+            hint: `--help` shows all commands
             exit 2
         "#]],
     );
     check(
         "call --tmeout 3 builtin: add",
         expect![[r#"
-            ! error: there is no option `--tmeout`
-            ! usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
-            ! hint: did you mean `--timeout`?
+            stderr
+            error: there is no option `--tmeout`
+            usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
+            hint: did you mean `--timeout`?
             exit 2
         "#]],
     );
     check(
         "tools --frobnicate",
         expect![[r#"
-            ! error: there is no option `--frobnicate`
-            ! usage: toolbus tools [OPTIONS] [ADDRESS]...
-            ! hint: `--help` tells more
+            stderr
+            error: there is no option `--frobnicate`
+            usage: toolbus tools [OPTIONS] [ADDRESS]...
+            hint: `--help` tells more
             exit 2
         "#]],
     );
     check(
         "demo now",
         expect![[r#"
-            ! error: `now` is one word too many
-            ! usage: toolbus demo [OPTIONS]
-            ! hint: `--help` tells more
+            stderr
+            error: `now` is one word too many
+            usage: toolbus demo [OPTIONS]
+            hint: `--help` tells more
             exit 2
         "#]],
     );
@@ -87,45 +95,50 @@ fn words_that_are_missing() {
     check(
         "call",
         expect![[r#"
-            ! error: TOOL is missing
-            ! usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
-            ! hint: `toolbus tools` lists what can be called
+            stderr
+            error: TOOL is missing
+            usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
+            hint: `toolbus tools` lists what can be called
             exit 2
         "#]],
     );
     check(
         "call builtin:",
         expect![[r#"
-            ! error: TOOL is missing
-            ! usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
-            ! hint: `toolbus tools` lists what can be called
+            stderr
+            error: TOOL is missing
+            usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
+            hint: `toolbus tools` lists what can be called
             exit 2
         "#]],
     );
     check(
         "oracle invoke",
         expect![[r#"
-            ! error: CONNECTION and SELECTOR are missing
-            ! usage: toolbus oracle invoke <CONNECTION> <SELECTOR> [FELT]...
-            ! hint: `--help` tells more
+            stderr
+            error: CONNECTION and SELECTOR are missing
+            usage: toolbus oracle invoke <CONNECTION> <SELECTOR> [FELT]...
+            hint: `--help` tells more
             exit 2
         "#]],
     );
     check(
         "oracle invoke stdio:x",
         expect![[r#"
-            ! error: SELECTOR is missing
-            ! usage: toolbus oracle invoke <CONNECTION> <SELECTOR> [FELT]...
-            ! hint: `--help` tells more
+            stderr
+            error: SELECTOR is missing
+            usage: toolbus oracle invoke <CONNECTION> <SELECTOR> [FELT]...
+            hint: `--help` tells more
             exit 2
         "#]],
     );
     check(
         "completions",
         expect![[r#"
-            ! error: SHELL is missing
-            ! usage: toolbus completions <SHELL>
-            ! hint: `--help` tells more
+            stderr
+            error: SHELL is missing
+            usage: toolbus completions <SHELL>
+            hint: `--help` tells more
             exit 2
         "#]],
     );
@@ -136,24 +149,27 @@ fn values_out_of_a_short_list() {
     check(
         "tools --color pink",
         expect![[r#"
-            ! error: `--color` cannot be `pink`
-            ! hint: it can be auto, always, never
+            stderr
+            error: `--color` cannot be `pink`
+            hint: it can be auto, always, never
             exit 2
         "#]],
     );
     check(
         "tools --log-format",
         expect![[r#"
-            ! error: `--log-format` needs a value
-            ! hint: it can be text, json
+            stderr
+            error: `--log-format` needs a value
+            hint: it can be text, json
             exit 2
         "#]],
     );
     check(
         "completions bsh",
         expect![[r#"
-            ! error: `SHELL` cannot be `bsh`
-            ! hint: did you mean `bash`?
+            stderr
+            error: `SHELL` cannot be `bsh`
+            hint: did you mean `bash`?
             exit 2
         "#]],
     );
@@ -164,42 +180,48 @@ fn times() {
     check(
         "call --timeout 0 builtin: add",
         expect![[r#"
-            ! error: `--timeout`: `0` is no time at all: it must be more than zero
+            stderr
+            error: `--timeout`: `0` is no time at all: it must be more than zero
             exit 2
         "#]],
     );
     check(
         "call --timeout -1 builtin: add",
         expect![[r#"
-            ! error: `--timeout`: `-1` is no time at all: it must be more than zero
+            stderr
+            error: `--timeout`: `-1` is no time at all: it must be more than zero
             exit 2
         "#]],
     );
     check(
         "call --timeout 2h builtin: add",
         expect![[r#"
-            ! error: `--timeout`: `2h` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
+            stderr
+            error: `--timeout`: `2h` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
             exit 2
         "#]],
     );
     check(
         "call --start-timeout soon builtin: add",
         expect![[r#"
-            ! error: `--start-timeout`: `soon` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
+            stderr
+            error: `--start-timeout`: `soon` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
             exit 2
         "#]],
     );
     check(
         "oracle serve --stop-timeout 99999999999",
         expect![[r#"
-            ! error: `--stop-timeout`: `99999999999` is too long: a year is the most
+            stderr
+            error: `--stop-timeout`: `99999999999` is too long: a year is the most
             exit 2
         "#]],
     );
     check(
         "oracle invoke stdio:x f --timeout=0ms 0x1",
         expect![[r#"
-            ! error: `--timeout`: `0ms` is no time at all: it must be more than zero
+            stderr
+            error: `--timeout`: `0ms` is no time at all: it must be more than zero
             exit 2
         "#]],
     );
@@ -210,8 +232,9 @@ fn a_time_from_the_environment() {
     Page::of(&["call", "builtin:", "add"])
         .env("TOOLBUS_TIMEOUT", "soon")
         .check(expect![[r#"
-            ! error: `--timeout`: `soon` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
-            ! hint: it comes from the environment: TOOLBUS_TIMEOUT=soon
+            stderr
+            error: `--timeout`: `soon` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
+            hint: it comes from the environment: TOOLBUS_TIMEOUT=soon
             exit 2
         "#]]);
 }
@@ -221,14 +244,16 @@ fn sizes() {
     check(
         "oracle serve --line-max 64MB",
         expect![[r#"
-            ! error: `--line-max`: `64MB` is not a size: give bytes (`65536`) or a unit (`64KiB`, `16MiB`, `1GiB`)
+            stderr
+            error: `--line-max`: `64MB` is not a size: give bytes (`65536`) or a unit (`64KiB`, `16MiB`, `1GiB`)
             exit 2
         "#]],
     );
     check(
         "oracle invoke --line-max 0 stdio:x f",
         expect![[r#"
-            ! error: `--line-max`: `0` is no size at all: it must be more than zero
+            stderr
+            error: `--line-max`: `0` is no size at all: it must be more than zero
             exit 2
         "#]],
     );
@@ -239,33 +264,37 @@ fn arguments_of_a_call() {
     check(
         "call builtin: add hello",
         expect![[r#"
-            ! error: argument `hello` is neither JSON nor `key=value`
-            ! hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            stderr
+            error: argument `hello` is neither JSON nor `key=value`
+            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
     check(
         "call builtin: add {1",
         expect![[r#"
-            ! error: argument `{1` is not valid JSON
-            !   caused by: key must be a string at line 1 column 2
-            ! hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            stderr
+            error: argument `{1` is not valid JSON
+              caused by: key must be a string at line 1 column 2
+            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
     check(
         "call builtin: add a=1 2",
         expect![[r#"
-            ! error: argument `2` stands beside others, so it must be `key=value`
-            ! hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            stderr
+            error: argument `2` stands beside others, so it must be `key=value`
+            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
     check(
         "call add a=1 a=2",
         expect![[r#"
-            ! error: argument `a` is given twice
-            ! hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            stderr
+            error: argument `a` is given twice
+            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -276,9 +305,11 @@ fn arguments_of_a_call_as_json() {
     check(
         "call --json builtin: add hello",
         expect![[r#"
+            stdout
             {"error":{"kind":"invalid_arguments","message":"argument `hello` is neither JSON nor `key=value`"}}
-            ! error: argument `hello` is neither JSON nor `key=value`
-            ! hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            stderr
+            error: argument `hello` is neither JSON nor `key=value`
+            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -289,21 +320,24 @@ fn options_that_exclude_each_other() {
     check(
         "-q -v tools",
         expect![[r#"
-            ! error: `--quiet` and `--verbose` do not go together
+            stderr
+            error: `--quiet` and `--verbose` do not go together
             exit 2
         "#]],
     );
     check(
         "call --text --stream builtin: add",
         expect![[r#"
-            ! error: `--text` and `--stream` do not go together
+            stderr
+            error: `--text` and `--stream` do not go together
             exit 2
         "#]],
     );
     check(
         "call --text --text builtin: add",
         expect![[r#"
-            ! error: `--text` stands twice
+            stderr
+            error: `--text` stands twice
             exit 2
         "#]],
     );

@@ -4,9 +4,12 @@
 //! vectored write carries a message whatever its size.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
+
+use crate::json::write_string;
 
 /// From this size on a payload is not copied into the joined bytes.
 const WHOLE_FROM: usize = 16 * 1024;
@@ -31,6 +34,13 @@ impl Outbox {
     pub fn put(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.len += bytes.len();
+    }
+
+    /// Appends a text as a JSON string, quotes included.
+    pub fn put_string(&mut self, text: &str) {
+        let before = self.tail.len();
+        write_string(&mut self.tail, text);
+        self.len += self.tail.len() - before;
     }
 
     /// Appends bytes, without a copy where they are many.
@@ -109,6 +119,13 @@ impl Outbox {
         self.tail.clear();
         self.len = 0;
         all.freeze()
+    }
+}
+
+impl fmt::Write for Outbox {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.put(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ mod scan;
 
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -155,8 +155,8 @@ impl fmt::Display for Found {
 }
 
 /// Writes `text` as a JSON string, quotes included. Characters beyond ASCII stay as they are.
-pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
+pub fn write_string(out: &mut impl BufMut, text: &str) {
+    out.put_u8(b'"');
     let bytes = text.as_bytes();
     let mut plain_from = 0;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -171,16 +171,16 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
             0x00..0x20 => &[],
             _ => continue,
         };
-        out.extend_from_slice(&bytes[plain_from..at]);
+        out.put_slice(&bytes[plain_from..at]);
         plain_from = at + 1;
         if escape.is_empty() {
-            out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+            out.put_slice(format!("\\u{byte:04x}").as_bytes());
         } else {
-            out.extend_from_slice(escape);
+            out.put_slice(escape);
         }
     }
-    out.extend_from_slice(&bytes[plain_from..]);
-    out.push(b'"');
+    out.put_slice(&bytes[plain_from..]);
+    out.put_u8(b'"');
 }
 
 #[cfg(test)]

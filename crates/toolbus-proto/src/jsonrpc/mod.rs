@@ -4,6 +4,7 @@
 //! [`Rules`] const a wire, in that wire's room; what is the same is here, once.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -123,6 +124,9 @@ pub enum Why {
     /// Neither a request nor an answer.
     #[error("a message needs `method`, or `id` with `result` or `error`")]
     Neither,
+    /// An answer that does not say to what.
+    #[error("an answer needs an `id`")]
+    NoId,
     /// A member of the envelope stands twice.
     #[error("`{0}` stands twice")]
     Repeated(&'static str),
@@ -164,8 +168,12 @@ impl Rules {
             return Err(fault(Why::Version));
         }
         let Some(method) = members.method else {
-            let id = id.clone().ok_or_else(|| fault(Why::Neither))?;
-            return Ok(Message::Response { id, result: members.result, error: members.error });
+            let Members { result, error, .. } = members;
+            return match id.clone() {
+                Some(id) => Ok(Message::Response { id, result, error }),
+                None if result.is_some() || error.is_some() => Err(fault(Why::NoId)),
+                None => Err(fault(Why::Neither)),
+            };
         };
         let method = string(method).ok_or_else(|| fault(Why::Method))?;
         let params = self.params(members.params).map_err(fault)?;
@@ -252,7 +260,8 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.
 pub fn begin_request(out: &mut Outbox, id: u64, method: &str) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
-    out.put(id.to_string().as_bytes());
+    // An outbox takes whatever it is given.
+    let _ = write!(out, "{id}");
     out.put(br#","method":""#);
     out.put(method.as_bytes());
     out.put(br#"","params":"#);

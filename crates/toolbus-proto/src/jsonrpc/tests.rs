@@ -142,7 +142,7 @@ fn what_is_wrong_is_said_with_the_id_if_there_is_one() {
     check(
         r#"{"jsonrpc":"2.0","result":1}"#,
         expect![[r#"
-        oracle invalid, no id: a message needs `method`, or `id` with `result` or `error`
+        oracle invalid, no id: an answer needs an `id`
     "#]],
     );
     check(

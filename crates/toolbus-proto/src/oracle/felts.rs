@@ -2,17 +2,49 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use thiserror::Error;
 
 use super::{
     felt::{Felt, FeltFault, Leniency},
+    hex,
     json::{self, Broken, Cursor},
+    wide::Wide,
 };
 
 /// Reads a JSON array of felts.
 ///
 /// The text is one JSON value; whoever took it off the wire has seen to that.
 pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
+    match read_plain(text.as_bytes()) {
+        Some(felts) => Ok(felts),
+        None => read_any(text, leniency),
+    }
+}
+
+/// Reads felts that stand as nearly every peer writes them: nothing between them but commas,
+/// and none that has to be judged by its leniency or told about.
+fn read_plain(text: &[u8]) -> Option<Vec<Felt>> {
+    // As many as there are at least, unless somebody pads them with zeros.
+    let mut felts = Vec::with_capacity(text.len() / FELT_TEXT_MAX + 1);
+    let mut rest = text.strip_prefix(b"[")?;
+    if rest == b"]" {
+        return Some(felts);
+    }
+    loop {
+        let digits = rest.strip_prefix(b"\"0x")?;
+        let (digits, behind) = digits.split_at(memchr(b'"', digits)?);
+        let wide = Wide::from_hex(digits).filter(|_| !digits.is_empty())?;
+        felts.push(Felt::new(wide)?);
+        rest = match behind {
+            b"\"]" => return Some(felts),
+            [b'"', b',', rest @ ..] => rest,
+            _ => return None,
+        };
+    }
+}
+
+fn read_any(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
     let not_an_array = |Broken| FeltsError::NotAnArray { shown: json::shown(text) };
     let mut cursor = Cursor::new(text);
     if !cursor.take(b'[') {
@@ -48,6 +80,8 @@ pub fn read_words<'a>(
 
 /// Appends a compact JSON array of canonical felts.
 pub fn write(felts: &[Felt], out: &mut Vec<u8>) {
+    let printed = |felt: &Felt| r#""0x","#.len() + felt.wide().hex_digits();
+    out.reserve("[]".len() + felts.iter().map(printed).sum::<usize>());
     out.push(b'[');
     for (index, felt) in felts.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
@@ -93,14 +127,15 @@ fn is_canonical(text: &[u8]) -> bool {
         let Some(digits) = rest.strip_prefix(b"\"0x") else {
             return false;
         };
-        let is_digit = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let length = digits.iter().take_while(is_digit).count();
+        let Some(length) = memchr(b'"', digits) else {
+            return false;
+        };
         let (digits, behind) = digits.split_at(length);
         // Digits of one length compare like their numbers.
         let below_prime = length < PRIME_DIGITS.len()
             || length == PRIME_DIGITS.len() && digits < PRIME_DIGITS.as_slice();
         let minimal = digits == b"0" || digits.first().is_some_and(|first| *first != b'0');
-        if !below_prime || !minimal {
+        if !below_prime || !minimal || !hex::are_lower(digits) {
             return false;
         }
         rest = match behind {
@@ -110,6 +145,9 @@ fn is_canonical(text: &[u8]) -> bool {
         };
     }
 }
+
+/// The longest text of a felt in a list, as we print it.
+const FELT_TEXT_MAX: usize = r#""0x","#.len() + PRIME_DIGITS.len();
 
 const PRIME_DIGITS: &[u8; 63] = b"800000000000011000000000000000000000000000000000000000000000001";
 

@@ -34,8 +34,8 @@ struct Known {
 
 /// A call in the terms of the wire.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) selector: String,
+pub(super) struct Prepared<'a> {
+    pub(super) selector: Cow<'a, str>,
     /// The text of an array of felts.
     pub(super) calldata: Bytes,
     pub(super) reading: Reading,
@@ -98,21 +98,14 @@ impl Functions {
 
     /// The functions as tools of the hub.
     pub(super) fn tools(&self) -> Arc<[ToolSpec]> {
-        let tool = |function: &Function| {
-            let input = Json::from_trusted(schema::input_schema(function));
-            let output = Json::from_trusted(schema::output_schema(function));
-            let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
-            let spec = ToolSpec::new(function.name(), input);
-            ToolSpec { output: Some(output), native: Some(native), ..spec }
-        };
         self.iter().map(tool).collect()
     }
 
     /// Makes a call into a selector and felts.
-    pub(super) fn prepare(&self, what: &What) -> Result<Prepared, Failure> {
+    pub(super) fn prepare<'a>(&self, what: &'a What) -> Result<Prepared<'a>, Failure> {
         match what {
             What::Native { wire: Wire::Oracle, method, body } => Ok(Prepared {
-                selector: String::from_utf8_lossy(method).into_owned(),
+                selector: String::from_utf8_lossy(method),
                 calldata: body.clone(),
                 reading: Reading::Felts,
             }),
@@ -122,7 +115,11 @@ impl Functions {
         }
     }
 
-    fn prepare_tool(&self, name: &ToolName, args: Option<&Json>) -> Result<Prepared, Failure> {
+    fn prepare_tool<'a>(
+        &self,
+        name: &'a ToolName,
+        args: Option<&Json>,
+    ) -> Result<Prepared<'a>, Failure> {
         let args = args.filter(|args| !args.is_null());
         let args = args.map_or("{}", Json::as_str);
         let invalid = |error: String| Failure::new(FailureKind::InvalidArguments, error);
@@ -131,7 +128,7 @@ impl Functions {
         };
         if let Some(known) = self.by_name.get(name.as_str()) {
             return Ok(Prepared {
-                selector: name.as_str().to_owned(),
+                selector: name.as_str().into(),
                 calldata: text_of(&encode(&known.function)?),
                 reading: Reading::ResultOf(known.function.clone()),
             });
@@ -147,7 +144,7 @@ impl Functions {
             .map_err(|_| invalid("argument `selector` must be text".to_owned()))?;
         // Behind the selector: how many, and the felts themselves.
         let calldata = text_of(&reader.rest()[1..]);
-        Ok(Prepared { selector, calldata, reading: Reading::Felts })
+        Ok(Prepared { selector: selector.into(), calldata, reading: Reading::Felts })
     }
 }
 
@@ -186,6 +183,15 @@ impl Reading {
             }
         }
     }
+}
+
+/// One function as a tool of the hub.
+pub(super) fn tool(function: &Function) -> ToolSpec {
+    let input = Json::from_trusted(schema::input_schema(function));
+    let output = Json::from_trusted(schema::output_schema(function));
+    let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
+    let spec = ToolSpec::new(function.name(), input);
+    ToolSpec { output: Some(output), native: Some(native), ..spec }
 }
 
 fn text_of(felts: &[Felt]) -> Bytes {

@@ -11,13 +11,16 @@ mod serving;
 
 pub mod cairo;
 pub mod codec;
+pub mod decode;
 pub mod felt;
 pub mod felts;
 pub mod known;
 pub mod schema;
+pub mod shell;
 pub mod signature;
 pub mod translate;
 
+mod hex;
 mod infer;
 mod json;
 mod wide;

@@ -158,6 +158,8 @@ impl Oracle {
                 self.refuse(&id, INVALID_REQUEST, &Why::Neither.to_string());
             }
             Ok(Message::Response { id, .. }) => self.ignore(format!("response {}", id.to_json())),
+            // Whatever it answers, it was not asked: nothing is said to it either.
+            Err(jsonrpc::Invalid { why: Why::NoId, .. }) => self.ignore("response".to_owned()),
             Err(invalid) => {
                 let is_broken = invalid.why.is_parse_error();
                 let code = if is_broken { PARSE_ERROR } else { INVALID_REQUEST };

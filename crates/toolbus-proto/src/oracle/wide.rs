@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::hex;
+
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Wide {
     // The derived order compares field by field, so the high half comes first.
@@ -21,18 +23,26 @@ const DECIMAL_DIGITS_128: usize = 38;
 impl Wide {
     /// Reads up to 64 hexadecimal digits of either case; none of them is zero.
     pub(crate) fn from_hex(digits: &[u8]) -> Option<Wide> {
-        let mut limbs = [0_u64; 4];
-        let mut seen = 0;
-        for (limb, chunk) in limbs.iter_mut().zip(digits.rchunks(16)) {
-            for digit in chunk {
-                let nibble = NIBBLES[usize::from(*digit)];
-                // Judged once at the end: a branch for each digit would cost more.
-                seen |= nibble;
-                *limb = *limb << 4 | u64::from(nibble & 0xf);
-            }
+        if HEX_DIGITS_MAX < digits.len() {
+            return None;
         }
-        let fits = digits.len() <= HEX_DIGITS_MAX && seen != NO_NIBBLE;
-        fits.then(|| Wide::from_limbs(limbs))
+        let mut limbs = [0_u64; 4];
+        let mut wrong = 0;
+        let mut read = |index: usize, half: [u8; 8]| {
+            let (half, wrong_here) = hex::read_eight(half);
+            limbs[index / 2] |= u64::from(half) << (32 * (index % 2));
+            wrong |= wrong_here;
+        };
+        let (first, halves) = digits.as_rchunks::<8>();
+        for (index, half) in halves.iter().rev().enumerate() {
+            read(index, *half);
+        }
+        if !first.is_empty() {
+            let mut half = [b'0'; 8];
+            half[8 - first.len()..].copy_from_slice(first);
+            read(halves.len(), half);
+        }
+        (wrong == 0).then(|| Wide::from_limbs(limbs))
     }
 
     /// Reads decimal digits, however many; `None` if the value takes more than 256 bits or
@@ -90,10 +100,15 @@ impl Wide {
         Wide { high, low }
     }
 
+    /// How many hexadecimal digits the value takes without leading zeros.
+    pub(crate) fn hex_digits(self) -> usize {
+        self.bits().div_ceil(4).max(1) as usize
+    }
+
     /// Appends `0x` and lowercase digits without leading zeros.
     pub(crate) fn write_hex(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"0x");
-        let nibbles = self.bits().div_ceil(4).max(1) as usize;
+        let nibbles = self.hex_digits();
         let bytes = self.to_bytes();
         let mut digits = [0; HEX_DIGITS_MAX];
         let from = bytes.len() - nibbles.div_ceil(2);

@@ -35,10 +35,9 @@ pub(super) fn write_ack(out: &mut Outbox, id: &Id) {
 /// A call. `calldata` is the text of an array of felts.
 pub(super) fn write_invoke(out: &mut Outbox, id: u64, selector: &str, calldata: &Bytes) {
     jsonrpc::begin_request(out, id, "invoke");
-    let mut params = br#"{"selector":"#.to_vec();
-    write_string(&mut params, selector);
-    params.extend_from_slice(br#","calldata":"#);
-    out.put(&params);
+    out.put(br#"{"selector":"#);
+    out.put_string(selector);
+    out.put(br#","calldata":"#);
     out.put_shared(calldata);
     out.put(b"}}\n");
 }

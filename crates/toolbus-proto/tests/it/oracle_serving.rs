@@ -119,7 +119,7 @@ impl Player for Server {
                 self.read_on();
             }
             Some("reply") => {
-                self.down(words, |words| Down::Done(Ok(Outcome::Value(words.json().unwrap()))))
+                self.down(words, |words| Down::Done(Ok(Outcome::Value(words.json().unwrap()))));
             }
             Some("fail") => self.down(words, |words| Down::Done(Err(failure(words)))),
             _ => panic!("what is `{what}`?"),

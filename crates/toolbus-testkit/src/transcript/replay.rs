@@ -105,7 +105,8 @@ pub(super) enum Cause<'a> {
 
 pub(super) fn steps(text: &str) -> Vec<Step<'_>> {
     let mut steps = vec![Step { number: 1, line: None, cause: Cause::Nothing, behind: Vec::new() }];
-    for (index, line) in text.lines().enumerate() {
+    // Not `lines`: a carriage return at the end of a line is a byte like any other.
+    for (index, line) in text.split_terminator('\n').enumerate() {
         let cause = match line.get(..2) {
             None if line.is_empty() => Cause::Begin,
             Some("--") => Cause::Happens(line[2..].trim_start_matches(' ')),
@@ -137,13 +138,20 @@ fn wire_and_text(behind: &str) -> (&str, &str) {
 }
 
 impl Step<'_> {
+    /// The lines that should come of it.
+    #[cfg(test)]
+    pub(super) fn expected(&self) -> Vec<String> {
+        let expected = self.behind.iter().filter(|line| is_outcome(line));
+        expected.map(|line| (*line).to_owned()).collect()
+    }
+
     /// Writes the step with what came of it. A line that came as expected is written as it
     /// was expected, so that `…` stays.
-    fn write(&self, out: &mut String, came: &[String]) {
+    pub(super) fn write(&self, out: &mut String, came: &[String]) {
         let mut came = came.iter().map(String::as_str);
         let mut lines: Vec<&str> = self.line.into_iter().collect();
         for &expected in &self.behind {
-            if !expected.starts_with(">>") && !expected.starts_with("==") {
+            if !is_outcome(expected) {
                 lines.push(expected);
             } else if let Some(found) = came.next() {
                 lines.push(if matches(expected, found) { expected } else { found });
@@ -157,8 +165,11 @@ impl Step<'_> {
     }
 }
 
-/// Is `found` what `expected` says, where `…` stands for any text? The blanks beside it only
-/// set it off from the words that count.
+fn is_outcome(line: &str) -> bool {
+    line.starts_with(">>") || line.starts_with("==")
+}
+
+/// Is `found` what `expected` says, where `…` stands for any text?
 fn matches(expected: &str, found: &str) -> bool {
     let expected = expected.replace(" …", "…").replace("… ", "…");
     let mut pieces = expected.split('…');

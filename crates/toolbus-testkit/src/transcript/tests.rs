@@ -1,8 +1,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use expect_test::expect;
+use proptest::prelude::*;
 
 use super::*;
+use crate::scratch::Scratch;
 
 /// Shouts back each whole line, and knows the time.
 struct Shouter {
@@ -126,8 +128,56 @@ fn a_sweep_finds_who_relies_on_where_a_read_ends() {
 }
 
 #[test]
-fn the_conversations_of_a_wire_are_found() {
-    let files = files("transcripts/oracle");
-    assert!(files.contains(&PathBuf::from("transcripts/oracle/calling/stop_is_a_ladder.txt")));
-    assert!(read(&files[0]).starts_with("--"));
+fn a_folder_is_checked_file_by_file() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join("deeper")).unwrap();
+    fs::write(scratch.file("good.txt"), "<< hi\n>> HI\n").unwrap();
+    fs::write(scratch.file("no_conversation.jsonl"), "<< hi\n").unwrap();
+    check_file(scratch.file("good.txt"), Shouter::new);
+    check_folder(scratch.path(), |_| Shouter::new());
+    if is_updating() {
+        // What differs would be written anew.
+        return;
+    }
+    fs::write(scratch.file("deeper/bad.txt"), "<< ho\n>> HI\n").unwrap();
+    let checked = catch_unwind(|| check_folder(scratch.path(), |_| Shouter::new()));
+    let panic = *checked.unwrap_err().downcast::<String>().unwrap();
+    assert!(panic.contains("bad.txt:\n  << ho\n- >> HI\n+ >> HO\n"), "{panic}");
+    assert!(panic.ends_with("1 of 2 conversations differ"), "{panic}");
+}
+
+#[test]
+fn every_golden_conversation_is_read_without_loss() {
+    for file in files("transcripts") {
+        let text = read(&file);
+        let mut written = String::new();
+        for step in replay::steps(&text) {
+            step.write(&mut written, &step.expected());
+        }
+        assert_eq!(written, text, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_carriage_return_is_a_byte() {
+    let text = "<< hi\r\n>> HI\r\n";
+    assert_eq!(replay::replay("a test", text, Shouter::new), text);
+}
+
+#[test]
+fn escapes_stand_for_bytes() {
+    assert_eq!(unescape(r"a\n\xff\\n\{41*3}ż"), b"a\n\xff\\nAAA\xc5\xbc");
+}
+
+#[test]
+#[should_panic(expected = r"not an escape: `\q` in `a\q`")]
+fn what_is_no_escape_is_a_mistake() {
+    unescape(r"a\q");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_written_and_read(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        prop_assert_eq!(unescape(&escape(&bytes)), bytes);
+    }
 }

@@ -3,17 +3,23 @@
 //! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of
 //! whoever answers.
 
+pub mod builtin;
 mod child;
 pub mod connection;
+mod open;
 pub mod oracle;
+pub mod settings;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use toolbus_proto::tool::{Call, Failure, ToolSpec, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolSpec, Wire};
 
 use crate::link::{Slot, Uplink};
+use crate::nearest::nearest;
+
+pub use open::{OpenError, open};
 
 /// A future that lives on the bus's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -31,4 +37,22 @@ pub trait Back {
 
     /// Says goodbye and waits until nobody is left.
     fn shutdown(&self) -> LocalFuture<'_, ()>;
+
+    /// Cuts the goodbye short: whoever is left is killed.
+    fn kill(&self) {}
+}
+
+/// What is told to whoever asks for a tool that is not there.
+pub(crate) fn unknown_tool<'a>(
+    name: &ToolName,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Failure {
+    let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
+    match nearest(name.as_str(), known) {
+        Some(meant) => {
+            let hint = Some(format!("did you mean `{meant}`?"));
+            failure.with_last_words(LastWords { hint, ..LastWords::default() })
+        }
+        None => failure,
+    }
 }

@@ -43,11 +43,6 @@ impl Oracle {
         // Calls wait for each other, and none may keep the others waiting by reading slowly.
         Oracle { child: Child::new(name, program, Sharing::Shared, supervisor) }
     }
-
-    /// Ends the goodbye early: whoever is left is killed.
-    pub fn kill(&self) {
-        self.child.kill();
-    }
 }
 
 impl Back for Oracle {
@@ -72,5 +67,9 @@ impl Back for Oracle {
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.child.shutdown())
+    }
+
+    fn kill(&self) {
+        self.child.kill();
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 use thiserror::Error;
+use toolbus_proto::tool::{Failure, FailureKind, LastWords};
 
 use super::{Exit, Program};
 
@@ -141,6 +142,18 @@ impl SpawnError {
             },
             _ => return None,
         })
+    }
+
+    /// What to tell whoever waits for the program.
+    pub fn to_failure(&self) -> Failure {
+        let mut message = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        let words = LastWords { hint: self.hint(), ..LastWords::default() };
+        Failure::new(FailureKind::Unavailable, message).with_last_words(words)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens between fork and exec: the only unsafe code of the crate.
+//! What happens between fork and exec: the place for unsafe code.
 //!
 //! A forked child of a program with threads may do next to nothing (no allocation, no lock), so
 //! all that it needs is laid out before the fork.

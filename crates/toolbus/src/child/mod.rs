@@ -14,11 +14,13 @@ mod fork;
 pub mod guard;
 
 pub mod diagnose;
+pub mod shell;
 pub mod stderr;
 pub mod words;
 
 pub use diagnose::SpawnError;
 pub use patience::Patience;
+pub(crate) use process::Group;
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
 pub use toolbus_proto::tool::Exit;

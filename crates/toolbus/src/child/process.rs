@@ -41,6 +41,21 @@ pub enum Signal {
     Kill,
 }
 
+/// The group of a process, to be signalled by whoever knows that its leader is not yet reaped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    pub(crate) fn signal(self, signal: Signal) {
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
+        let _ = rustix::process::kill_process_group(self.0, signal);
+    }
+}
+
 /// How long a drop waits for a killed process to be gone. Only one that hangs in the kernel takes
 /// longer than a moment.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
@@ -106,15 +121,14 @@ impl Process {
 
     /// Signals the whole group. Nobody is signalled once the process is finished.
     pub fn signal_group(&self, signal: Signal) {
-        if self.reaped.is_some() {
-            return;
+        if self.reaped.is_none() {
+            self.group().signal(signal);
         }
-        let signal = match signal {
-            Signal::Term => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
-        };
-        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
-        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// Its group, for a thread that ends before [`Process::finish`].
+    pub(crate) fn group(&self) -> Group {
+        Group(self.pid)
     }
 
     /// Kills the rest of the group of a process that has ended, and reaps it. `None` if it has not
@@ -244,15 +258,26 @@ fn exit_fd_by_thread(pid: Pid) -> io::Result<OwnedFd> {
 
 #[cfg(target_os = "linux")]
 fn members_left(group: Pid) -> bool {
+    let leader = group.as_raw_nonzero().get();
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return true;
     };
     processes.flatten().any(|process| {
-        let Ok(stat) = std::fs::read(process.path().join("stat")) else {
-            return false;
-        };
-        stat_of_member(&stat, group.as_raw_nonzero().get())
+        let name = process.file_name();
+        let pid = name.to_str().and_then(|name| name.parse::<i32>().ok());
+        // The kernel makes up a whole page for `stat`, so it is asked for members only.
+        pid.is_some_and(|pid| pid != leader && group_of(pid) == leader)
+            && std::fs::read(process.path().join("stat")).is_ok_and(|stat| is_alive(&stat))
     })
+}
+
+/// Not by `rustix`, which takes it for granted that there is a group: threads of the kernel are
+/// in none.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn group_of(pid: i32) -> i32 {
+    // SAFETY: asks for a number; one that is nobody's is an error, -1.
+    unsafe { libc::getpgid(pid) }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -260,19 +285,13 @@ fn members_left(group: Pid) -> bool {
     rustix::process::test_kill_process_group(group).is_ok()
 }
 
-/// Whether a line of `/proc/<pid>/stat` is of somebody in the group who is neither dead nor its
-/// leader. The name of the program, in brackets, may hold anything, brackets too.
+/// Whether a line of `/proc/<pid>/stat` is of somebody who is neither a zombie nor dead. The name
+/// of the program, in brackets, may hold anything, brackets too.
 #[cfg(target_os = "linux")]
-fn stat_of_member(stat: &[u8], group: i32) -> bool {
-    let Some(name_end) = stat.iter().rposition(|&byte| byte == b')') else {
-        return false;
-    };
-    let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<i32>().ok();
-    let pid = number(stat.split(|&byte| byte == b' ').next());
-    let mut fields = stat[name_end + 1..].trim_ascii().split(|&byte| byte == b' ');
-    let alive = !matches!(fields.next(), Some(b"Z" | b"X"));
-    // State, parent, group.
-    alive && pid != Some(group) && number(fields.nth(1)) == Some(group)
+fn is_alive(stat: &[u8]) -> bool {
+    let name_end = stat.iter().rposition(|&byte| byte == b')');
+    let state = name_end.and_then(|at| stat.get(at + 2));
+    state.is_some_and(|state| !b"ZX".contains(state))
 }
 
 #[cfg(test)]
@@ -281,14 +300,13 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_member_is_told_from_leaders_zombies_and_strangers() {
-        assert!(stat_of_member(b"12 (sh) S 1 10 10 0 -1", 10));
-        assert!(stat_of_member(b"12 (a) Z 1 9 (b) R 1 10 10 0 -1", 10));
-        assert!(!stat_of_member(b"10 (sh) S 1 10 10 0 -1", 10));
-        assert!(!stat_of_member(b"12 (sh) Z 1 10 10 0 -1", 10));
-        assert!(!stat_of_member(b"12 (sh) S 1 11 10 0 -1", 10));
-        assert!(!stat_of_member(b"12 (sh", 10));
-        assert!(!stat_of_member(b"", 10));
+    fn the_living_are_told_from_the_dead() {
+        assert!(is_alive(b"12 (sh) S 1 10 10 0 -1"));
+        assert!(is_alive(b"12 (a) Z 1 9 (b) R 1 10 10 0 -1"));
+        assert!(!is_alive(b"12 (sh) Z 1 10 10 0 -1"));
+        assert!(!is_alive(b"12 (sh) X 1 10 10 0 -1"));
+        assert!(!is_alive(b"12 (sh)"));
+        assert!(!is_alive(b""));
     }
 
     #[test]

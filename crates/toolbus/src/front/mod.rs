@@ -16,6 +16,7 @@ use toolbus_proto::channel::{Asked, Down, Ended, Flow, Notice, Outbox, Serving, 
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use crate::bus::Bus;
 use crate::link::{Asker, Backlog, Room, Sharing, Slot, Uplink};
 use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
@@ -24,6 +25,12 @@ use crate::pump::wake::Wake;
 pub trait Route {
     /// Asks, at once. What comes back goes to `down`.
     fn start(&self, call: Call, down: Slot) -> Uplink;
+}
+
+impl Route for Bus {
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        Bus::start(self, call, down)
+    }
 }
 
 /// A serving machine and the calls it has under way.

@@ -55,6 +55,11 @@ impl Inbox {
         down
     }
 
+    /// How many items wait to be taken.
+    pub fn waiting(&self) -> usize {
+        self.state.borrow().waiting.len()
+    }
+
     /// Waits until the way up has room again, after [`Room::Full`].
     pub async fn room(&self) {
         poll_fn(|context| {

@@ -1,8 +1,22 @@
 //! The drivers of a channel: who reads, writes and waits for it.
 
+pub mod blocking;
 mod budget;
 pub(crate) mod reactor;
 pub(crate) mod wake;
 
+use toolbus_proto::channel::Notice;
+
 pub use budget::BYTES_IN_FLIGHT_MAX;
 pub use reactor::{Sink, Source};
+
+/// Writes a line in the log for what a peer did.
+pub(crate) fn log(peer: &str, notice: &Notice) {
+    match notice {
+        Notice::Stray(line) => tracing::warn!(peer, "line that answers nothing: {line}"),
+        Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
+        Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
+        Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
+        Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
+    }
+}

@@ -28,7 +28,8 @@ const PIECES_MAX: usize = 16;
 pub(crate) trait Driven {
     /// Takes what was read. Asked again without new bytes whenever something changed.
     fn bytes(&self, now: Instant, input: &mut BytesMut) -> Next;
-    /// The stream has ended. Told once, when all whole frames before it have been taken.
+    /// The stream has ended, and the channel would read on. Told again whenever something
+    /// changed, as long as that is so: a machine may take frames one by one, as it answers.
     fn eof(&self, now: Instant, input: &mut BytesMut) -> Next;
     fn timeout(&self, now: Instant);
     fn poll_timeout(&self) -> Option<Instant>;
@@ -233,7 +234,7 @@ fn ask(driven: &impl Driven, input: &mut BytesMut, end: &mut End) -> Next {
         *input = BytesMut::new();
     }
     match (next, *end) {
-        (Next::Read, End::Seen) => {
+        (Next::Read, End::Seen | End::Told) => {
             *end = End::Told;
             driven.eof(now, input)
         }

@@ -140,7 +140,7 @@ impl Watch {
 /// With the interest in urgent data, which there never is on a pipe, the reactor also reports a
 /// socket that was hung up, and stays silent about everything else.
 #[cfg(target_os = "linux")]
-const WATCH_WRITING: Interest = Interest::WRITABLE;
+const WATCH_WRITING: Interest = Interest::WRITABLE.add(Interest::PRIORITY);
 #[cfg(target_os = "linux")]
 const WATCH_CLOSING: Interest = Interest::ERROR.add(Interest::PRIORITY);
 #[cfg(not(target_os = "linux"))]
@@ -206,7 +206,7 @@ impl How {
         }
     }
 
-    fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             How::Alone if pieces.len() == 1 => retry(|| rustix::io::write(fd, &pieces[0])),
             How::Alone => retry(|| rustix::io::writev(fd, pieces)),

@@ -43,7 +43,7 @@ pub fn output(fd: BorrowedFd<'_>) -> io::Result<Output> {
     Output::new(fd, how)
 }
 
-fn open(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, How)> {
+pub(super) fn open(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, How)> {
     match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
         // Refused if the pipe belongs to another user, or if its reader has already gone, which
         // the first write will find out.

@@ -4,10 +4,15 @@
 #![allow(clippy::unwrap_used)]
 
 #[cfg(target_os = "linux")]
+mod blocking;
+#[cfg(target_os = "linux")]
 mod child;
-mod engine;
 #[cfg(target_os = "linux")]
 mod oracle_back;
+#[cfg(target_os = "linux")]
+mod stdio;
+
+mod engine;
 mod oracle_calling;
 mod supervisor;
 

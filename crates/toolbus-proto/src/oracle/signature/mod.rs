@@ -38,6 +38,12 @@ impl Function {
         &self.name
     }
 
+    /// The same function under another name.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Function {
+        Function { name: name.to_owned(), ..self.clone() }
+    }
+
     /// The names of its parameters, in order.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         self.params.iter().map(|(name, _)| name)

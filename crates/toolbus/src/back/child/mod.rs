@@ -14,12 +14,13 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Notice, Ticket, Up};
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords};
+use toolbus_proto::channel::{Calling, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
-use crate::child::{Process, Program, Signal, SpawnError};
+use crate::child::{Process, Program, Signal};
 use crate::link::{Answerer, Delivered, Room, Sharing, Slot, Slots, Uplink};
+use crate::pump;
 use crate::pump::reactor::{Closing, Passed, until};
 use crate::pump::wake::{Wake, turn};
 use hand::Hand;
@@ -135,7 +136,7 @@ impl<C: Calling + 'static> Inner<C> {
         loop {
             let notice = self.supervisor.borrow_mut().poll_notice();
             let Some(notice) = notice else { break };
-            self.log(&notice);
+            pump::log(&self.name, &notice);
         }
         loop {
             if self.slots.needs_turn() {
@@ -177,7 +178,7 @@ impl<C: Calling + 'static> Inner<C> {
     }
 
     fn spawn(&self, run: RunId) {
-        let started = Process::spawn(&self.program).map_err(|error| unavailable(&error));
+        let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
         let hand = started.and_then(|process| {
             Hand::new(process).map_err(|error| {
                 let message = format!("cannot watch `{}`: {error}", self.name);
@@ -202,17 +203,6 @@ impl<C: Calling + 'static> Inner<C> {
     /// and one that is on its way out may still have callers.
     fn wake(&self) {
         self.hands.borrow().values().for_each(|hand| hand.wake.ring());
-    }
-
-    fn log(&self, notice: &Notice) {
-        let peer = &*self.name;
-        match notice {
-            Notice::Stray(line) => tracing::warn!(peer, "line that answers nothing: {line}"),
-            Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
-            Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
-            Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
-            Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
-        }
     }
 }
 
@@ -251,15 +241,4 @@ async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
             }
         }
     }
-}
-
-fn unavailable(error: &SpawnError) -> Failure {
-    let mut message = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        message = format!("{message}: {cause}");
-        source = cause.source();
-    }
-    let words = LastWords { hint: error.hint(), ..LastWords::default() };
-    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
 }

@@ -51,7 +51,7 @@ pub enum Restart {
 pub struct Supervisor<C> {
     /// What people call the program.
     name: String,
-    make: Box<dyn FnMut() -> C>,
+    make: Box<dyn FnMut() -> C + Send>,
     patience: Patience,
     restart: Restart,
     runs: Vec<(RunId, Run<C>)>,
@@ -71,7 +71,7 @@ impl<C: Calling> Supervisor<C> {
         name: impl Into<String>,
         patience: Patience,
         restart: Restart,
-        make: impl FnMut() -> C + 'static,
+        make: impl FnMut() -> C + Send + 'static,
     ) -> Supervisor<C> {
         Supervisor {
             name: name.into(),
@@ -291,8 +291,8 @@ impl<C: Calling> Supervisor<C> {
                 self.not_before = Some(now + self.patience.back_off(self.starts_failed));
             }
         }
-        while let Some(down) = run.machine.poll_down() {
-            self.downs.push_back(down);
+        while let Some((ticket, down)) = run.machine.poll_down() {
+            self.downs.push_back((ticket, run.with_tail(down)));
         }
         if is_over {
             self.runs.remove(at);

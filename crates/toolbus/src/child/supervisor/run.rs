@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Fault, Parting, Standing, Ticket};
+use toolbus_proto::channel::{Calling, Down, Fault, Parting, Standing, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -318,6 +318,22 @@ impl<C: Calling> Run<C> {
             hint: hint.or_else(|| self.exit.and_then(diagnose::early_exit)),
         });
         self.machine.handle_lost(now, &failure);
+    }
+
+    /// What we found wrong with a process that lives on is told with what it said of late.
+    pub(super) fn with_tail(&self, down: Down) -> Down {
+        match down {
+            Down::Done(Err(failure))
+                if !failure.from_peer
+                    && failure.kind != FailureKind::Cancelled
+                    && failure.last_words.is_none() =>
+            {
+                let stderr = self.tail.lines().map(str::to_owned).collect();
+                let words = LastWords { stderr, ..LastWords::default() };
+                Down::Done(Err(failure.with_last_words(words)))
+            }
+            down => down,
+        }
     }
 
     /// Calls that were never written may try another process; but only if this one had been

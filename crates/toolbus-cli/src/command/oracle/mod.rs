@@ -1,10 +1,20 @@
 //! `toolbus oracle`: the Cairo `stdio` protocol, from both sides.
 
+mod batch;
+mod invoke;
+mod outcome;
+mod serve;
+
 use std::time::Duration;
 
-use crate::args::{Globals, value};
-use crate::exit::Exit;
+use toolbus::address::Address;
+use toolbus_proto::oracle::signature::{self, Function};
+
+use crate::args::value;
 use crate::failed::Failed;
+
+pub(crate) use invoke::invoke;
+pub(crate) use serve::serve;
 
 /// Call a Cairo oracle, or be one
 ///
@@ -112,10 +122,31 @@ pub(crate) struct ServeArgs {
     pub(crate) stop_timeout: Duration,
 }
 
-pub(crate) fn invoke(_args: &InvokeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(Exit::Failed, "`toolbus oracle invoke` is not there yet"))
+/// The functions of all texts that were given by `--fn`.
+fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
+    let mut functions = Vec::new();
+    for text in texts {
+        let parsed = signature::parse(text).map_err(|error| {
+            Failed::usage(format!("`{text}` is no signature")).caused_by(&error)
+        })?;
+        for function in parsed {
+            if functions.iter().any(|known: &Function| known.name() == function.name()) {
+                let name = function.name();
+                return Err(Failed::usage(format!("`--fn` gives two signatures for `{name}`")));
+            }
+            functions.push(function);
+        }
+    }
+    Ok(functions)
 }
 
-pub(crate) fn serve(_args: &ServeArgs, _globals: &Globals) -> Result<(), Failed> {
-    Err(Failed::new(Exit::Failed, "`toolbus oracle serve` is not there yet"))
+/// A connection string: only these schemes are an oracle's (C1).
+pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
+    const SCHEMES: [&str; 3] = ["stdio:", "oracle+stdio:", "shell:"];
+    if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+        let supported = SCHEMES.join(", ");
+        let message = format!("unsupported connection scheme: {text:?}; supported are {supported}");
+        return Err(Failed::usage(message));
+    }
+    Address::parse(text).map_err(|error| Failed::usage(error.to_string()))
 }

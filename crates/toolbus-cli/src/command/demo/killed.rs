@@ -1,0 +1,113 @@
+//! What becomes of callers when a tool dies, and of tools when the bus dies.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use toolbus::child::{Process, Program, Signal as GroupSignal};
+use toolbus_proto::tool::FailureKind;
+
+use super::peers::{Peers, quoted};
+use super::{PATIENCE, Tour, broken, call, millis, open};
+use crate::exit::Exit;
+use crate::failed::Failed;
+
+/// How often is looked whether something has happened elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Kills a tool in the middle of a call.
+pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
+    tour.step("Kill it in the middle of a call")?;
+    let address =
+        peers.oracle_after("echo 'demo-tool: working on it, give me a minute' >&2;", "tool");
+    let bus = open(&address)?;
+    tour.command("toolbus call 'stdio:./demo-tool' sleep ms=60000")?;
+    // Answered, so it is ready, and what comes next is in the middle of a call.
+    call(&bus, "upper", r#"{"text":"ready"}"#)
+        .await
+        .map_err(|failure| broken("a tool", &failure))?;
+    let sleeping = call(&bus, "sleep", r#"{"ms":60000}"#);
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let pids = awaited("the tool's process id", || peers.pids("tool", 1)).await?;
+        pids.into_iter().filter_map(Pid::from_raw).for_each(|pid| {
+            let _ = kill_process(pid, Signal::KILL);
+        });
+        Ok::<_, Failed>(Instant::now())
+    };
+    let (failure, killed) = tokio::join!(sleeping, killing);
+    let took = killed?.elapsed();
+    let failure = match failure {
+        Err(failure) if failure.kind == FailureKind::Gone => failure,
+        Err(failure) => return Err(broken("the killed tool", &failure)),
+        Ok(_) => return Err(Failed::new(Exit::Failed, "a killed tool answered")),
+    };
+    tour.say(format!("  {}", tour.paint.dim("kill -9")))?;
+    tour.show(&format!("{} {}", tour.paint.error("error:"), failure.message), took)?;
+    for line in failure.last_words.iter().flat_map(|words| &words.stderr) {
+        tour.say(format!("    its last words: {line}"))?;
+    }
+    tour.command("toolbus call 'stdio:./demo-tool' upper text='still here'")?;
+    let begun = Instant::now();
+    let answer = call(&bus, "upper", r#"{"text":"still here"}"#).await;
+    let answer = answer.map_err(|failure| broken("the next call", &failure))?;
+    tour.show(&answer.to_string(), begun.elapsed())?;
+    bus.shutdown().await;
+    Ok(())
+}
+
+/// Kills a bus, and looks who is left of a tool that ignores SIGTERM and of its child.
+pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
+    tour.step("Kill the bus")?;
+    let file = quoted(&peers.file("bus").to_string_lossy());
+    let stubborn = format!("trap '' TERM HUP; sleep 600 & echo $! >> {file};");
+    let oracle = peers.oracle_after(&stubborn, "bus");
+    // Ten minutes of sleep, in felts.
+    let words = peers.ourselves(&["oracle", "invoke", &oracle, "sleep", "0x927c0"]);
+    let words =
+        toolbus::child::words::split(&words).map_err(|error| Failed::usage(error.to_string()))?;
+    let cannot = |error: &dyn std::error::Error| {
+        Failed::new(Exit::Failed, "cannot start a bus").caused_by(error)
+    };
+    let mut bus = Process::spawn(&Program::new(words)).map_err(|error| cannot(&error))?;
+    let mut pids = awaited("the tool's process ids", || peers.pids("bus", 2)).await?;
+    pids.push(bus.pid());
+    tour.say("  a bus, a tool that ignores SIGTERM, and a child of the tool are running")?;
+    tour.say(format!("  {}", tour.paint.dim("kill -9")))?;
+    let begun = Instant::now();
+    bus.signal_group(GroupSignal::Kill);
+    awaited("the end of the bus", || bus.finish()).await?;
+    awaited("the end of all that it started", || {
+        pids.iter().all(|pid| is_gone(*pid)).then_some(())
+    })
+    .await?;
+    tour.show("nobody is left", begun.elapsed())
+}
+
+/// Who is dead but not yet reaped by the system does nothing any more.
+fn is_gone(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let is_zombie = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));
+    is_zombie || Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err())
+}
+
+/// Waits for something that can only be looked at.
+fn awaited<T>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+) -> impl Future<Output = Result<T, Failed>> {
+    let begun = Instant::now();
+    async move {
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if PATIENCE < begun.elapsed() {
+                let waited = millis(begun.elapsed());
+                let message = format!("waited {waited} in vain for {what}");
+                return Err(Failed::new(Exit::Failed, message));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}

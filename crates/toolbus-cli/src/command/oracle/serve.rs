@@ -1,0 +1,51 @@
+//! `toolbus oracle serve`: the tools of the bus for the executor that started us.
+
+use std::rc::Rc;
+
+use toolbus::back::settings::Settings;
+use toolbus::bus::Bus;
+use toolbus::front::oracle::{self, Options};
+use toolbus::transport::stdio;
+use toolbus_proto::channel::Ended;
+use toolbus_proto::oracle::felt::Leniency;
+
+use super::{ServeArgs, functions};
+use crate::args::Globals;
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::peers::Peers;
+use crate::render::failure;
+
+pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
+    let settings = Settings {
+        timeout: Some(args.timeout),
+        start_timeout: args.start_timeout,
+        stop_timeout: Some(args.stop_timeout),
+        ..Settings::default()
+    };
+    let options = Options {
+        functions: functions(&args.functions)?,
+        settings: toolbus_proto::oracle::Settings {
+            line_bytes_max: args.line_max,
+            leniency: if args.lenient_felts { Leniency::Lenient } else { Leniency::Strict },
+        },
+        timeout: Some(args.timeout),
+    };
+    Peers::of(&args.addresses, globals, settings)?.meet(async |bus| run(bus, options).await)
+}
+
+async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
+    bus.open().await.map_err(|error| failure::not_open(&error))?;
+    let cannot = |error: std::io::Error| {
+        Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
+    };
+    let input = stdio::stdin().map_err(cannot)?;
+    let output = stdio::stdout().map_err(cannot)?;
+    match oracle::serve(bus, options, input, output).await {
+        Ended::Well => Ok(()),
+        Ended::Refused(why) => {
+            Err(Failed::new(Exit::Failed, format!("the executor refused us: {why}")))
+        }
+        Ended::Broke(why) => Err(Failed::new(Exit::Unreachable, why)),
+    }
+}

@@ -1,0 +1,116 @@
+//! Whom a command works with: the addresses on its command line, or the backs of the config.
+//!
+//! Everything on the bus happens on one thread, and ends the same way whatever ends it: the
+//! work is dropped, the peers are told goodbye, and only then do we leave.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use toolbus::address::Address;
+use toolbus::back::settings::Settings;
+use toolbus::bus::Bus;
+use toolbus::bus::config::Config;
+
+use crate::args::Globals;
+use crate::failed::Failed;
+use crate::runtime::{self, Signals};
+
+const CONFIG: &str = "toolbus.toml";
+
+/// The peers that a command line names, read but not opened.
+pub(crate) enum Peers {
+    Addresses(Vec<Address>, Box<Settings>),
+    Config(Config),
+}
+
+impl Peers {
+    /// The addresses, or the config where there are none.
+    pub(crate) fn of(
+        addresses: &[impl AsRef<str>],
+        globals: &Globals,
+        settings: Settings,
+    ) -> Result<Peers, Failed> {
+        if addresses.is_empty() {
+            return config(globals.config.as_deref(), &settings).map(Peers::Config);
+        }
+        let read = |text: &_| {
+            Address::parse(AsRef::<str>::as_ref(text))
+                .map_err(|error| Failed::usage(error.to_string()))
+        };
+        let addresses = addresses.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Peers::Addresses(addresses, Box::new(settings)))
+    }
+
+    /// Leaves out the backs that a tool of this name cannot belong to, so that nobody is
+    /// troubled by them. If none is left all stay: then the name is wrong.
+    pub(crate) fn only_for_tool(mut self, tool: &str) -> Peers {
+        if let Peers::Config(config) = &mut self {
+            let back = tool.split_once('.').map_or(tool, |(back, _)| back);
+            if config.backs.iter().any(|known| known.name == back) {
+                config.backs.retain(|known| known.name == back);
+            }
+        }
+        self
+    }
+
+    fn open(&self) -> Result<Bus, Failed> {
+        let bus = match self {
+            Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
+            Peers::Config(config) => Bus::of_config(config),
+        };
+        bus.map_err(|error| {
+            let failed = Failed::usage(error.to_string());
+            match error.hint() {
+                Some(hint) => failed.hint(hint),
+                None => failed,
+            }
+        })
+    }
+
+    /// Opens the peers, works with them and says goodbye.
+    pub(crate) fn meet<T>(
+        &self,
+        work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        runtime::block_on(async {
+            let mut signals = Signals::listen()?;
+            let bus = Rc::new(self.open()?);
+            let worked = tokio::select! {
+                worked = work(bus.clone()) => worked,
+                exit = signals.next() => Err(Failed::quietly(exit)),
+            };
+            signals.or_kill(bus.shutdown(), || bus.kill()).await;
+            worked
+        })
+    }
+}
+
+fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
+    let path = asked.map_or_else(|| PathBuf::from(CONFIG), Path::to_path_buf);
+    let shown = path.display();
+    let text = fs::read_to_string(&path).map_err(|error| match (asked, error.kind()) {
+        (None, ErrorKind::NotFound) => {
+            Failed::usage(format!("no ADDRESS is given, and there is no `{CONFIG}` here"))
+                .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`")
+        }
+        _ => Failed::usage(format!("cannot read the config `{shown}`")).caused_by(&error),
+    })?;
+    let mut config = Config::parse(&text, &|name| std::env::var(name).ok()).map_err(|error| {
+        let failed = Failed::usage(format!("`{shown}` {error}"));
+        match error.hint() {
+            Some(hint) => failed.hint(hint),
+            None => failed,
+        }
+    })?;
+    if config.backs.is_empty() {
+        return Err(Failed::usage(format!("`{shown}` names no backs"))
+            .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"));
+    }
+    for back in &mut config.backs {
+        let start_timeout = &mut back.settings.start_timeout;
+        *start_timeout = settings.start_timeout.or(*start_timeout);
+    }
+    Ok(config)
+}

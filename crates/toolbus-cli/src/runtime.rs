@@ -1,0 +1,58 @@
+//! The one thread that commands run on, and the signals that end them.
+
+use std::future::Future;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::LocalSet;
+
+use crate::exit::Exit;
+use crate::failed::Failed;
+
+/// Runs a command on a current-thread runtime, where everything of a bus lives.
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    let cannot = |error: std::io::Error| {
+        Failed::new(Exit::Failed, "cannot start the event loop").caused_by(&error)
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    LocalSet::new().block_on(&runtime, command)
+}
+
+/// SIGINT and SIGTERM, which ask us to end.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From now on the signals do not kill us any more.
+    pub(crate) fn listen() -> Result<Signals, Failed> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failed::new(Exit::Failed, "cannot listen for signals").caused_by(&error)
+            })
+        };
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next of them.
+    pub(crate) async fn next(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+        }
+    }
+
+    /// Waits for `goodbye`, and cuts it short by `kill` if another signal comes.
+    pub(crate) async fn or_kill(&mut self, goodbye: impl Future<Output = ()>, kill: impl FnOnce()) {
+        let mut goodbye = std::pin::pin!(goodbye);
+        tokio::select! {
+            () = &mut goodbye => return,
+            _ = self.next() => kill(),
+        }
+        goodbye.await;
+    }
+}

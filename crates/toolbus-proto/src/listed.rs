@@ -1,0 +1,70 @@
+//! Tools as JSON where toolbus lists them in its own way: `toolbus tools --json`, and the
+//! reserved `toolbus.tools` of the wires that have no list of their own.
+
+use crate::json::{Json, write_string};
+use crate::tool::{Hints, ToolSpec};
+
+/// `{"name":…,"title"?:…,"description"?:…,"input":…,"output"?:…,"hints"?:{…}}`, each schema
+/// without blanks.
+pub fn tool(spec: &ToolSpec) -> Json {
+    let mut out = vec![b'{'];
+    write_members(&mut out, spec);
+    out.push(b'}');
+    Json::from_trusted(out)
+}
+
+/// The members of [`tool`], for whoever has more to say.
+pub fn write_members(out: &mut Vec<u8>, spec: &ToolSpec) {
+    out.extend_from_slice(br#""name":"#);
+    write_string(out, spec.name.as_str());
+    for (name, text) in [("title", &spec.title), ("description", &spec.description)] {
+        if let Some(text) = text {
+            write_name(out, name);
+            write_string(out, text);
+        }
+    }
+    for (name, schema) in [("input", Some(&spec.input)), ("output", spec.output.as_ref())] {
+        if let Some(schema) = schema {
+            write_name(out, name);
+            out.extend_from_slice(schema.compact().as_bytes());
+        }
+    }
+    if let Some(hints) = &spec.hints {
+        write_name(out, "hints");
+        write_hints(out, hints);
+    }
+}
+
+fn write_hints(out: &mut Vec<u8>, hints: &Hints) {
+    let Hints { read_only, idempotent, destructive } = hints;
+    let known: Vec<String> =
+        [("read_only", read_only), ("idempotent", idempotent), ("destructive", destructive)]
+            .iter()
+            .filter_map(|(name, hint)| hint.map(|hint| format!("\"{name}\":{hint}")))
+            .collect();
+    out.extend_from_slice(format!("{{{}}}", known.join(",")).as_bytes());
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    out.push(b',');
+    write_string(out, name);
+    out.push(b':');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut spec = ToolSpec::new("a\"b", Json::parse("{ }").unwrap());
+        assert_eq!(tool(&spec).as_str(), r#"{"name":"a\"b","input":{}}"#);
+        spec.title = Some("T".into());
+        spec.description = Some("two\nlines".into());
+        spec.output = Some(Json::parse(r#"{"type": "null"}"#).unwrap());
+        spec.hints =
+            Some(Hints { read_only: Some(true), destructive: None, idempotent: Some(false) });
+        let whole = r#"{"name":"a\"b","title":"T","description":"two\nlines","input":{},"output":{"type":"null"},"hints":{"read_only":true,"idempotent":false}}"#;
+        assert_eq!(tool(&spec).as_str(), whole);
+    }
+}

@@ -1,0 +1,289 @@
+//! A program that plays good and bad peers over real pipes, told how by its arguments.
+//!
+//! The arguments are steps, done one after another; behind the last it exits with 0.
+//!
+//! ```text
+//! say TEXT        a line on stdout          raw TEXT       the same without a newline
+//! err TEXT        a line on stderr          flood N TEXT   the line N times, in large writes
+//! read            await a line of stdin     readall        read stdin to its end
+//! close-in        close stdin               close-out      close stdout
+//! stay            block for ever            exit N         exit with this status
+//! die SIGNAL      die of it, e.g. `KILL`    ignore-term    ignore SIGTERM from here on
+//! mark FILE       append our pid as a line  env NAME       a line `NAME=value`, or `NAME unset`
+//! repeat N { … }  the steps N times         forever { … }  the steps for ever
+//! once FILE { … } only if FILE is not there yet; makes it
+//! fork { … }      a child of ours does the steps, on the same pipes, and is not waited for
+//!
+//! ready           say the oracle's greeting and await the answer to it
+//! answer JSON     answer the line read last with this result
+//! refuse N TEXT   answer it with an error of this code
+//! echo-oracle     a good oracle: `ready`, then each call is answered by its calldata
+//! ```
+//!
+//! In TEXT, `\n`, `\r`, `\t`, `\\` and `\xNN` are one byte, `\{41*1024}` is a byte repeated;
+//! `$ID` is the id of the line read last, `$LINE` that line. The end of stdin ends a `read`,
+//! and so the program, with 0. A reader that is gone ends it with 141, as SIGPIPE would.
+//!
+//! Nothing but `std`, so that one call of `rustc` builds it (see `build.rs`).
+
+use std::collections::VecDeque;
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+
+#[path = "../transcript/escapes.rs"]
+#[expect(unreachable_pub, reason = "the file is also a part of the library")]
+mod escapes;
+
+use escapes::unescape;
+
+/// Carries the line read last over an exec.
+const LINE: &str = "FAULTY_TOOL_LINE";
+
+fn main() {
+    let words = env::args().skip(1).collect();
+    let line = env::var(LINE).unwrap_or_default();
+    let mut play = Play { words, line };
+    while let Some(step) = play.words.pop_front() {
+        play.step(&step);
+    }
+}
+
+struct Play {
+    /// The steps to come.
+    words: VecDeque<String>,
+    /// The line read last.
+    line: String,
+}
+
+impl Play {
+    fn step(&mut self, step: &str) {
+        match step {
+            "say" => {
+                let mut line = self.text();
+                line.push(b'\n');
+                write(&line);
+            }
+            "raw" => write(&self.text()),
+            "err" => {
+                let mut line = self.text();
+                line.push(b'\n');
+                // Nobody may be reading; that is no fault of ours.
+                let _ = io::stderr().write_all(&line);
+            }
+            "flood" => {
+                let count = self.number();
+                let mut line = self.text();
+                line.push(b'\n');
+                let at_once = (65536 / line.len()).clamp(1, count.max(1));
+                for _ in 0..count / at_once {
+                    write(&line.repeat(at_once));
+                }
+                write(&line.repeat(count % at_once));
+            }
+            "read" => self.line = read_line().unwrap_or_else(|| exit(0)),
+            "readall" => while read_line().is_some() {},
+            "close-in" => self.again("exec \"$0\" \"$@\" <&-"),
+            "close-out" => self.again("exec \"$0\" \"$@\" >&-"),
+            "ignore-term" => self.again("trap '' TERM; exec \"$0\" \"$@\""),
+            "stay" => stay(),
+            "exit" => exit(i32::try_from(self.number()).unwrap_or(1)),
+            "die" => {
+                let kill = format!("kill -s {} {}", self.word(), std::process::id());
+                // The runtime of Rust survives the first SIGSEGV and SIGBUS that it did not
+                // cause itself.
+                loop {
+                    let _ = Command::new("sh").args(["-c", &kill]).status();
+                }
+            }
+            "mark" => {
+                let file = self.word();
+                let file = OpenOptions::new().create(true).append(true).open(file);
+                let pid = format!("{}\n", std::process::id());
+                file.and_then(|mut file| file.write_all(pid.as_bytes())).expect("can mark");
+            }
+            "env" => {
+                let name = self.word();
+                match env::var(&name) {
+                    Ok(value) => write(format!("{name}={value}\n").as_bytes()),
+                    Err(_) => write(format!("{name} unset\n").as_bytes()),
+                }
+            }
+            "repeat" => {
+                let count = self.number();
+                let steps = self.block();
+                if count > 0 {
+                    let rest = ["repeat".into(), (count - 1).to_string()];
+                    self.unroll(&steps, &rest);
+                }
+            }
+            "forever" => {
+                let steps = self.block();
+                self.unroll(&steps, &["forever".into()]);
+            }
+            "once" => {
+                let file = self.word();
+                let steps = self.block();
+                if OpenOptions::new().write(true).create_new(true).open(file).is_ok() {
+                    self.prepend(steps);
+                }
+            }
+            "fork" => {
+                let steps = self.block();
+                let mut child = Command::new(own_path());
+                child.args(&steps).env(LINE, &self.line);
+                // Left to itself: to outlive us is what it is for.
+                drop(child.spawn().expect("can fork"));
+            }
+            "ready" => {
+                write(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"ready\"}\n");
+                self.line = read_line().unwrap_or_else(|| exit(0));
+            }
+            "answer" => {
+                let result = self.text();
+                self.answer("result", &result);
+            }
+            "refuse" => {
+                let code = self.word();
+                let message = self.word().replace('\\', "\\\\").replace('"', "\\\"");
+                let error = format!("{{\"code\":{code},\"message\":\"{message}\"}}");
+                self.answer("error", error.as_bytes());
+            }
+            "echo-oracle" => {
+                self.prepend(["ready", "forever", "{", "read", "echo", "}"].map(Into::into).into());
+            }
+            "echo" => {
+                if self.line.contains("\"method\":\"shutdown\"") {
+                    exit(0);
+                }
+                let calldata = member(&self.line, "calldata").to_owned();
+                self.answer("result", calldata.as_bytes());
+            }
+            _ => usage(&format!("`{step}` is no step")),
+        }
+    }
+
+    fn word(&mut self) -> String {
+        self.words.pop_front().unwrap_or_else(|| usage("a word is missing at the end"))
+    }
+
+    fn number(&mut self) -> usize {
+        let word = self.word();
+        word.parse().unwrap_or_else(|_| usage(&format!("`{word}` is no number")))
+    }
+
+    fn text(&mut self) -> Vec<u8> {
+        let text = self.word();
+        let id = member(&self.line, "id");
+        // Escaped anew: what was read is said as it is.
+        let line = escapes::escape(self.line.as_bytes());
+        unescape(&text.replace("$ID", &escapes::escape(id.as_bytes())).replace("$LINE", &line))
+    }
+
+    /// The words between the brace that stands here and the one that closes it.
+    fn block(&mut self) -> Vec<String> {
+        let open = self.word();
+        if open != "{" {
+            usage(&format!("`{{` must stand in place of `{open}`"));
+        }
+        let mut depth = 1;
+        let mut steps = Vec::new();
+        loop {
+            let word = self.word();
+            match word.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return steps;
+            }
+            steps.push(word);
+        }
+    }
+
+    /// Does `steps` next, and behind them `again` with them as its block.
+    fn unroll(&mut self, steps: &[String], again: &[String]) {
+        let open = ["{".to_owned()];
+        let close = ["}".to_owned()];
+        self.prepend([steps, again, &open, steps, &close].concat());
+    }
+
+    fn prepend(&mut self, steps: Vec<String>) {
+        for word in steps.into_iter().rev() {
+            self.words.push_front(word);
+        }
+    }
+
+    /// Becomes this program anew through a line of shell, for what `std` cannot do; the steps
+    /// to come are done by it, as the same process.
+    fn again(&mut self, shell: &str) {
+        let mut command = Command::new("sh");
+        command.args(["-c", shell]).arg(own_path()).args(&self.words).env(LINE, &self.line);
+        usage(&format!("cannot go on: {}", command.exec()));
+    }
+
+    fn answer(&self, member_name: &str, value: &[u8]) {
+        let id = member(&self.line, "id");
+        let mut line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member_name}\":").into_bytes();
+        line.extend_from_slice(value);
+        line.extend_from_slice(b"}\n");
+        write(&line);
+    }
+}
+
+/// The raw value of a member of `line`, which is JSON as toolbus writes it; `null` if there
+/// is none.
+fn member<'a>(line: &'a str, name: &str) -> &'a str {
+    let Some((_, value)) = line.split_once(&format!("\"{name}\":")) else {
+        return "null";
+    };
+    let end = match value.as_bytes() {
+        [b'[', ..] => value.find(']').map(|at| at + 1),
+        [b'"', ..] => value[1..].find('"').map(|at| at + 2),
+        _ => value.find([',', '}']),
+    };
+    &value[..end.unwrap_or(value.len())]
+}
+
+/// A line of stdin without its end, or `None` at the end of stdin. Takes no byte beyond it,
+/// for whoever goes on with these pipes.
+fn read_line() -> Option<String> {
+    // `io::stdin` would take more than the line into its buffer.
+    let stdin = io::stdin().as_fd().try_clone_to_owned();
+    let mut stdin = File::from(stdin.ok()?);
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while stdin.read(&mut byte).is_ok_and(|count| count > 0) {
+        if byte == *b"\n" {
+            return Some(String::from_utf8_lossy(&line).into_owned());
+        }
+        line.push(byte[0]);
+    }
+    None
+}
+
+fn write(bytes: &[u8]) {
+    let mut stdout = io::stdout();
+    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
+        exit(141);
+    }
+}
+
+fn stay() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+fn own_path() -> std::path::PathBuf {
+    env::current_exe().expect("a program knows its path")
+}
+
+fn usage(why: &str) -> ! {
+    eprintln!("faulty-tool: {why}");
+    exit(64);
+}

@@ -1,0 +1,40 @@
+//! A folder of a test's own, gone when the test is.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+/// An empty folder that is removed with all in it when this is dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes a folder that nobody else has.
+    #[expect(clippy::new_without_default, reason = "two folders are not the same")]
+    pub fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("toolbus-test-{}-{count}", process::id()));
+        // A process of the same number may have been killed before it could remove its own.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder can be made where temporary ones are");
+        Scratch(path)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A path in it, as text.
+    pub fn file(&self, name: &str) -> String {
+        let path = self.0.join(name);
+        path.to_str().expect("temporary folders have names in UTF-8").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

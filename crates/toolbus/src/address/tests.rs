@@ -1,0 +1,187 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+
+/// The places of some addresses, or why they have none.
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn check(texts: &[&str], expect: Expect) {
+    expect.assert_eq(&shown(Purpose::Call, texts));
+}
+
+fn shown(purpose: Purpose, texts: &[&str]) -> String {
+    let line = |text: &&str| match Address::parse_for(purpose, text) {
+        Ok(address) => {
+            assert_eq!(address.to_string(), *text);
+            format!("{:?}\n", address.place())
+        }
+        Err(error) => format!("error: {error}\n"),
+    };
+    texts.iter().map(line).collect()
+}
+
+#[test]
+fn places_on_this_machine() {
+    check(
+        &[
+            "builtin:",
+            "shell:",
+            "stdio:./o a 'b c'",
+            "oracle+stdio:o",
+            "orchard+stdio:o",
+            "mcp+stdio:o",
+            "mediocre+stdio:o",
+            "godex+stdio:o",
+            "stdio://x",
+            "mediocre+unix:/run/a b?c",
+        ],
+        expect![[r#"
+            Builtin
+            Shell
+            Command { wire: Oracle, words: ["./o", "a", "b c"] }
+            Command { wire: Oracle, words: ["o"] }
+            Command { wire: Orchard, words: ["o"] }
+            Command { wire: Mcp, words: ["o"] }
+            Command { wire: Mediocre, words: ["o"] }
+            Command { wire: Godex, words: ["o"] }
+            Command { wire: Oracle, words: ["//x"] }
+            Unix("/run/a b?c")
+        "#]],
+    );
+}
+
+#[test]
+fn places_elsewhere() {
+    check(
+        &[
+            "mcp+http://127.0.0.1:8932/mcp",
+            "mcp+https://weather.example?key=%41",
+            "mediocre+tcp://[::1]:7420",
+            "mediocre+tls://h:1?ca=a%20b.pem&cert=&key=k",
+            "mediocre+http://h",
+            "mediocre+https://h/x?ca=c",
+            "orchestra+quic://localhost:50100?certs=/etc/c%26d&idle_timeout=15",
+        ],
+        expect![[r#"
+            Url(Url { wire: Mcp, carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
+            Url(Url { wire: Mcp, carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
+            Url(Url { wire: Mediocre, carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
+            Url(Url { wire: Mediocre, carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
+            Url(Url { wire: Mediocre, carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
+            Url(Url { wire: Mediocre, carrier: Https, host: "h", port: 443, path: "/x", parameters: [("ca", "c")] })
+            Url(Url { wire: Orchestra, carrier: Quic, host: "localhost", port: 50100, path: "", parameters: [("certs", "/etc/c&d"), ("idle_timeout", "15")] })
+        "#]],
+    );
+}
+
+#[test]
+fn parameters_depend_on_the_purpose() {
+    let text = "orchestra+quic://h:1?certs=d&hub=a&id=i";
+    assert!(Address::parse(text).is_err());
+    let address = Address::parse_for(Purpose::Serve, text).unwrap();
+    let Place::Url(url) = address.place() else { panic!("{:?}", address.place()) };
+    assert_eq!(url.parameter("hub"), Some("a"));
+    assert_eq!(url.parameter("name"), None);
+}
+
+#[test]
+fn what_is_no_address() {
+    check(
+        &[
+            "mpc+stdio:x",
+            "STDIO:x",
+            " stdio:x",
+            "",
+            "stdio:",
+            "stdio: # nothing",
+            "mcp+stdio:",
+            "stdio:'x",
+            "mcp+stdio:\"x",
+            "builtin:x",
+            "shell:ls",
+            "mediocre+unix:",
+            "mediocre+tcp://h",
+            "mediocre+tcp://:1",
+            "mediocre+tcp://h:99999",
+            "mediocre+tcp://h:+1",
+            "mediocre+tcp://h:",
+            "mediocre+tcp://::1:7420",
+            "mediocre+tcp://[::1:7420",
+            "mediocre+tcp://u:p@h:1",
+            "mediocre+tcp://h:1/path",
+            "mediocre+tcp://h:1?ca=x",
+            "mediocre+tls://h:1?cx=x",
+            "mediocre+tls://h:1?ca=x&ca=y",
+            "mediocre+tls://h:1?ca=%4",
+            "mediocre+tls://h:1?ca=%ff",
+            "mcp+http://h/a#b",
+            "mcp+http://h/a b",
+        ],
+        expect![[r#"
+            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: " stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: ""; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: empty oracle command
+            error: empty oracle command
+            error: empty mcp command
+            error: failed to parse oracle command: missing closing quote
+            error: failed to parse mcp command: missing closing quote
+            error: `builtin:x` is no address: nothing may stand behind `builtin:`
+            error: `shell:ls` is no address: nothing may stand behind `shell:`
+            error: `mediocre+unix:` is no address: the path of the socket is missing
+            error: `mediocre+tcp://h` is no address: the port is missing
+            error: `mediocre+tcp://:1` is no address: the host is missing
+            error: `mediocre+tcp://h:99999` is no address: `99999` is no port
+            error: `mediocre+tcp://h:+1` is no address: `+1` is no port
+            error: `mediocre+tcp://h:` is no address: `` is no port
+            error: `mediocre+tcp://::1:7420` is no address: an IPv6 address stands in brackets, as in `[::1]:7420`
+            error: `mediocre+tcp://[::1:7420` is no address: the host is missing
+            error: `mediocre+tcp://…` is no address: a user or password cannot stand in it
+            error: `mediocre+tcp://h:1/path` is no address: the path `/path` means nothing here
+            error: `mediocre+tcp://h:1?ca=x` is no address: there is no parameter `ca`; it takes none
+            error: `mediocre+tls://h:1?cx=x` is no address: there is no parameter `cx`; it can be ca, cert, key
+            error: `mediocre+tls://h:1?ca=x&ca=y` is no address: parameter `ca` stands twice
+            error: `mediocre+tls://h:1?ca=%4` is no address: `%4` is not percent-encoded text
+            error: `mediocre+tls://h:1?ca=%ff` is no address: `%ff` is not percent-encoded text
+            error: `mcp+http://h/a#b` is no address: a `#` cannot stand in it
+            error: `mcp+http://h/a b` is no address: blanks cannot stand in it; write them as `%20`
+        "#]],
+    );
+}
+
+#[test]
+fn names_of_peers() {
+    for (text, name) in [
+        ("builtin:", "builtin"),
+        ("shell:", "shell"),
+        ("stdio:./bin/math-oracle -v", "math-oracle"),
+        ("mcp+stdio:python3 -u srv/weather.py --fast", "weather"),
+        ("mcp+stdio:/usr/bin/python3.12 -m weather_server", "weather-server"),
+        ("mcp+stdio:npx -y @scope/server", "server"),
+        ("mcp+stdio:python3", "python3"),
+        ("stdio:node.exe x.js", "x"),
+        ("stdio:tool.v1.sh", "tool-v1"),
+        ("stdio:.hidden", "-hidden"),
+        ("mediocre+tcp://a.example:1", "a-example"),
+        ("mediocre+unix:/run/x.sock", "x"),
+    ] {
+        assert_eq!(Address::parse(text).unwrap().peer_name(), name, "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_told_from_tools() {
+    for word in ["builtin:", "stdio:./o", "oracle+stdio:x y", "shell:", "mpc+stdio:x"] {
+        assert!(Address::begins_like_one(word), "{word}");
+    }
+    for word in ["add", "math.add", "std:sort", "+:", "a+:", "A+b:", "x:stdio:", "stdio"] {
+        assert!(!Address::begins_like_one(word), "{word}");
+    }
+}
+
+#[test]
+fn equal_is_who_is_written_the_same() {
+    let parse = |text| Address::parse(text).unwrap();
+    assert_eq!(parse("stdio:x"), parse("stdio:x"));
+    assert_ne!(parse("stdio:x"), parse("stdio: x"));
+}

@@ -1,0 +1,238 @@
+//! The addresses that name a host: `scheme://host:port/path?name=value`.
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+use toolbus_proto::tool::Wire;
+
+use super::Purpose;
+
+/// A host to connect to, or to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// What is spoken there.
+    pub wire: Wire,
+    /// What carries it.
+    pub carrier: Carrier,
+    /// A name, an IPv4 address, or an IPv6 address without its brackets.
+    pub host: String,
+    /// The port, or the usual one of the carrier.
+    pub port: u16,
+    /// For HTTP: the path, and for MCP the query behind it, as they were written.
+    pub path: String,
+    /// Names and values behind the `?`, decoded, in their order; only known ones.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What carries a wire between hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Carrier {
+    Tcp,
+    Tls,
+    Http,
+    Https,
+    Quic,
+}
+
+/// One scheme: what is spoken, what carries it, and which parameters it takes.
+struct Scheme {
+    prefix: &'static str,
+    wire: Wire,
+    carrier: Carrier,
+    to_call: &'static [&'static str],
+    to_serve: &'static [&'static str],
+}
+
+const fn scheme(prefix: &'static str, wire: Wire, carrier: Carrier) -> Scheme {
+    // `specs/mediocre.md` 6 and `specs/orchestra.md` 13.
+    let (to_call, to_serve): (&[&str], &[&str]) = match (wire, carrier) {
+        (Wire::Mediocre, Carrier::Tls | Carrier::Https) => {
+            (&["ca", "cert", "key"], &["cert", "key", "client_ca"])
+        }
+        (_, Carrier::Quic) => {
+            (&["certs", "name", "server_name", "provider", "idle_timeout"], &["certs", "hub", "id"])
+        }
+        _ => (&[], &[]),
+    };
+    Scheme { prefix, wire, carrier, to_call, to_serve }
+}
+
+const SCHEMES: [Scheme; 7] = [
+    scheme("mcp+http://", Wire::Mcp, Carrier::Http),
+    scheme("mcp+https://", Wire::Mcp, Carrier::Https),
+    scheme("mediocre+tcp://", Wire::Mediocre, Carrier::Tcp),
+    scheme("mediocre+tls://", Wire::Mediocre, Carrier::Tls),
+    scheme("mediocre+http://", Wire::Mediocre, Carrier::Http),
+    scheme("mediocre+https://", Wire::Mediocre, Carrier::Https),
+    scheme("orchestra+quic://", Wire::Orchestra, Carrier::Quic),
+];
+
+pub(super) fn schemes() -> impl Iterator<Item = &'static str> {
+    SCHEMES.iter().map(|scheme| scheme.prefix)
+}
+
+impl Url {
+    /// Reads a URL, or `None` if the text begins with none of our schemes.
+    pub(super) fn parse(purpose: Purpose, text: &str) -> Option<Result<Url, UrlError>> {
+        SCHEMES.iter().find_map(|scheme| {
+            let rest = text.strip_prefix(scheme.prefix)?;
+            Some(scheme.read(purpose, rest))
+        })
+    }
+
+    /// The value of a parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl Scheme {
+    fn read(&self, purpose: Purpose, rest: &str) -> Result<Url, UrlError> {
+        if rest.contains('#') {
+            return Err(UrlError::Fragment);
+        }
+        if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(UrlError::Blank);
+        }
+        let host_len = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, behind) = rest.split_at(host_len);
+        let (host, port) = self.host_and_port(authority)?;
+        let (path, query) = match behind.split_once('?') {
+            // What an MCP server wants behind its path is its own business.
+            Some(_) if self.wire == Wire::Mcp => (behind, None),
+            Some((path, query)) => (path, Some(query)),
+            None => (behind, None),
+        };
+        let path = self.path(path)?;
+        let known = match purpose {
+            Purpose::Call => self.to_call,
+            Purpose::Serve => self.to_serve,
+        };
+        let parameters = query.map_or(Ok(Vec::new()), |query| parameters(query, known))?;
+        Ok(Url { wire: self.wire, carrier: self.carrier, host, port, path, parameters })
+    }
+
+    fn host_and_port(&self, authority: &str) -> Result<(String, u16), UrlError> {
+        // A password in an address would be shown wherever the address is.
+        if authority.contains('@') {
+            return Err(UrlError::UserInfo);
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, behind) = rest.split_once(']').ok_or(UrlError::NoHost)?;
+                match behind.strip_prefix(':') {
+                    Some(port) => (host, Some(port)),
+                    None if behind.is_empty() => (host, None),
+                    None => return Err(UrlError::NoHost),
+                }
+            }
+            None => match authority.rsplit_once(':') {
+                Some((host, _)) if host.contains(':') => return Err(UrlError::Brackets),
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() {
+            return Err(UrlError::NoHost);
+        }
+        let port = match port {
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                port.parse().map_err(|_| UrlError::Port { port: port.to_owned() })?
+            }
+            Some(port) => return Err(UrlError::Port { port: port.to_owned() }),
+            None => self.carrier.usual_port().ok_or(UrlError::NoPort)?,
+        };
+        Ok((host.to_owned(), port))
+    }
+
+    fn path(&self, path: &str) -> Result<String, UrlError> {
+        let is_http = matches!(self.carrier, Carrier::Http | Carrier::Https);
+        match (is_http, path) {
+            (true, "") if self.wire == Wire::Mediocre => Ok("/rpc".to_owned()),
+            (true, "") => Ok("/".to_owned()),
+            // A query without a path before it.
+            (true, path) if path.starts_with('?') => Ok(format!("/{path}")),
+            (true, path) => Ok(path.to_owned()),
+            (false, "" | "/") => Ok(String::new()),
+            (false, path) => Err(UrlError::Path { path: path.to_owned() }),
+        }
+    }
+}
+
+impl Carrier {
+    fn usual_port(self) -> Option<u16> {
+        match self {
+            Carrier::Http => Some(80),
+            Carrier::Https => Some(443),
+            Carrier::Tcp | Carrier::Tls | Carrier::Quic => None,
+        }
+    }
+}
+
+fn parameters(query: &str, known: &[&str]) -> Result<Vec<(String, String)>, UrlError> {
+    let mut parameters: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decoded(name)?.into_owned();
+        if !known.contains(&name.as_str()) {
+            let known = match known {
+                [] => "it takes none".to_owned(),
+                known => format!("it can be {}", known.join(", ")),
+            };
+            return Err(UrlError::UnknownParameter { name, known });
+        }
+        if parameters.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(UrlError::Twice { name });
+        }
+        parameters.push((name, decoded(value)?.into_owned()));
+    }
+    Ok(parameters)
+}
+
+/// `%41` is `A`; a plus sign is itself.
+fn decoded(text: &str) -> Result<Cow<'_, str>, UrlError> {
+    if !text.contains('%') {
+        return Ok(Cow::Borrowed(text));
+    }
+    let bad = || UrlError::Escape { text: text.to_owned() };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut pieces = text.split('%');
+    bytes.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
+    for piece in pieces {
+        let digits = piece.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = u8::from_str_radix(digits.ok_or_else(bad)?, 16).map_err(|_| bad())?;
+        bytes.push(byte);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| bad())
+}
+
+/// What is wrong with a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)]
+pub enum UrlError {
+    #[error("the host is missing")]
+    NoHost,
+    #[error("an IPv6 address stands in brackets, as in `[::1]:7420`")]
+    Brackets,
+    #[error("the port is missing")]
+    NoPort,
+    #[error("`{port}` is no port")]
+    Port { port: String },
+    #[error("a user or password cannot stand in it")]
+    UserInfo,
+    #[error("a `#` cannot stand in it")]
+    Fragment,
+    #[error("blanks cannot stand in it; write them as `%20`")]
+    Blank,
+    #[error("the path `{path}` means nothing here")]
+    Path { path: String },
+    #[error("there is no parameter `{name}`; {known}")]
+    UnknownParameter { name: String, known: String },
+    #[error("parameter `{name}` stands twice")]
+    Twice { name: String },
+    #[error("`{text}` is not percent-encoded text")]
+    Escape { text: String },
+}

@@ -1,0 +1,184 @@
+//! One call that takes its time: what comes up waits here, what goes down waits for room.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::time::Instant;
+
+use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::collect::InputCollector;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Deadline, Failure, FailureKind, Outcome, Part};
+
+use super::{caught, panicked};
+use crate::link::{Answerer, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Room, Slot};
+use crate::pump::reactor::until;
+use crate::pump::wake::Wake;
+
+/// The tool's end of one call.
+pub(super) struct Conversation {
+    slot: Slot,
+    /// What the caller sent and the tool has not taken yet.
+    input: RefCell<VecDeque<Up>>,
+    input_bytes: Cell<usize>,
+    /// The caller was told to wait.
+    is_full: Cell<bool>,
+    /// The caller takes more.
+    has_room: Cell<bool>,
+    /// Last sign of life of either side.
+    heard: Cell<Instant>,
+    /// There is input, or room.
+    bell: Wake,
+    cancelled: Wake,
+    finished: Wake,
+}
+
+/// What the tool gets of its input.
+pub(super) enum Input {
+    Part(Part),
+    End(Option<Json>),
+}
+
+impl Conversation {
+    pub(super) fn new(slot: Slot) -> Conversation {
+        Conversation {
+            slot,
+            input: RefCell::default(),
+            input_bytes: Cell::new(0),
+            is_full: Cell::new(false),
+            has_room: Cell::new(true),
+            heard: Cell::new(now()),
+            bell: Wake::default(),
+            cancelled: Wake::default(),
+            finished: Wake::default(),
+        }
+    }
+
+    /// Sends the next of the reply, and waits until more would be welcome.
+    pub(super) async fn send(&self, down: Down) {
+        // Before it is sent: the caller may take it and make room in the same breath.
+        self.has_room.set(false);
+        self.heard.set(now());
+        if self.slot.send(down) == Room::Full {
+            while !self.has_room.get() {
+                self.bell.rung().await;
+            }
+        }
+        // A caller who takes everything at once must not keep all others waiting.
+        tokio::task::consume_budget().await;
+    }
+
+    /// The next of the input, as it comes.
+    pub(super) async fn input(&self) -> Input {
+        loop {
+            let up = self.input.borrow_mut().pop_front();
+            let Some(up) = up else {
+                self.bell.rung().await;
+                continue;
+            };
+            self.input_bytes.set(self.input_bytes.get() - up.weight());
+            let is_empty = self.input.borrow().is_empty();
+            if is_empty && self.is_full.take() {
+                self.slot.resume();
+            }
+            tokio::task::consume_budget().await;
+            match up {
+                Up::Part(part) => return Input::Part(part),
+                Up::End(end) => return Input::End(end),
+                Up::Answer(..) | Up::Cancel(_) => {}
+            }
+        }
+    }
+
+    /// All of the input at once, for a tool that takes no parts.
+    pub(super) async fn collect(&self, args: Option<Json>) -> Result<Option<Json>, Failure> {
+        let mut collector = InputCollector::new(args);
+        loop {
+            let up = match self.input().await {
+                Input::Part(part) => Up::Part(part),
+                Input::End(end) => Up::End(end),
+            };
+            if let Some(args) = collector.take(up) {
+                return args;
+            }
+        }
+    }
+
+    /// Lets `work` run until it is done, the caller changes its mind or has waited enough.
+    pub(super) async fn lead(
+        &self,
+        deadline: Deadline,
+        work: impl Future<Output = Result<Outcome, Failure>>,
+    ) -> Result<Outcome, Failure> {
+        let mut work = pin!(work);
+        // Polled with care: a panic must end this call, not the task before it has told anyone.
+        let work = poll_fn(|context| match caught(|| Ok(work.as_mut().poll(context))) {
+            Ok(polled) => polled,
+            Err(_) => std::task::Poll::Ready(Err(panicked())),
+        });
+        tokio::select! {
+            biased;
+            () = self.cancelled.rung() => Err(Failure::new(FailureKind::Cancelled, "cancelled")),
+            done = work => done,
+            () = self.overdue(deadline) => Err(deadline.missed()),
+        }
+    }
+
+    async fn overdue(&self, deadline: Deadline) {
+        loop {
+            let instant = deadline.instant(self.heard.get());
+            until(instant).await;
+            // Somebody may have been heard meanwhile.
+            if instant == deadline.instant(self.heard.get()) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn cancel(&self) {
+        self.cancelled.ring();
+    }
+
+    /// Tells the caller how it ended.
+    pub(super) fn finish(&self, done: Result<Outcome, Failure>) {
+        let _ = self.slot.send(Down::Done(done));
+        self.finished.ring();
+    }
+
+    /// Waits until the caller has been told.
+    pub(super) async fn finished(&self) {
+        self.finished.rung().await;
+    }
+}
+
+impl Answerer for Conversation {
+    fn send(&self, _ticket: Ticket, up: Up) -> Room {
+        if let Up::Cancel(_) = up {
+            self.cancel();
+            return Room::Enough;
+        }
+        self.heard.set(now());
+        let bytes = self.input_bytes.get() + up.weight();
+        self.input_bytes.set(bytes);
+        let items = {
+            let mut input = self.input.borrow_mut();
+            input.push_back(up);
+            input.len()
+        };
+        self.bell.ring();
+        let is_full = ITEMS_WAITING_MAX <= items || BYTES_WAITING_MAX <= bytes;
+        self.is_full.set(is_full);
+        if is_full { Room::Full } else { Room::Enough }
+    }
+
+    fn resume(&self, _ticket: Ticket) {
+        self.has_room.set(true);
+        self.bell.ring();
+    }
+}
+
+/// The reactor's clock, which a test can move.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

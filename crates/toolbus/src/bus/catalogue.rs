@@ -1,0 +1,186 @@
+//! Which tools are offered, under which names, and whose they are. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thiserror::Error;
+use toolbus_proto::tool::{ToolName, ToolSpec, Wire};
+
+use crate::address::Address;
+
+/// How tools are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// By their own names, for addresses on a command line.
+    Plain,
+    /// `<back>.<tool>`, for the config.
+    Dotted,
+}
+
+/// What one back offers.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// Its name.
+    pub back: Arc<str>,
+    /// Where it is.
+    pub address: Address,
+    /// What it speaks.
+    pub wire: Wire,
+    /// Its tools by their own names.
+    pub tools: Arc<[ToolSpec]>,
+}
+
+/// All tools that are offered, by the names they are offered under.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    entries: BTreeMap<ToolName, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Which of the offers.
+    back: usize,
+    spec: ToolSpec,
+}
+
+impl Catalogue {
+    /// Puts offers together; a name that two of them have is nobody's.
+    pub fn new(naming: Naming, offers: &[(usize, Offer)]) -> Result<Catalogue, NameTaken> {
+        let mut entries: BTreeMap<ToolName, Entry> = BTreeMap::new();
+        for (back, offer) in offers {
+            for spec in offer.tools.iter() {
+                let name = naming.name(&offer.back, &spec.name);
+                match entries.get(&name) {
+                    None => {
+                        let entry = Entry { back: *back, spec: spec.clone() };
+                        entries.insert(name, entry);
+                    }
+                    // Whoever wants that of another back names the back alone.
+                    Some(_) if is_generic(offer.wire, &spec.name) => {}
+                    Some(first) => {
+                        let mut offers = offers.iter();
+                        let first = offers.find(|(back, _)| *back == first.back);
+                        let first = first.map_or(&offer.address, |(_, offer)| &offer.address);
+                        return Err(NameTaken {
+                            name,
+                            first: first.clone(),
+                            second: offer.address.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(Catalogue { entries })
+    }
+
+    /// Whose tool it is, and what its owner calls it.
+    pub fn find(&self, name: &ToolName) -> Option<(usize, &ToolName)> {
+        self.entries.get(name).map(|entry| (entry.back, &entry.spec.name))
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.entries.keys()
+    }
+
+    /// The tools under the names they are offered by, sorted.
+    pub fn tools(&self) -> impl Iterator<Item = ToolSpec> {
+        self.entries
+            .iter()
+            .map(|(name, entry)| ToolSpec { name: name.clone(), ..entry.spec.clone() })
+    }
+}
+
+impl Naming {
+    /// What the tool of a back is called.
+    pub fn name(self, back: &str, tool: &ToolName) -> ToolName {
+        match self {
+            Naming::Plain => tool.clone(),
+            Naming::Dotted => ToolName::new(format!("{back}.{tool}")),
+        }
+    }
+}
+
+/// Tools that every back of a wire has, besides its own.
+fn is_generic(wire: Wire, tool: &ToolName) -> bool {
+    matches!((wire, tool.as_str()), (Wire::Oracle, "invoke") | (Wire::Mediocre, "call"))
+}
+
+/// Two backs offer tools of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("tool `{name}` is offered by both `{first}` and `{second}`")]
+pub struct NameTaken {
+    /// The name.
+    pub name: ToolName,
+    /// Who offers it.
+    pub first: Address,
+    /// Who offers it too.
+    pub second: Address,
+}
+
+impl NameTaken {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> String {
+        "name the backs in a config: there their tools are `<back>.<tool>`".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolbus_proto::json::Json;
+
+    use super::*;
+
+    fn offer(address: &str, wire: Wire, tools: &[&str]) -> Offer {
+        let spec = |name: &&str| ToolSpec::new(*name, Json::from_trusted("{}"));
+        let address = Address::parse(address).unwrap();
+        let back = address.peer_name().into();
+        Offer { back, address, wire, tools: tools.iter().map(spec).collect() }
+    }
+
+    fn names(naming: Naming, offers: &[Offer]) -> Result<String, String> {
+        let offers: Vec<_> = offers.iter().cloned().enumerate().collect();
+        let catalogue = Catalogue::new(naming, &offers).map_err(|taken| taken.to_string())?;
+        let line = |name: &ToolName| {
+            let (back, own) = catalogue.find(name).unwrap();
+            format!("{name}={back}:{own}")
+        };
+        Ok(catalogue.names().map(line).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn names_are_plain_or_dotted() {
+        let offers = [
+            offer("stdio:a", Wire::Oracle, &["f", "a.b"]),
+            offer("builtin:", Wire::Inside, &["add"]),
+        ];
+        assert_eq!(names(Naming::Plain, &offers).unwrap(), "a.b=0:a.b add=1:add f=0:f");
+        let dotted = "a.a.b=0:a.b a.f=0:f builtin.add=1:add";
+        assert_eq!(names(Naming::Dotted, &offers).unwrap(), dotted);
+    }
+
+    #[test]
+    fn one_name_of_two_is_an_error_that_names_both() {
+        let offers =
+            [offer("stdio:a", Wire::Oracle, &["f"]), offer("stdio:b", Wire::Oracle, &["f"])];
+        let taken = "tool `f` is offered by both `stdio:a` and `stdio:b`";
+        assert_eq!(names(Naming::Plain, &offers).unwrap_err(), taken);
+        assert_eq!(names(Naming::Dotted, &offers).unwrap(), "a.f=0:f b.f=1:f");
+    }
+
+    #[test]
+    fn of_generic_tools_the_first_is_offered() {
+        let offers = [
+            offer("stdio:a", Wire::Oracle, &["invoke"]),
+            offer("stdio:b", Wire::Oracle, &["invoke"]),
+            offer("mediocre+tcp://h:1", Wire::Mediocre, &["call"]),
+            offer("mediocre+tcp://h:2", Wire::Mediocre, &["call"]),
+        ];
+        assert_eq!(names(Naming::Plain, &offers).unwrap(), "call=2:call invoke=0:invoke");
+        let offers = [
+            offer("stdio:a", Wire::Oracle, &["invoke"]),
+            offer("mcp+stdio:b", Wire::Mcp, &["invoke"]),
+        ];
+        assert!(names(Naming::Plain, &offers).is_err());
+    }
+}

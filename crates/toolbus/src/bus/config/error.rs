@@ -1,0 +1,65 @@
+//! What can be wrong with a config: the line, the key, and what was probably meant. Never a
+//! value that may be a secret.
+
+use thiserror::Error;
+
+use crate::address::AddressError;
+use crate::units::{DurationError, SizeError};
+
+/// What is wrong with a config, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: {problem}")]
+pub struct ConfigError {
+    /// Counted from one.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: Box<Problem>,
+}
+
+impl ConfigError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match &*self.problem {
+            Problem::UnknownKey { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
+            Problem::UnknownKey { known, .. } => Some(format!("it can be {}", known.join(", "))),
+            Problem::Unset { variable, .. } => {
+                Some(format!("set it: `export {variable}=…`, or take it out of the config"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What can be wrong with a config. Names of keys are whole, as in `back.math.timeout`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)]
+pub enum Problem {
+    #[error("not TOML: {message}")]
+    Syntax { message: String },
+    #[error("there is no key `{key}`")]
+    UnknownKey { key: String, nearest: Option<String>, known: Vec<String> },
+    #[error("`{key}` is only for {whose}")]
+    Misplaced { key: String, whose: &'static str },
+    #[error("`{key}` is missing")]
+    Missing { key: String },
+    #[error("`{key}` must be {expected}")]
+    WrongType { key: String, expected: &'static str },
+    #[error("`{key}`: {why}")]
+    Duration { key: String, why: DurationError },
+    #[error("`{key}`: `{text}` has no unit: write `500ms`, `2s` or `1m`")]
+    NoUnit { key: String, text: String },
+    #[error("`{key}`: {why}")]
+    Size { key: String, why: SizeError },
+    #[error("`{key}`: {why}")]
+    Address { key: String, why: AddressError },
+    #[error("`{key}`: nobody can listen on `{address}`")]
+    CannotServe { key: String, address: String },
+    #[error("`{name}` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken")]
+    Name { name: String },
+    #[error("`{key}` asks for the environment variable `{variable}`, which is not set")]
+    Unset { key: String, variable: String },
+    #[error("`{key}` has a `${{` without its `}}`")]
+    Unclosed { key: String },
+}

@@ -1,0 +1,89 @@
+//! Values that may come from the environment, `${NAME}`, and are never shown.
+
+use toml::de::DeValue;
+use toolbus_proto::json::{Json, write_string};
+
+use super::error::{ConfigError, Problem};
+use super::keys::Entry;
+use crate::back::settings::Secret;
+
+impl Entry<'_> {
+    /// A table of strings, as in `env = { KEY = "${KEY}" }`, in the order of the file.
+    pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, ConfigError> {
+        let secret = |entry: &Entry<'_>| {
+            Ok((entry.name.to_owned(), Secret::new(entry.expanded(&entry.string()?)?)))
+        };
+        self.entries()?.iter().map(secret).collect()
+    }
+
+    /// A table as a JSON object, its strings expanded.
+    pub(super) fn secret_object(&self) -> Result<Secret<Json>, ConfigError> {
+        if !self.value.is_table() {
+            return Err(self.wrong_type("a table"));
+        }
+        let mut text = Vec::new();
+        self.write_json(&mut text)?;
+        Ok(Secret::new(Json::from_trusted(text)))
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) -> Result<(), ConfigError> {
+        match self.value {
+            DeValue::String(text) => write_string(out, &self.expanded(text)?),
+            DeValue::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            DeValue::Datetime(time) => write_string(out, &time.to_string()),
+            DeValue::Integer(_) => {
+                let integer =
+                    self.integer().ok_or_else(|| self.wrong_type("an integer of 64 bits"))?;
+                out.extend_from_slice(integer.to_string().as_bytes());
+            }
+            DeValue::Float(float) => {
+                let finite = float.as_str().parse::<f64>().ok().filter(|float| float.is_finite());
+                let float = finite.ok_or_else(|| self.wrong_type("a finite number"))?;
+                out.extend_from_slice(Json::of(&float).as_bytes());
+            }
+            DeValue::Array(_) => {
+                out.push(b'[');
+                for (index, element) in self.elements().iter().flatten().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    element.write_json(out)?;
+                }
+                out.push(b']');
+            }
+            DeValue::Table(_) => {
+                out.push(b'{');
+                for (index, entry) in self.entries()?.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    write_string(out, entry.name);
+                    out.push(b':');
+                    entry.write_json(out)?;
+                }
+                out.push(b'}');
+            }
+        }
+        Ok(())
+    }
+
+    /// `${NAME}` becomes what the environment has for it; everything else stays.
+    fn expanded(&self, text: &str) -> Result<String, ConfigError> {
+        let mut expanded = String::new();
+        let mut rest = text;
+        while let Some((before, behind)) = rest.split_once("${") {
+            let Some((variable, behind)) = behind.split_once('}') else {
+                return Err(self.error(Problem::Unclosed { key: self.path.clone() }));
+            };
+            expanded.push_str(before);
+            let value = (self.source.env)(variable).ok_or_else(|| {
+                let variable = variable.to_owned();
+                self.error(Problem::Unset { key: self.path.clone(), variable })
+            })?;
+            expanded.push_str(&value);
+            rest = behind;
+        }
+        expanded.push_str(rest);
+        Ok(expanded)
+    }
+}

@@ -1,0 +1,653 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let env = |name: &str| match name {
+        "KEY" => Some("s3cret".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
+    Config::parse(text, &env)
+}
+
+/// What is wrong with each config, and what to do about it.
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn check(texts: &[&str], expect: Expect) {
+    let told = |text: &&str| {
+        let error = parse(text).expect_err(text);
+        assert!(!format!("{error} {error:?}").contains("s3cret"));
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{error}{hint}\n")
+    };
+    expect.assert_eq(&texts.iter().map(told).collect::<String>());
+}
+
+/// The config of a back with this line.
+fn back(connect: &str, line: &str) -> String {
+    format!("[back.x]\nconnect = \"{connect}\"\n{line}\n")
+}
+
+#[test]
+fn an_empty_file_is_an_empty_config() {
+    assert_eq!(parse(""), Ok(Config::default()));
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(
+        r#"
+        [back.weather]
+        connect = "mcp+stdio:python3 weather.py"
+        timeout = "30s"
+        start_timeout = "500ms"
+        stop_timeout = "1m"
+        restart = "never"
+        env = { API_KEY = "a${KEY}b${EMPTY}", PLAIN = "$x" }
+        env_pass = ["SSH_AUTH_SOCK"]
+        cwd = "srv"
+        allow = ["forecast", "alerts"]
+        timeout_total = "5m"
+        probe_timeout = "1s"
+        input_timeout = "2m"
+        reply_bytes_max = "1MiB"
+        share = "session"
+
+        [back.math]
+        connect = "stdio:./math-oracle"
+        functions = ["sqrt(x: u128) -> Option<u128>"]
+        lenient_felts = true
+        line_max = 65536
+
+        [back.stripe]
+        connect = "orchard+stdio:./bin/orchard-stripe"
+        config = { key = "${KEY}", z = [1, 0x10, 1.5, true], a = { at = 2026-01-02T03:04:05Z } }
+        configure_timeout = "3s"
+        frame_bytes_max = "1KiB"
+
+        [back.far]
+        connect = "mediocre+tcp://h:1"
+        methods = ["a"]
+        blob_len = "hint"
+        strict = true
+        object_bytes_max = "2MiB"
+        depth_max = 9
+
+        [back.web]
+        connect = "mcp+https://h/mcp"
+        headers = { Authorization = "Bearer ${KEY}" }
+        token_env = "TOKEN"
+        insecure = true
+
+        [back.sh]
+        connect = "shell:"
+        allow_shell = true
+
+        [front.editor]
+        serve = "mcp+http://127.0.0.1:8932/mcp"
+        token_env = "T"
+        insecure = true
+        origins = ["http://a"]
+
+        [front.scripts]
+        serve = "mediocre+tcp://127.0.0.1:7420"
+        blob_len = "exact"
+        drain_bytes_max = "1MiB"
+        drain_timeout = "2s"
+        idle_timeout = "5m"
+        call_timeout = "60s"
+
+        [journal]
+        path = "calls.jsonl"
+        arguments = true
+        results = true
+
+        [admin]
+        listen = "127.0.0.1:9000"
+        "#,
+    )
+    .unwrap();
+    expect![[r#"
+        Config {
+            backs: [
+                BackConfig {
+                    name: "weather",
+                    address: "mcp+stdio:python3 weather.py",
+                    allow: Some(
+                        [
+                            ToolName(
+                                "forecast",
+                            ),
+                            ToolName(
+                                "alerts",
+                            ),
+                        ],
+                    ),
+                    settings: Settings {
+                        name: Some(
+                            "weather",
+                        ),
+                        timeout: Some(
+                            30s,
+                        ),
+                        start_timeout: Some(
+                            500ms,
+                        ),
+                        stop_timeout: Some(
+                            60s,
+                        ),
+                        restart: Some(
+                            Never,
+                        ),
+                        program: ProgramSettings {
+                            env: [
+                                (
+                                    "API_KEY",
+                                    ***,
+                                ),
+                                (
+                                    "PLAIN",
+                                    ***,
+                                ),
+                            ],
+                            env_pass: [
+                                "SSH_AUTH_SOCK",
+                            ],
+                            cwd: Some(
+                                "srv",
+                            ),
+                        },
+                        oracle: OracleSettings {
+                            functions: [],
+                            lenient_felts: false,
+                            line_bytes_max: None,
+                        },
+                        allow_shell: false,
+                        mediocre: MediocreSettings {
+                            methods: None,
+                            blob_len: Exact,
+                            strict: false,
+                            object_bytes_max: None,
+                            depth_max: None,
+                        },
+                        orchard: OrchardSettings {
+                            config: None,
+                            configure_timeout: None,
+                            frame_bytes_max: None,
+                        },
+                        mcp: McpSettings {
+                            timeout_total: Some(
+                                300s,
+                            ),
+                            probe_timeout: Some(
+                                1s,
+                            ),
+                            input_timeout: Some(
+                                120s,
+                            ),
+                            reply_bytes_max: Some(
+                                1048576,
+                            ),
+                            share: Session,
+                            headers: [],
+                            token_env: None,
+                            insecure: false,
+                        },
+                    },
+                },
+                BackConfig {
+                    name: "math",
+                    address: "stdio:./math-oracle",
+                    allow: None,
+                    settings: Settings {
+                        name: Some(
+                            "math",
+                        ),
+                        timeout: None,
+                        start_timeout: None,
+                        stop_timeout: None,
+                        restart: None,
+                        program: ProgramSettings {
+                            env: [],
+                            env_pass: [],
+                            cwd: None,
+                        },
+                        oracle: OracleSettings {
+                            functions: [
+                                "sqrt(x: u128) -> Option<u128>",
+                            ],
+                            lenient_felts: true,
+                            line_bytes_max: Some(
+                                65536,
+                            ),
+                        },
+                        allow_shell: false,
+                        mediocre: MediocreSettings {
+                            methods: None,
+                            blob_len: Exact,
+                            strict: false,
+                            object_bytes_max: None,
+                            depth_max: None,
+                        },
+                        orchard: OrchardSettings {
+                            config: None,
+                            configure_timeout: None,
+                            frame_bytes_max: None,
+                        },
+                        mcp: McpSettings {
+                            timeout_total: None,
+                            probe_timeout: None,
+                            input_timeout: None,
+                            reply_bytes_max: None,
+                            share: All,
+                            headers: [],
+                            token_env: None,
+                            insecure: false,
+                        },
+                    },
+                },
+                BackConfig {
+                    name: "stripe",
+                    address: "orchard+stdio:./bin/orchard-stripe",
+                    allow: None,
+                    settings: Settings {
+                        name: Some(
+                            "stripe",
+                        ),
+                        timeout: None,
+                        start_timeout: None,
+                        stop_timeout: None,
+                        restart: None,
+                        program: ProgramSettings {
+                            env: [],
+                            env_pass: [],
+                            cwd: None,
+                        },
+                        oracle: OracleSettings {
+                            functions: [],
+                            lenient_felts: false,
+                            line_bytes_max: None,
+                        },
+                        allow_shell: false,
+                        mediocre: MediocreSettings {
+                            methods: None,
+                            blob_len: Exact,
+                            strict: false,
+                            object_bytes_max: None,
+                            depth_max: None,
+                        },
+                        orchard: OrchardSettings {
+                            config: Some(
+                                ***,
+                            ),
+                            configure_timeout: Some(
+                                3s,
+                            ),
+                            frame_bytes_max: Some(
+                                1024,
+                            ),
+                        },
+                        mcp: McpSettings {
+                            timeout_total: None,
+                            probe_timeout: None,
+                            input_timeout: None,
+                            reply_bytes_max: None,
+                            share: All,
+                            headers: [],
+                            token_env: None,
+                            insecure: false,
+                        },
+                    },
+                },
+                BackConfig {
+                    name: "far",
+                    address: "mediocre+tcp://h:1",
+                    allow: None,
+                    settings: Settings {
+                        name: Some(
+                            "far",
+                        ),
+                        timeout: None,
+                        start_timeout: None,
+                        stop_timeout: None,
+                        restart: None,
+                        program: ProgramSettings {
+                            env: [],
+                            env_pass: [],
+                            cwd: None,
+                        },
+                        oracle: OracleSettings {
+                            functions: [],
+                            lenient_felts: false,
+                            line_bytes_max: None,
+                        },
+                        allow_shell: false,
+                        mediocre: MediocreSettings {
+                            methods: Some(
+                                [
+                                    "a",
+                                ],
+                            ),
+                            blob_len: Hint,
+                            strict: true,
+                            object_bytes_max: Some(
+                                2097152,
+                            ),
+                            depth_max: Some(
+                                9,
+                            ),
+                        },
+                        orchard: OrchardSettings {
+                            config: None,
+                            configure_timeout: None,
+                            frame_bytes_max: None,
+                        },
+                        mcp: McpSettings {
+                            timeout_total: None,
+                            probe_timeout: None,
+                            input_timeout: None,
+                            reply_bytes_max: None,
+                            share: All,
+                            headers: [],
+                            token_env: None,
+                            insecure: false,
+                        },
+                    },
+                },
+                BackConfig {
+                    name: "web",
+                    address: "mcp+https://h/mcp",
+                    allow: None,
+                    settings: Settings {
+                        name: Some(
+                            "web",
+                        ),
+                        timeout: None,
+                        start_timeout: None,
+                        stop_timeout: None,
+                        restart: None,
+                        program: ProgramSettings {
+                            env: [],
+                            env_pass: [],
+                            cwd: None,
+                        },
+                        oracle: OracleSettings {
+                            functions: [],
+                            lenient_felts: false,
+                            line_bytes_max: None,
+                        },
+                        allow_shell: false,
+                        mediocre: MediocreSettings {
+                            methods: None,
+                            blob_len: Exact,
+                            strict: false,
+                            object_bytes_max: None,
+                            depth_max: None,
+                        },
+                        orchard: OrchardSettings {
+                            config: None,
+                            configure_timeout: None,
+                            frame_bytes_max: None,
+                        },
+                        mcp: McpSettings {
+                            timeout_total: None,
+                            probe_timeout: None,
+                            input_timeout: None,
+                            reply_bytes_max: None,
+                            share: All,
+                            headers: [
+                                (
+                                    "Authorization",
+                                    ***,
+                                ),
+                            ],
+                            token_env: Some(
+                                "TOKEN",
+                            ),
+                            insecure: true,
+                        },
+                    },
+                },
+                BackConfig {
+                    name: "sh",
+                    address: "shell:",
+                    allow: None,
+                    settings: Settings {
+                        name: Some(
+                            "sh",
+                        ),
+                        timeout: None,
+                        start_timeout: None,
+                        stop_timeout: None,
+                        restart: None,
+                        program: ProgramSettings {
+                            env: [],
+                            env_pass: [],
+                            cwd: None,
+                        },
+                        oracle: OracleSettings {
+                            functions: [],
+                            lenient_felts: false,
+                            line_bytes_max: None,
+                        },
+                        allow_shell: true,
+                        mediocre: MediocreSettings {
+                            methods: None,
+                            blob_len: Exact,
+                            strict: false,
+                            object_bytes_max: None,
+                            depth_max: None,
+                        },
+                        orchard: OrchardSettings {
+                            config: None,
+                            configure_timeout: None,
+                            frame_bytes_max: None,
+                        },
+                        mcp: McpSettings {
+                            timeout_total: None,
+                            probe_timeout: None,
+                            input_timeout: None,
+                            reply_bytes_max: None,
+                            share: All,
+                            headers: [],
+                            token_env: None,
+                            insecure: false,
+                        },
+                    },
+                },
+            ],
+            fronts: [
+                FrontConfig {
+                    name: "editor",
+                    serve: "mcp+http://127.0.0.1:8932/mcp",
+                    mediocre: MediocreSettings {
+                        methods: None,
+                        blob_len: Exact,
+                        strict: false,
+                        object_bytes_max: None,
+                        depth_max: None,
+                    },
+                    clients: ClientSettings {
+                        drain_bytes_max: None,
+                        drain_timeout: None,
+                        idle_timeout: None,
+                        call_timeout: None,
+                    },
+                    token_env: Some(
+                        "T",
+                    ),
+                    insecure: true,
+                    origins: [
+                        "http://a",
+                    ],
+                },
+                FrontConfig {
+                    name: "scripts",
+                    serve: "mediocre+tcp://127.0.0.1:7420",
+                    mediocre: MediocreSettings {
+                        methods: None,
+                        blob_len: Exact,
+                        strict: false,
+                        object_bytes_max: None,
+                        depth_max: None,
+                    },
+                    clients: ClientSettings {
+                        drain_bytes_max: Some(
+                            1048576,
+                        ),
+                        drain_timeout: Some(
+                            2s,
+                        ),
+                        idle_timeout: Some(
+                            300s,
+                        ),
+                        call_timeout: Some(
+                            60s,
+                        ),
+                    },
+                    token_env: None,
+                    insecure: false,
+                    origins: [],
+                },
+            ],
+            journal: Some(
+                Journal {
+                    path: "calls.jsonl",
+                    arguments: true,
+                    results: true,
+                    bytes_max: 67108864,
+                },
+            ),
+            admin: Some(
+                Admin {
+                    listen: "127.0.0.1:9000",
+                },
+            ),
+        }
+    "#]]
+    .assert_debug_eq(&config);
+    let [weather, _, stripe, ..] = config.backs.as_slice() else { panic!("six backs") };
+    assert_eq!(weather.settings.program.env[0].1.reveal(), "as3cretb");
+    assert_eq!(weather.settings.program.env[1].1.reveal(), "$x");
+    let configure = stripe.settings.orchard.config.as_ref().unwrap().reveal();
+    let expected = r#"{"key":"s3cret","z":[1,16,1.5,true],"a":{"at":"2026-01-02T03:04:05Z"}}"#;
+    assert_eq!(configure.as_str(), expected);
+}
+
+#[test]
+fn unknown_keys_are_told_with_what_was_meant() {
+    check(
+        &[
+            "[bakc.x]\nconnect = \"builtin:\"",
+            "\n\nfoo = 1",
+            &back("builtin:", "timout = \"1s\""),
+            &back("builtin:", "zzz = 1"),
+            &back("stdio:x", "function = []"),
+            &back("mcp+stdio:x", "functions = []"),
+            &back("builtin:", "cwd = \"x\""),
+            &back("mcp+stdio:x", "headers = {}"),
+            "[front.a]\nserve = \"mcp+http://h\"\nstrict = true",
+            "[front.a]\nserve = \"mediocre+tcp://h:1\"\norigins = []",
+            "[journal]\npath = \"x\"\nresult = true",
+            "[admin]\nlisten = \"x\"\nport = 1",
+        ],
+        expect![[r#"
+            line 1: there is no key `bakc`; did you mean `back`?
+            line 3: there is no key `foo`; it can be back, front, journal, admin
+            line 3: there is no key `back.x.timout`; did you mean `timeout`?
+            line 3: there is no key `back.x.zzz`; it can be connect, allow, timeout, start_timeout, stop_timeout, restart
+            line 3: there is no key `back.x.function`; did you mean `functions`?
+            line 3: `back.x.functions` is only for oracle backs
+            line 3: `back.x.cwd` is only for backs on stdio
+            line 3: `back.x.headers` is only for MCP over HTTP
+            line 3: `front.a.strict` is only for the mediocre wire
+            line 3: `front.a.origins` is only for MCP over HTTP
+            line 3: there is no key `journal.result`; did you mean `results`?
+            line 3: there is no key `admin.port`; it can be listen
+        "#]],
+    );
+}
+
+#[test]
+fn values_that_make_no_sense() {
+    check(
+        &[
+            "[back.x]\n[back.y]\nconnect = \"builtin:\"",
+            "[front.x]",
+            "[journal]",
+            "back = 1",
+            "[back]\nx = \"builtin:\"",
+            "[back.x]\nconnect = 1",
+            "[back.x]\nconnect = \"mpc+stdio:\"",
+            "[back.x]\nconnect = \"stdio:\"",
+            "[back.\"a.b\"]\nconnect = \"builtin:\"",
+            "[back.toolbus]\nconnect = \"builtin:\"",
+            "[back.\"\"]\nconnect = \"builtin:\"",
+            &back("builtin:", "timeout = 30"),
+            &back("builtin:", "timeout = \"30\""),
+            &back("builtin:", "timeout = \"0s\""),
+            &back("builtin:", "timeout = \"soon\""),
+            &back("builtin:", "restart = \"always\""),
+            &back("builtin:", "allow = [1]"),
+            &back("stdio:x", "line_max = \"64MB\""),
+            &back("stdio:x", "line_max = 0x40"),
+            &back("stdio:x", "lenient_felts = 1"),
+            &back("mediocre+tcp://h:1", "depth_max = 0"),
+            &back("stdio:x", "env = { A = 1 }"),
+            &back("orchard+stdio:x", "config = { a = nan }"),
+            "[front.a]\nserve = \"stdio:x\"",
+            "[front.a]\nserve = \"mediocre+stdio:x\"",
+            "[front.a]\nserve = \"mcp+https://h\"",
+        ],
+        expect![[r#"
+            line 1: `back.x.connect` is missing
+            line 1: `front.x.serve` is missing
+            line 1: `journal.path` is missing
+            line 1: `back` must be a table
+            line 2: `back.x` must be a table
+            line 2: `back.x.connect` must be a string
+            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            line 2: `back.x.connect`: empty oracle command
+            line 1: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
+            line 1: `toolbus` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
+            line 1: `` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
+            line 3: `back.x.timeout` must be a time with its unit, as in "30s"
+            line 3: `back.x.timeout`: `30` has no unit: write `500ms`, `2s` or `1m`
+            line 3: `back.x.timeout`: `0s` is no time at all: it must be more than zero
+            line 3: `back.x.timeout`: `soon` is not a time: give seconds (`2`, `0.5`) or a unit (`500ms`, `2s`, `1m`)
+            line 3: `back.x.restart` must be "on-demand" or "never"
+            line 3: `back.x.allow` must be an array of strings
+            line 3: `back.x.line_max`: `64MB` is not a size: give bytes (`65536`) or a unit (`64KiB`, `16MiB`, `1GiB`)
+            line 3: `back.x.line_max` must be a size, as in 65536 or "64KiB"
+            line 3: `back.x.lenient_felts` must be true or false
+            line 3: `back.x.depth_max` must be an integer above zero
+            line 3: `back.x.env.A` must be a string
+            line 3: `back.x.config.a` must be a finite number
+            line 2: `front.a.serve`: nobody can listen on `stdio:x`
+            line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
+            line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
+        "#]],
+    );
+}
+
+#[test]
+fn secrets_come_from_the_environment_and_are_not_shown() {
+    check(
+        &[
+            &back("stdio:x", "env = { A = \"${NOT_SET}\" }"),
+            &back("stdio:x", "env = { A = \"${KEY}${\" }"),
+            &back("orchard+stdio:x", "config = { a = [\"${NOT_SET}\"] }"),
+            &back("mcp+http://h", "headers = { A = \"Bearer ${NOT_SET}\" }"),
+            "[back.x]\nenv = { A = \"s3cret }",
+            "[back.x]\nconnect = \"builtin:\"\nconnect = \"s3cret\"",
+        ],
+        expect![[r#"
+            line 3: `back.x.env.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 3: `back.x.env.A` has a `${` without its `}`
+            line 3: `back.x.config.a[0]` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 3: `back.x.headers.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 2: not TOML: unclosed inline table, expected `}`
+            line 3: not TOML: duplicate key
+        "#]],
+    );
+}

@@ -1,0 +1,297 @@
+//! The bus: who answers, and which call goes to whom.
+//!
+//! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
+//! each call to its owner; what comes back goes straight to whoever asked.
+
+pub mod catalogue;
+pub mod config;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::task::JoinSet;
+use toolbus_proto::channel::Down;
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+
+use crate::address::Address;
+use crate::back::settings::Settings;
+use crate::back::{Back, OpenError, open, unknown_tool};
+use crate::link::{Slot, Uplink};
+
+use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
+use self::config::Config;
+
+/// How long a call may be quiet unless somebody says otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// All backs and the tools they offer. Lives inside a `LocalSet`.
+pub struct Bus {
+    naming: Naming,
+    members: Vec<Member>,
+    /// As the backs were last heard.
+    catalogue: RefCell<Rc<Catalogue>>,
+}
+
+/// One back as the bus knows it.
+struct Member {
+    name: Arc<str>,
+    address: Address,
+    back: Rc<dyn Back>,
+    timeout: Duration,
+    /// Its tools that may be called, by their own names; `None` for all.
+    allow: Option<Vec<ToolName>>,
+}
+
+/// What one back said when it was asked for its tools.
+pub struct Listed {
+    /// Its name.
+    pub back: Arc<str>,
+    /// Where it is.
+    pub address: Address,
+    /// Its tools by their own names, sorted as it gave them; or why there are none.
+    pub tools: Result<Arc<[ToolSpec]>, Failure>,
+}
+
+impl Bus {
+    /// A bus of the backs at these addresses; their tools keep their plain names.
+    pub fn of_addresses(addresses: &[Address], settings: &Settings) -> Result<Bus, OpenError> {
+        let mut members: Vec<Member> = Vec::new();
+        for address in addresses {
+            let back = open(address, settings)?;
+            let name = unused(&address.peer_name(), &members);
+            members.push(Member::new(name, address.clone(), back, settings));
+        }
+        Ok(Bus::new(Naming::Plain, members))
+    }
+
+    /// A bus of the backs in a config; their tools are `<back>.<tool>`.
+    pub fn of_config(config: &Config) -> Result<Bus, OpenError> {
+        let members = config.backs.iter().map(|back| {
+            let opened = open(&back.address, &back.settings)?;
+            let mut member =
+                Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
+            member.allow = back.allow.clone();
+            Ok(member)
+        });
+        Ok(Bus::new(Naming::Dotted, members.collect::<Result<_, _>>()?))
+    }
+
+    /// A bus of backs that were opened elsewhere, by name.
+    #[cfg(test)]
+    fn of_backs(naming: Naming, backs: Vec<(Address, Rc<dyn Back>)>) -> Bus {
+        let member = |(address, back): (Address, Rc<dyn Back>)| {
+            Member::new(address.peer_name(), address, back, &Settings::default())
+        };
+        Bus::new(naming, backs.into_iter().map(member).collect())
+    }
+
+    fn new(naming: Naming, members: Vec<Member>) -> Bus {
+        Bus { naming, members, catalogue: RefCell::default() }
+    }
+
+    /// Asks every back for its tools, all at the same time; what one cannot say does not keep
+    /// the others from being listed.
+    pub async fn list(&self) -> Vec<Listed> {
+        let mut asked = JoinSet::new();
+        for (index, member) in self.members.iter().enumerate() {
+            let back = member.back.clone();
+            asked.spawn_local(async move { (index, back.tools().await) });
+        }
+        let mut answers: Vec<_> = asked.join_all().await;
+        answers.sort_by_key(|(index, _)| *index);
+        let listed = |(index, tools): (usize, Result<Arc<[ToolSpec]>, Failure>)| {
+            let member = &self.members[index];
+            Listed {
+                back: member.name.clone(),
+                address: member.address.clone(),
+                tools: tools.map(|tools| member.allowed(tools)),
+            }
+        };
+        answers.into_iter().map(listed).collect()
+    }
+
+    /// Asks every back for its tools and offers them from now on. A front does this before it
+    /// serves.
+    pub async fn open(&self) -> Result<(), BusError> {
+        let listed = self.list().await;
+        for Listed { address, tools, .. } in &listed {
+            if let Err(failure) = tools {
+                let (address, failure) = (address.clone(), Box::new(failure.clone()));
+                return Err(BusError::Unreachable { address, failure });
+            }
+        }
+        Ok(self.offer(&listed)?)
+    }
+
+    /// Offers from now on what [`Bus::list`] has found.
+    pub fn offer(&self, listed: &[Listed]) -> Result<(), NameTaken> {
+        let offers = self.members.iter().zip(listed).enumerate();
+        let offers: Vec<_> = offers
+            .filter_map(|(index, (member, Listed { back, address, tools }))| {
+                let (back, address) = (back.clone(), address.clone());
+                let (wire, tools) = (member.back.wire(), tools.as_ref().ok()?.clone());
+                Some((index, Offer { back, address, wire, tools }))
+            })
+            .collect();
+        let catalogue = Catalogue::new(self.naming, &offers)?;
+        self.catalogue.replace(Rc::new(catalogue));
+        Ok(())
+    }
+
+    /// The tools that are offered since [`Bus::open`], under the names they are called by.
+    pub fn tools(&self) -> Vec<ToolSpec> {
+        self.catalogue.borrow().tools().collect()
+    }
+
+    /// What a tool of this back is called here.
+    pub fn name_of(&self, back: &str, tool: &ToolName) -> ToolName {
+        self.naming.name(back, tool)
+    }
+
+    /// Whose tool it is, and what its owner calls it.
+    ///
+    /// Where a name alone says whose it is, nobody has to be asked before: the owner knows
+    /// best what it has.
+    pub fn resolve(&self, name: &ToolName) -> Option<(Rc<dyn Back>, ToolName)> {
+        self.route(name).map(|(member, tool)| (member.back.clone(), tool))
+    }
+
+    fn route(&self, name: &ToolName) -> Option<(&Member, ToolName)> {
+        let (member, tool) = match (self.naming, self.members.as_slice()) {
+            (Naming::Plain, [only]) => (only, name.clone()),
+            (Naming::Plain, members) => {
+                let catalogue = self.catalogue.borrow();
+                let (back, tool) = catalogue.find(name)?;
+                (&members[back], tool.clone())
+            }
+            (Naming::Dotted, members) => {
+                let (back, tool) = name.as_str().split_once('.')?;
+                (members.iter().find(|member| *member.name == *back)?, ToolName::new(tool))
+            }
+        };
+        member.allows(&tool).then_some((member, tool))
+    }
+
+    /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
+    pub fn start(&self, mut call: Call, down: Slot) -> Uplink {
+        let found = match &mut call.what {
+            What::Tool { name, .. } => match self.route(name) {
+                Some((member, own)) => {
+                    *name = own;
+                    Ok(member)
+                }
+                None => Err(Err(self.unknown(name))),
+            },
+            What::Native { wire, .. } => self.only(*wire).map_err(Err),
+            What::Tools => Err(Ok(Outcome::Tools(self.tools().into()))),
+        };
+        match found {
+            Ok(member) => {
+                // Set here, kept by whoever makes the call: the bus itself never looks at a clock.
+                if call.deadline.quiet.is_none() && call.deadline.total.is_none() {
+                    call.deadline.quiet = Some(member.timeout);
+                }
+                member.back.start(call, down)
+            }
+            Err(done) => {
+                let _ = down.send(Down::Done(done));
+                Uplink::ended()
+            }
+        }
+    }
+
+    /// Who gets what is said in `wire` itself: there must be no doubt.
+    fn only(&self, wire: Wire) -> Result<&Member, Failure> {
+        match self.members.as_slice() {
+            [only] if only.back.wire() == wire => Ok(only),
+            _ => {
+                let message = "a native call needs exactly one back, of the same wire";
+                Err(Failure::new(FailureKind::Unavailable, message))
+            }
+        }
+    }
+
+    fn unknown(&self, name: &ToolName) -> Failure {
+        let catalogue = self.catalogue.borrow().clone();
+        // Nobody may have been asked for tools yet; the names of the backs are known all the same.
+        let tool = name.as_str().split_once('.').map_or("", |(_, tool)| tool);
+        let has = |member: &&Member| self.naming == Naming::Dotted && member.allows(&tool.into());
+        let guesses: Vec<_> = self.members.iter().filter(has).collect();
+        let guesses: Vec<_> =
+            guesses.iter().map(|member| format!("{}.{tool}", member.name)).collect();
+        let names = catalogue.names().map(ToolName::as_str);
+        unknown_tool(name, names.chain(guesses.iter().map(String::as_str)))
+    }
+
+    /// Says goodbye to all backs at the same time and waits until nobody is left.
+    pub async fn shutdown(&self) {
+        let mut leaving = JoinSet::new();
+        for member in &self.members {
+            let back = member.back.clone();
+            leaving.spawn_local(async move { back.shutdown().await });
+        }
+        leaving.join_all().await;
+    }
+
+    /// Cuts the goodbye short: whoever is left is killed.
+    pub fn kill(&self) {
+        self.members.iter().for_each(|member| member.back.kill());
+    }
+}
+
+/// The name, or with a number behind it if it is somebody's already.
+fn unused(name: &str, members: &[Member]) -> String {
+    let is_free = |name: &String| members.iter().all(|member| *member.name != **name);
+    let numbered = (2..).map(|number| format!("{name}{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+impl Member {
+    fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
+        let timeout = settings.timeout.unwrap_or(TIMEOUT);
+        Member { name: name.into(), address, back, timeout, allow: None }
+    }
+
+    fn allows(&self, tool: &ToolName) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.contains(tool))
+    }
+
+    fn allowed(&self, tools: Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+        match &self.allow {
+            None => tools,
+            Some(_) => tools.iter().filter(|tool| self.allows(&tool.name)).cloned().collect(),
+        }
+    }
+}
+
+/// Why the tools of a bus cannot be offered.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BusError {
+    /// A back did not say what it has.
+    #[error("cannot reach `{address}`: {failure}")]
+    Unreachable {
+        /// Where it should be.
+        address: Address,
+        /// What went wrong.
+        failure: Box<Failure>,
+    },
+    /// Two backs offer tools of one name.
+    #[error(transparent)]
+    NameTaken(#[from] NameTaken),
+}
+
+impl BusError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            BusError::Unreachable { failure, .. } => failure.last_words.as_ref()?.hint.clone(),
+            BusError::NameTaken(taken) => Some(taken.hint()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use tokio::task::LocalSet;
+use toolbus_proto::json::Json;
+
+use super::*;
+use crate::back::LocalFuture;
+use crate::back::builtin::Builtin;
+use crate::link::Inbox;
+
+fn on_bus<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, test)
+}
+
+fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+fn of_addresses(texts: &[&str]) -> Bus {
+    let addresses: Vec<_> = texts.iter().map(|text| address(text)).collect();
+    Bus::of_addresses(&addresses, &Settings::default()).unwrap()
+}
+
+async fn call(bus: &Bus, tool: &str, args: &'static str) -> String {
+    let (inbox, slot) = Inbox::new();
+    let call = Call::tool(std::time::Instant::now(), tool, Some(Json::parse(args).unwrap()));
+    let uplink = bus.start(call, slot);
+    match inbox.whole(uplink).await {
+        Ok(Outcome::Value(value)) => value.to_string(),
+        Ok(outcome) => format!("{outcome:?}"),
+        Err(failure) => {
+            let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
+            format!("{}: {failure}; {}", failure.kind, hint.unwrap_or_default())
+        }
+    }
+}
+
+/// A back that cannot be reached, and says how often it was told goodbye.
+struct Unreachable {
+    goodbyes: Rc<std::cell::Cell<u32>>,
+}
+
+impl Back for Unreachable {
+    fn wire(&self) -> Wire {
+        Wire::Mcp
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async { Err(Failure::new(FailureKind::Unavailable, "nobody is there")) })
+    }
+
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        // What it was given, for whoever looks.
+        let quiet = format!("{:?} {:?}", call.what, call.deadline.quiet);
+        let _ = down.send(Down::Done(Ok(Outcome::Text(quiet))));
+        Uplink::ended()
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        self.goodbyes.set(self.goodbyes.get() + 1);
+        Box::pin(async {})
+    }
+}
+
+fn with_an_unreachable(naming: Naming) -> (Bus, Rc<std::cell::Cell<u32>>) {
+    let goodbyes = Rc::default();
+    let unreachable = Unreachable { goodbyes: Rc::clone(&goodbyes) };
+    let backs: Vec<(Address, Rc<dyn Back>)> = vec![
+        (address("builtin:"), Rc::new(Builtin::new())),
+        (address("mcp+stdio:far"), Rc::new(unreachable)),
+    ];
+    (Bus::of_backs(naming, backs), goodbyes)
+}
+
+#[test]
+fn a_lone_back_is_called_without_being_asked_for_its_tools() {
+    on_bus(async {
+        let bus = of_addresses(&["builtin:"]);
+        assert_eq!(call(&bus, "add", r#"{"a":1,"b":2}"#).await, "3");
+        let unknown = "unknown_tool: no such tool: `ad`; did you mean `add`?";
+        assert_eq!(call(&bus, "ad", "{}").await, unknown);
+        assert!(bus.tools().is_empty());
+        bus.open().await.unwrap();
+        assert_eq!(bus.tools().len(), 9);
+    });
+}
+
+#[test]
+fn a_name_of_two_addresses_is_an_error_that_names_both() {
+    on_bus(async {
+        let error = of_addresses(&["builtin:", "builtin:"]).open().await.unwrap_err();
+        let message = "tool `add` is offered by both `builtin:` and `builtin:`";
+        assert_eq!(error.to_string(), message);
+        assert!(error.hint().is_some());
+    });
+}
+
+#[test]
+fn repeated_names_of_backs_are_numbered() {
+    on_bus(async {
+        let bus = of_addresses(&["builtin:", "builtin:", "builtin:"]);
+        let names: Vec<_> = bus.list().await.iter().map(|listed| listed.back.to_string()).collect();
+        assert_eq!(names, ["builtin", "builtin2", "builtin3"]);
+    });
+}
+
+#[test]
+fn of_a_dotted_name_the_back_stands_before_the_first_dot() {
+    on_bus(async {
+        let (bus, _) = with_an_unreachable(Naming::Dotted);
+        assert_eq!(call(&bus, "builtin.echo", "1").await, "1");
+        let told = call(&bus, "far.a.b", "1").await;
+        assert_eq!(told, r#"Text("Tool { name: ToolName(\"a.b\"), args: Some(1) } Some(60s)")"#);
+        let unknown = "unknown_tool: no such tool: `fra.b`; did you mean `far.b`?";
+        assert_eq!(call(&bus, "fra.b", "1").await, unknown);
+        assert!(bus.resolve(&"echo".into()).is_none());
+        let (back, own) = bus.resolve(&"far.x".into()).unwrap();
+        assert_eq!((back.wire(), own.as_str()), (Wire::Mcp, "x"));
+    });
+}
+
+#[test]
+fn who_cannot_be_reached_is_named_and_hides_nobody_else() {
+    on_bus(async {
+        let (bus, _) = with_an_unreachable(Naming::Plain);
+        let listed = bus.list().await;
+        assert_eq!(listed[0].tools.as_ref().unwrap().len(), 9);
+        assert!(listed[1].tools.is_err());
+        let error = bus.open().await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot reach `mcp+stdio:far`: nobody is there");
+        // Nothing is offered before all is known.
+        assert_eq!(call(&bus, "add", "{}").await, "unknown_tool: no such tool: `add`; ");
+    });
+}
+
+#[test]
+fn everybody_is_told_goodbye() {
+    on_bus(async {
+        let (bus, goodbyes) = with_an_unreachable(Naming::Plain);
+        bus.shutdown().await;
+        assert_eq!(goodbyes.get(), 1);
+    });
+}
+
+#[test]
+fn wires_that_are_not_there_yet_say_so() {
+    let open = |text| Bus::of_addresses(&[address(text)], &Settings::default()).err().unwrap();
+    assert_eq!(
+        open("mediocre+tcp://h:1").to_string(),
+        "cannot open `mediocre+tcp://h:1`: the mediocre wire is not there yet"
+    );
+    let shell = open("shell:");
+    assert_eq!(shell.to_string(), "`shell:` is off: whoever calls it can run any command");
+    assert!(shell.hint().unwrap().contains("--allow-shell"));
+}
+
+#[test]
+fn a_config_makes_a_bus_that_keeps_to_it() {
+    let config = Config::parse(
+        "[back.b]\nconnect = \"builtin:\"\ntimeout = \"50ms\"\nallow = [\"sleep\", \"echo\"]\n\
+         [back.a]\nconnect = \"builtin:\"\n",
+        &|_| None,
+    )
+    .unwrap();
+    on_bus(async {
+        let bus = Bus::of_config(&config).unwrap();
+        bus.open().await.unwrap();
+        let tools = bus.tools();
+        assert_eq!(tools.len(), 9 + 2);
+        assert_eq!(tools[9].name.as_str(), "b.echo");
+        assert_eq!(call(&bus, "a.add", r#"{"a":1,"b":2}"#).await, "3");
+        let unknown = "unknown_tool: no such tool: `b.add`; did you mean `a.add`?";
+        assert_eq!(call(&bus, "b.add", "{}").await, unknown);
+        let late = "timed_out: no answer within 50ms; ";
+        assert_eq!(call(&bus, "b.sleep", r#"{"ms":60000}"#).await, late);
+    });
+}

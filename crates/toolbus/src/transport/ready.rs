@@ -1,0 +1,47 @@
+//! Waits for several descriptors at once, for loops without a runtime.
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+/// A descriptor to wait for, and what for. An end or a failure is always waited for as well.
+pub(crate) type Wanted<'a> = Option<PollFd<'a>>;
+
+/// Something to read.
+pub(crate) fn input(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
+    fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+}
+
+/// Room to write.
+pub(crate) fn room(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
+    fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT))
+}
+
+/// Nobody left at the other end, and nothing else.
+pub(crate) fn end(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
+    fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty()))
+}
+
+/// Waits until one of them is ready, or until then, and says which are; none may be.
+pub(crate) fn wait<const N: usize>(
+    wanted: &[[Wanted<'_>; N]],
+    until: Option<Instant>,
+) -> Vec<[bool; N]> {
+    let mut fds: Vec<_> = wanted.iter().flatten().flatten().cloned().collect();
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    // One that was interrupted found nothing, and whoever waits looks again.
+    let _ = rustix::event::poll(&mut fds, left.as_ref());
+    let mut fds = fds.iter();
+    let mut is_ready = |wanted: &Wanted<'_>| {
+        let waited = wanted.as_ref().and_then(|_| fds.next());
+        waited.is_some_and(|fd| !fd.revents().is_empty())
+    };
+    wanted.iter().map(|wanted| wanted.each_ref().map(&mut is_ready)).collect()
+}
+
+/// Whether nobody is at the other end of this pipe any more.
+pub(crate) fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
+    wait(&[[end(Some(fd))]], Some(Instant::now())) == [[true]]
+}
