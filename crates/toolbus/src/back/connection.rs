@@ -7,23 +7,16 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Flow, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Calling, Down, Fault, Flow, Outbox, Parting, Standing, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use crate::link::{Answerer, BYTES_WAITING_MAX, Room, Slot, Slots, Uplink};
-use crate::pump::reactor::{Closing, Driven, Sink, Source, drive};
+use crate::link::{Answerer, Delivered, Room, Slot, Slots, Uplink};
+use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
-/// What becomes of a connection when one of its callers reads slowly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// It carries one call at a time, so it waits.
-    Alone,
-    /// Others wait for it too: the slow caller's call fails.
-    Shared,
-}
+pub use crate::link::Sharing;
 
-/// Our asking end of one connection.
+/// Our asking end of one connection. Dropping it ends whatever calls it has.
 pub struct Connection<C: Calling + 'static> {
     inner: Rc<Inner<C>>,
     pump: JoinHandle<()>,
@@ -32,15 +25,10 @@ pub struct Connection<C: Calling + 'static> {
 struct Inner<C> {
     machine: RefCell<C>,
     slots: Slots,
-    sharing: Sharing,
     wake: Wake,
-    /// A caller reads slowly, and we wait for it.
-    is_paused: Cell<bool>,
-    /// Bytes that wait to be written, as far as the pump has told.
-    waiting: Cell<usize>,
-    /// Somebody was told that there is no room.
-    told_full: Cell<bool>,
     closing: Cell<Closing>,
+    /// Why no call can be taken any more.
+    ended: RefCell<Option<Failure>>,
 }
 
 impl<C: Calling + 'static> Connection<C> {
@@ -53,38 +41,38 @@ impl<C: Calling + 'static> Connection<C> {
     ) -> Connection<C> {
         let inner = Rc::new(Inner {
             machine: RefCell::new(machine),
-            slots: Slots::default(),
-            sharing,
+            slots: Slots::new(sharing),
             wake: Wake::default(),
-            is_paused: Cell::new(false),
-            waiting: Cell::new(0),
-            told_full: Cell::new(false),
             closing: Cell::new(Closing::No),
+            ended: RefCell::default(),
         });
         let driven = inner.clone();
         let pump = spawn_local(async move {
             drive(&*driven, source, sink).await;
-            driven.lost(Instant::now(), "the connection ended");
+            driven.end("the connection ended");
         });
         Connection { inner, pump }
     }
 
     /// Asks, at once.
     pub fn start(&self, call: Call, down: Slot) -> Uplink {
+        let ended = self.inner.ended.borrow().clone();
+        if let Some(failure) = ended {
+            let _ = down.send(Down::Done(Err(failure)));
+            return Uplink::ended();
+        }
         let ticket = self.inner.slots.insert(down);
         self.inner.machine.borrow_mut().call(Instant::now(), ticket, call);
-        self.inner.deliver();
-        self.inner.wake.ring();
+        self.inner.settle();
         Uplink::new(self.inner.clone(), ticket)
     }
 
-    /// Says goodbye; what is under way is cancelled.
+    /// Says the wire's goodbye and waits until the other side has closed, for ever if it does
+    /// not: whoever drops this future closes.
     pub async fn close(mut self) {
         self.inner.machine.borrow_mut().close(Instant::now());
         self.inner.closing.set(Closing::AfterWriting);
-        self.inner.deliver();
-        self.inner.wake.ring();
-        // Ends when the other side has seen our end and closed its own.
+        self.inner.settle();
         let _ = (&mut self.pump).await;
     }
 }
@@ -92,95 +80,119 @@ impl<C: Calling + 'static> Connection<C> {
 impl<C: Calling + 'static> Drop for Connection<C> {
     fn drop(&mut self) {
         self.pump.abort();
+        self.inner.end("the connection was closed");
     }
 }
 
 impl<C: Calling> Inner<C> {
+    /// Something was said to the machine from this side.
+    fn settle(&self) {
+        self.deliver();
+        self.wake.ring();
+    }
+
     /// Hands out what came back. Nothing stays borrowed meanwhile.
-    fn deliver(&self) {
+    fn deliver(&self) -> Passed {
+        let mut passed = Passed::Nothing;
         loop {
+            if self.slots.needs_turn() {
+                return Passed::EnoughForNow;
+            }
             let down = self.machine.borrow_mut().poll_down();
             let Some((ticket, down)) = down else { break };
-            if self.slots.deliver(ticket, down) == Room::Full {
-                self.handle_slow(ticket);
+            passed = Passed::Something;
+            match self.slots.deliver(ticket, down) {
+                Delivered::Taken | Delivered::Filled => {}
+                Delivered::Overflowed => {
+                    self.machine.borrow_mut().up(Instant::now(), ticket, Up::Cancel(None));
+                }
             }
         }
-        while self.machine.borrow_mut().poll_notice().is_some() {}
-    }
-
-    fn handle_slow(&self, ticket: Ticket) {
-        match self.sharing {
-            Sharing::Alone => self.is_paused.set(true),
-            Sharing::Shared => {
-                let message = "the reply was not read in time, and others wait behind it";
-                let failure = Failure::new(FailureKind::TooLarge, message);
-                use toolbus_proto::channel::Down;
-                let _ = self.slots.deliver(ticket, Down::Done(Err(failure)));
-                self.machine.borrow_mut().up(Instant::now(), ticket, Up::Cancel(None));
-            }
+        loop {
+            let notice = self.machine.borrow_mut().poll_notice();
+            let Some(notice) = notice else { return passed };
+            tracing::debug!("{notice:?}");
         }
     }
 
-    fn lost(&self, now: Instant, why: &str) {
-        let failure = Failure::new(FailureKind::Gone, why);
-        self.machine.borrow_mut().handle_lost(now, &failure);
-        self.deliver();
+    /// Nothing more will come: ends whatever is left.
+    fn end(&self, why: &str) {
+        let failure = match self.machine.borrow().standing() {
+            Standing::Broken(fault) => fault.failure.clone(),
+            _ => Failure::new(FailureKind::Gone, why),
+        };
+        let failure = self.ended.borrow_mut().get_or_insert(failure).clone();
+        self.machine.borrow_mut().handle_lost(Instant::now(), &failure);
+        while self.deliver() != Passed::Nothing {
+            self.slots.turn_passed();
+        }
+        self.slots.end_all(&failure);
     }
 
-    fn flow(&self, flow: Flow) -> Flow {
-        if flow == Flow::More && self.is_paused.get() { Flow::Pause } else { flow }
+    /// A conversation that cannot go on is ended as the machine says.
+    fn part(&self) -> Option<Next> {
+        let Standing::Broken(Fault { parting, .. }) = *self.machine.borrow().standing() else {
+            return None;
+        };
+        if parting == Parting::Abrupt {
+            self.closing.set(Closing::Now);
+        }
+        Some(Next::Close)
     }
 }
 
 impl<C: Calling> Driven for Inner<C> {
-    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.is_paused.get() {
-            return Flow::Pause;
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Next {
+        self.slots.turn_passed();
+        loop {
+            let flow = match self.slots.is_paused() {
+                true => Flow::Pause,
+                false => self.machine.borrow_mut().handle_bytes(now, input),
+            };
+            match Next::after(flow, self.deliver()) {
+                Some(Next::Turn) => return Next::Turn,
+                Some(next) => return self.part().unwrap_or(next),
+                None => {}
+            }
         }
-        let flow = self.machine.borrow_mut().handle_bytes(now, input);
-        self.deliver();
-        self.flow(flow)
     }
 
-    fn eof(&self, now: Instant, input: &mut BytesMut) -> Flow {
-        let flow = self.machine.borrow_mut().handle_eof(now, input);
-        self.deliver();
+    /// What was not answered by now never will be.
+    fn eof(&self, now: Instant, input: &mut BytesMut) -> Next {
+        self.machine.borrow_mut().handle_eof(now, input);
         self.closing.set(Closing::Now);
-        flow
+        Next::Close
     }
 
     fn timeout(&self, now: Instant) {
         self.machine.borrow_mut().handle_timeout(now);
-        self.deliver();
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.machine.borrow().poll_timeout()
     }
 
-    fn transmit(&self, out: &mut Outbox) {
+    fn transmit(&self, out: &mut Outbox) -> Passed {
         self.machine.borrow_mut().poll_transmit(out);
-        self.waiting.set(out.len());
-        self.deliver();
+        self.deliver()
     }
 
-    fn wrote(&self, left: usize) {
-        self.waiting.set(left);
-        if left < BYTES_WAITING_MAX / 2 && self.told_full.take() {
-            self.slots.resume_all();
-        }
+    fn left(&self, bytes: usize) {
+        self.slots.left(bytes);
     }
 
-    fn write_failed(&self, now: Instant, error: io::Error) -> Flow {
-        self.lost(now, &format!("the connection broke: {error}"));
-        Flow::Close
+    /// No call can follow, but the answer to an earlier one may be under way: it comes before
+    /// the end, which is near.
+    fn write_failed(&self, _now: Instant, error: io::Error) {
+        let message = format!("the connection broke: {error}");
+        self.ended.borrow_mut().get_or_insert(Failure::new(FailureKind::Gone, message));
     }
 
     fn closing(&self) -> Closing {
         self.closing.get()
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&self, _now: Instant) -> bool {
         false
     }
 
@@ -191,19 +203,17 @@ impl<C: Calling> Driven for Inner<C> {
 
 impl<C: Calling> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Room {
-        self.waiting.set(self.waiting.get() + up.weight());
-        self.machine.borrow_mut().up(Instant::now(), ticket, up);
-        self.deliver();
-        self.wake.ring();
-        if self.waiting.get() < BYTES_WAITING_MAX {
-            return Room::Enough;
+        if let Up::Cancel(_) = up {
+            self.slots.go_on(ticket);
         }
-        self.told_full.set(true);
-        Room::Full
+        let room = self.slots.sent(ticket, up.weight());
+        self.machine.borrow_mut().up(Instant::now(), ticket, up);
+        self.settle();
+        room
     }
 
-    fn resume(&self, _ticket: Ticket) {
-        self.is_paused.set(false);
+    fn resume(&self, ticket: Ticket) {
+        self.slots.go_on(ticket);
         self.wake.ring();
     }
 }

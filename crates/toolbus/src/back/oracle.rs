@@ -10,7 +10,7 @@ use super::child::Child;
 use super::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
-use crate::link::{Inbox, Slot, Uplink};
+use crate::link::{Inbox, Sharing, Slot, Uplink};
 
 /// All that can be set about an oracle behind the bus.
 #[derive(Debug, Clone)]
@@ -40,7 +40,8 @@ impl Oracle {
         let Options { name, program, patience, restart, settings, functions } = options;
         let make = move || Executor::new(settings.clone(), functions.clone());
         let supervisor = Supervisor::new(name.clone(), patience, restart, make);
-        Oracle { child: Child::new(name, program, supervisor) }
+        // Calls wait for each other, and none may keep the others waiting by reading slowly.
+        Oracle { child: Child::new(name, program, Sharing::Shared, supervisor) }
     }
 }
 

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{Asked, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
-use toolbus_proto::tool::Call;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::bus::Bus;
-use crate::link::{Asker, BYTES_WAITING_MAX, Room, Slot, Uplink};
-use crate::pump::reactor::{Closing, Driven, Sink, Source, drive};
+use crate::link::{Asker, Backlog, Room, Sharing, Slot, Uplink};
+use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
 /// Whoever answers the calls of a front: the bus, or one back.
@@ -39,57 +40,81 @@ pub struct Front<S: Serving + 'static> {
     route: Rc<dyn Route>,
     /// How long a call may be quiet.
     timeout: Option<Duration>,
+    sharing: Sharing,
     /// The calls under way; `None` until the route has given its uplink.
     running: RefCell<HashMap<Ticket, Option<Rc<Uplink>>>>,
-    /// Calls whose reply waits until the other side reads on.
-    held_back: RefCell<HashSet<Ticket>>,
-    /// Bytes that wait to be written, as far as is known.
-    waiting: Cell<usize>,
-    /// A back takes our parts slowly, and we wait for it.
-    is_paused: Cell<bool>,
-    closing: Cell<Closing>,
+    /// Calls whose back has been given all that it can take for now.
+    slow: RefCell<HashSet<Ticket>>,
+    /// What waits to be written, and whose replies wait until the other side reads on.
+    backlog: Backlog,
+    /// The latest progress of calls, where the other side does not even read the earlier.
+    progress: RefCell<HashMap<Ticket, Down>>,
+    /// Writing failed: whatever is asked, no answer can be given.
+    nobody_listens: Cell<bool>,
     wake: Wake,
 }
 
 impl<S: Serving + 'static> Front<S> {
-    /// Joins `machine` to `route`.
+    /// Joins `machine` to `route`; many calls may share its wire, and none waits for another.
     pub fn new(machine: S, route: Rc<dyn Route>, timeout: Option<Duration>) -> Rc<Front<S>> {
+        Front::with_sharing(machine, route, timeout, Sharing::Shared)
+    }
+
+    /// Like [`Front::new`], for a wire that may carry one call at a time: what its back cannot
+    /// take yet is not read.
+    pub fn with_sharing(
+        machine: S,
+        route: Rc<dyn Route>,
+        timeout: Option<Duration>,
+        sharing: Sharing,
+    ) -> Rc<Front<S>> {
         Rc::new_cyclic(|this| Front {
             this: this.clone(),
             machine: RefCell::new(machine),
             route,
             timeout,
+            sharing,
             running: RefCell::default(),
-            held_back: RefCell::default(),
-            waiting: Cell::new(0),
-            is_paused: Cell::new(false),
-            closing: Cell::new(Closing::No),
+            slow: RefCell::default(),
+            backlog: Backlog::default(),
+            progress: RefCell::default(),
+            nobody_listens: Cell::new(false),
             wake: Wake::default(),
         })
     }
 
-    /// Serves until the conversation is over, and says how it ended.
+    /// Serves until the conversation is over, and says how it ended. What still runs then, or
+    /// when this is dropped, is cancelled.
     pub async fn serve(&self, source: impl Source, sink: impl Sink) -> Ended {
+        let _cancels = CancelAll(self);
         drive(self, source, sink).await;
-        self.cancel_all();
         self.machine.borrow().ended().cloned().unwrap_or(Ended::Well)
     }
 
     /// Ends what is under way: nobody waits for it any more.
     pub fn cancel_all(&self) {
-        let running = std::mem::take(&mut *self.running.borrow_mut());
+        // Nothing stays borrowed while it is dropped, which is what cancels it.
+        let running = self.running.take();
         drop(running);
+        self.slow.take();
+        self.progress.take();
     }
 
     /// Passes on what the machine was asked. Nothing stays borrowed meanwhile: a call may be
     /// answered before it has been started.
-    fn route(&self) {
+    fn pass_on(&self) -> Passed {
+        let mut passed = Passed::Nothing;
         loop {
             let asked = self.machine.borrow_mut().poll_up();
+            let Some((ticket, asked)) = asked else { break };
+            passed = Passed::Something;
             match asked {
-                Some((ticket, Asked::Call(call))) => self.start(ticket, call),
-                Some((ticket, Asked::Up(up))) => self.go_on(ticket, up),
-                None => break,
+                Asked::Call(call) => self.start(ticket, call),
+                Asked::Up(Up::Cancel(why)) => self.cancel(ticket, why),
+                Asked::Up(up) => match self.go_on(ticket, up) {
+                    Room::Enough => {}
+                    Room::Full => return Passed::EnoughForNow,
+                },
             }
         }
         loop {
@@ -97,7 +122,7 @@ impl<S: Serving + 'static> Front<S> {
             match notice {
                 Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
                 Some(notice) => tracing::debug!("{notice:?}"),
-                None => break,
+                None => return passed,
             }
         }
     }
@@ -113,20 +138,42 @@ impl<S: Serving + 'static> Front<S> {
         }
     }
 
-    fn go_on(&self, ticket: Ticket, up: Up) {
-        let is_cancel = matches!(up, Up::Cancel(_));
-        let uplink = match is_cancel {
-            true => self.running.borrow_mut().remove(&ticket).flatten(),
-            false => self.running.borrow().get(&ticket).cloned().flatten(),
-        };
-        let Some(uplink) = uplink else { return };
-        if uplink.send(up) == Room::Full {
-            self.is_paused.set(true);
+    fn cancel(&self, ticket: Ticket, why: Option<Json>) {
+        if let Some(uplink) = self.end(ticket) {
+            uplink.cancel(why);
         }
     }
 
-    fn flow(&self, flow: Flow) -> Flow {
-        if flow == Flow::More && self.is_paused.get() { Flow::Pause } else { flow }
+    /// Says [`Room::Full`] once: when the back has just got all that it can take.
+    fn go_on(&self, ticket: Ticket, up: Up) -> Room {
+        let uplink = self.running.borrow().get(&ticket).cloned().flatten();
+        let Some(uplink) = uplink else { return Room::Enough };
+        if self.sharing == Sharing::Shared && self.slow.borrow().contains(&ticket) {
+            let message = "the input was not taken in time, and others wait behind it";
+            let failure = Failure::new(FailureKind::TooLarge, message);
+            let _ = self.receive(ticket, Down::Done(Err(failure)));
+            // The last one who holds it: dropping it cancels.
+            return Room::Enough;
+        }
+        let room = uplink.send(up);
+        // It may have been answered meanwhile, and then takes anything.
+        match room == Room::Full && self.running.borrow().contains_key(&ticket) {
+            true if self.slow.borrow_mut().insert(ticket) => Room::Full,
+            _ => Room::Enough,
+        }
+    }
+
+    /// The call is over, or as good as.
+    fn end(&self, ticket: Ticket) -> Option<Uplink> {
+        self.slow.borrow_mut().remove(&ticket);
+        self.progress.borrow_mut().remove(&ticket);
+        self.backlog.forget(ticket);
+        let uplink = self.running.borrow_mut().remove(&ticket);
+        uplink.flatten().and_then(Rc::into_inner)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.sharing == Sharing::Alone && !self.slow.borrow().is_empty()
     }
 }
 
@@ -135,66 +182,72 @@ impl<S: Serving + 'static> Asker for Front<S> {
         if !self.running.borrow().contains_key(&ticket) {
             return Room::Enough;
         }
-        self.waiting.set(self.waiting.get() + down.weight());
         let is_done = matches!(down, Down::Done(_));
+        if matches!(down, Down::Progress(_)) && self.backlog.is_full() {
+            self.progress.borrow_mut().insert(ticket, down);
+            return Room::Enough;
+        }
+        let weight = down.weight();
         self.machine.borrow_mut().down(Instant::now(), ticket, down);
         self.wake.ring();
-        if is_done {
-            self.held_back.borrow_mut().remove(&ticket);
-            if let Some(Some(uplink)) = self.running.borrow_mut().remove(&ticket)
-                && let Some(uplink) = Rc::into_inner(uplink)
-            {
-                uplink.forget();
-            }
-        } else if BYTES_WAITING_MAX <= self.waiting.get() {
-            self.held_back.borrow_mut().insert(ticket);
-            return Room::Full;
+        let room = self.backlog.add(ticket, weight);
+        if !is_done {
+            return room;
+        }
+        if let Some(uplink) = self.end(ticket) {
+            uplink.forget();
         }
         Room::Enough
     }
 
-    fn resume(&self, _ticket: Ticket) {
-        self.is_paused.set(false);
+    fn resume(&self, ticket: Ticket) {
+        self.slow.borrow_mut().remove(&ticket);
         self.wake.ring();
     }
 }
 
 impl<S: Serving + 'static> Driven for Front<S> {
-    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.is_paused.get() {
-            return Flow::Pause;
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Next {
+        if self.nobody_listens.get() {
+            return Next::Close;
         }
-        let flow = self.machine.borrow_mut().handle_bytes(now, input);
-        self.route();
-        self.flow(flow)
+        loop {
+            let flow = match self.is_paused() {
+                true => Flow::Pause,
+                false => self.machine.borrow_mut().handle_bytes(now, input),
+            };
+            if let Some(next) = Next::after(flow, self.pass_on()) {
+                return next;
+            }
+        }
     }
 
-    fn eof(&self, now: Instant, input: &mut BytesMut) -> Flow {
+    fn eof(&self, now: Instant, input: &mut BytesMut) -> Next {
         let flow = self.machine.borrow_mut().handle_eof(now, input);
-        self.route();
-        flow
+        Next::after(flow, self.pass_on()).unwrap_or(Next::Turn)
     }
 
     fn timeout(&self, now: Instant) {
         self.machine.borrow_mut().handle_timeout(now);
-        self.route();
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.machine.borrow().poll_timeout()
     }
 
-    fn transmit(&self, out: &mut Outbox) {
+    fn transmit(&self, out: &mut Outbox) -> Passed {
         self.machine.borrow_mut().poll_transmit(out);
-        self.waiting.set(out.len());
+        Passed::Nothing
     }
 
-    fn wrote(&self, left: usize) {
-        self.waiting.set(left);
-        if BYTES_WAITING_MAX / 2 < left || self.held_back.borrow().is_empty() {
-            return;
+    fn left(&self, bytes: usize) {
+        let may_go_on = self.backlog.set(bytes);
+        if !self.backlog.is_full() && !self.progress.borrow().is_empty() {
+            for (ticket, progress) in self.progress.take() {
+                let _ = self.receive(ticket, progress);
+            }
         }
-        for ticket in std::mem::take(&mut *self.held_back.borrow_mut()) {
+        for ticket in may_go_on {
             let uplink = self.running.borrow().get(&ticket).cloned().flatten();
             if let Some(uplink) = uplink {
                 uplink.resume();
@@ -202,21 +255,28 @@ impl<S: Serving + 'static> Driven for Front<S> {
         }
     }
 
-    /// Nobody reads what we write any more; what is still being asked is not answered either.
-    fn write_failed(&self, _now: Instant, _error: io::Error) -> Flow {
-        self.closing.set(Closing::Now);
-        Flow::Close
+    fn write_failed(&self, _now: Instant, _error: io::Error) {
+        self.nobody_listens.set(true);
     }
 
     fn closing(&self) -> Closing {
-        self.closing.get()
+        Closing::No
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&self, _now: Instant) -> bool {
         false
     }
 
     fn wake(&self) -> &Wake {
         &self.wake
+    }
+}
+
+/// Cancels what a front has under way, however its serving ends.
+struct CancelAll<'a, S: Serving + 'static>(&'a Front<S>);
+
+impl<S: Serving + 'static> Drop for CancelAll<'_, S> {
+    fn drop(&mut self) {
+        self.0.cancel_all();
     }
 }

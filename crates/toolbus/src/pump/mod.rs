@@ -1,11 +1,13 @@
 //! The drivers of a channel: who reads, writes and waits for it.
 
 pub mod blocking;
+mod budget;
 pub(crate) mod reactor;
 pub(crate) mod wake;
 
 use toolbus_proto::channel::Notice;
 
+pub use budget::BYTES_IN_FLIGHT_MAX;
 pub use reactor::{Sink, Source};
 
 /// Writes a line in the log for what a peer did.

@@ -3,44 +3,85 @@
 //! Reads what is there, lets the channel handle it, writes what that made ready in one go.
 //! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::task::{Poll, ready};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use toolbus_proto::channel::{Flow, Outbox};
 
-use super::wake::Wake;
+use super::budget::Share;
+use super::wake::{Wake, turn};
 use crate::transport::pipe::{Input, Output};
 
-/// A read asks for this much at first.
-const READ_BYTES_MIN: usize = 8 * 1024;
-/// What a read may grow to while each one fills what it asked for.
-const READ_BYTES_MAX: usize = 256 * 1024;
+/// What is read at most at once.
+const READ_BYTES: usize = 64 * 1024;
 /// How many pieces one write carries.
 const PIECES_MAX: usize = 16;
 
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
 pub(crate) trait Driven {
-    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Flow;
-    fn eof(&self, now: Instant, input: &mut BytesMut) -> Flow;
+    /// Takes what was read. Asked again without new bytes whenever something changed.
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> Next;
+    /// The stream has ended, and the channel would read on. Told again whenever something
+    /// changed, as long as that is so: a machine may take frames one by one, as it answers.
+    fn eof(&self, now: Instant, input: &mut BytesMut) -> Next;
     fn timeout(&self, now: Instant);
     fn poll_timeout(&self) -> Option<Instant>;
-    /// Appends what is to be written.
-    fn transmit(&self, out: &mut Outbox);
-    /// So many bytes still wait to be written.
-    fn wrote(&self, left: usize);
-    /// The other side does not read any more, or the stream broke.
-    fn write_failed(&self, now: Instant, error: io::Error) -> Flow;
+    /// Appends what is to be written. What cannot be said on the wire is refused in its turn, so
+    /// something may be passed on by this too.
+    fn transmit(&self, out: &mut Outbox) -> Passed;
+    /// So many bytes wait to be written.
+    fn left(&self, bytes: usize);
+    /// The other side does not listen any more, or the stream broke. What it wrote before is
+    /// still read, unless [`Driven::closing`] says otherwise.
+    fn write_failed(&self, now: Instant, error: io::Error);
     /// Is our writing side to be closed?
     fn closing(&self) -> Closing;
     /// Before something new is said: has the other side ended, though nobody was told yet?
-    fn has_ended(&self) -> bool;
+    fn has_ended(&self, now: Instant) -> bool;
     /// Rung when something changed from another side: a call, a reply, room.
     fn wake(&self) -> &Wake;
+}
+
+/// What the pump does next with its reading side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Read,
+    /// Somebody was given a lot: others have their turn, then the channel is asked again.
+    Turn,
+    /// Nothing, until the channel's bell rings.
+    Wait,
+    /// Write what is left to write, and be done.
+    Close,
+}
+
+/// What came of passing on what a machine had to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Passed {
+    Nothing,
+    Something,
+    /// Somebody needs a turn before the rest can be passed on.
+    EnoughForNow,
+}
+
+impl Next {
+    /// What to do after a machine has spoken; `None` is to ask it again at once, because what
+    /// was passed on may have made room in it.
+    pub(crate) fn after(flow: Flow, passed: Passed) -> Option<Next> {
+        match (passed, flow) {
+            (Passed::EnoughForNow, _) => Some(Next::Turn),
+            (_, Flow::More) => Some(Next::Read),
+            (_, Flow::Close) => Some(Next::Close),
+            (Passed::Something, Flow::Pause) => None,
+            (Passed::Nothing, Flow::Pause) => Some(Next::Wait),
+        }
+    }
 }
 
 /// What becomes of our writing side.
@@ -62,6 +103,11 @@ pub trait Source {
 pub trait Sink {
     /// Waits until something can be written and writes as much as fits; says how much.
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
+
+    /// Waits until the reader has gone; for ever where only a write can find out.
+    fn closed(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
 }
 
 impl Source for Input {
@@ -74,11 +120,25 @@ impl Sink for Output {
     async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         Output::write(self, pieces).await
     }
+
+    async fn closed(&self) {
+        Output::closed(self).await;
+    }
 }
 
 impl<R: AsyncRead + Unpin> Source for R {
+    /// Reads by way of one buffer for the whole thread: who waits holds none.
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        self.read_buf(input).await
+        thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
+        poll_fn(|context| {
+            BUFFER.with_borrow_mut(|buffer| {
+                let mut buffer = ReadBuf::new(buffer);
+                ready!(Pin::new(&mut *self).poll_read(context, &mut buffer))?;
+                input.extend_from_slice(buffer.filled());
+                Poll::Ready(Ok(buffer.filled().len()))
+            })
+        })
+        .await
     }
 }
 
@@ -93,73 +153,102 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
     let mut sink = Some(sink);
     let mut input = BytesMut::new();
     let mut outbox = Outbox::new();
-    let mut flow = Flow::More;
-    let mut is_eof = false;
+    let mut share = Share::default();
+    let mut next = Next::Read;
+    let mut end = End::Ahead;
     let mut has_ended = false;
-    let mut read_bytes = READ_BYTES_MIN;
     let mut alarm = pin!(Alarm::default());
     loop {
-        if !has_ended {
-            driven.transmit(&mut outbox);
+        if !has_ended && driven.transmit(&mut outbox) == Passed::EnoughForNow && next != Next::Close
+        {
+            next = Next::Turn;
         }
         match driven.closing() {
             Closing::Now => sink = None,
             Closing::AfterWriting if outbox.is_empty() => sink = None,
             Closing::AfterWriting | Closing::No => {}
         }
-        if sink.is_none() {
+        if sink.is_none() && !outbox.is_empty() {
             outbox = Outbox::new();
         }
-        if flow == Flow::Close && outbox.is_empty() {
+        share.set(outbox.len());
+        driven.left(outbox.len());
+        if next == Next::Close && outbox.is_empty() {
             return;
         }
-        if input.capacity() - input.len() < read_bytes {
-            input.reserve(read_bytes);
-        }
+        let may_read = next == Next::Read && end == End::Ahead;
+        let may_write = !outbox.is_empty() || end == End::Told;
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
-            wrote = write(&outbox, sink.as_mut()), if !outbox.is_empty() => match wrote {
+            wrote = write(&outbox, sink.as_mut()), if may_write => match wrote {
                 Ok(count) => {
                     outbox.advance(count);
-                    driven.wrote(outbox.len());
+                    continue;
                 }
                 Err(error) => {
                     sink = None;
-                    flow = driven.write_failed(Instant::now(), error);
+                    driven.write_failed(Instant::now(), error);
+                    if next == Next::Turn {
+                        continue;
+                    }
                 }
             },
-            read = source.read(&mut input), if flow == Flow::More && !is_eof => {
+            () = turn(), if next == Next::Turn => {}
+            read = share.read(&mut source, &mut input), if may_read => {
                 // A stream that breaks has ended: what came before is all there is.
-                let count = read.unwrap_or(0);
-                read_bytes = match count {
-                    _ if count < read_bytes => READ_BYTES_MIN,
-                    _ => (read_bytes * 2).min(READ_BYTES_MAX),
-                };
-                is_eof = count == 0;
-                flow = handle(driven, &mut input, is_eof);
+                if let Ok(0) | Err(_) = read {
+                    end = End::Seen;
+                }
             },
-            () = alarm.as_mut().until(driven.poll_timeout()) => {
-                driven.timeout(Instant::now());
-                flow = handle(driven, &mut input, is_eof);
+            () = driven.wake().rung(), if next != Next::Turn => {
+                // The end that is seen will be read in a moment; until then nothing is said.
+                has_ended = end == End::Ahead && driven.has_ended(Instant::now());
             }
-            () = driven.wake().rung() => {
-                flow = handle(driven, &mut input, is_eof);
-                // The end that was seen will be read in a moment; until then nothing is said.
-                has_ended = !is_eof && driven.has_ended();
-            }
+            () = alarm.as_mut().until(driven.poll_timeout()), if next != Next::Turn => {}
+        }
+        if next != Next::Close {
+            next = ask(driven, &mut input, &mut end);
         }
     }
 }
 
-fn handle(driven: &impl Driven, input: &mut BytesMut, is_eof: bool) -> Flow {
+/// How far the end of the stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Ahead,
+    Seen,
+    Told,
+}
+
+fn ask(driven: &impl Driven, input: &mut BytesMut, end: &mut End) -> Next {
     let now = Instant::now();
-    let flow = driven.bytes(now, input);
-    if is_eof && flow != Flow::Close { driven.eof(now, input) } else { flow }
+    // Looked at each time: a peer that never stops talking must not stop the clock.
+    if driven.poll_timeout().is_some_and(|timeout| timeout <= now) {
+        driven.timeout(now);
+    }
+    let bytes = input.len();
+    let next = driven.bytes(now, input);
+    if input.is_empty() && READ_BYTES < bytes {
+        // A long frame must not leave its room behind.
+        *input = BytesMut::new();
+    }
+    match (next, *end) {
+        (Next::Read, End::Seen | End::Told) => {
+            *end = End::Told;
+            driven.eof(now, input)
+        }
+        _ => next,
+    }
 }
 
 async fn write(outbox: &Outbox, sink: Option<&mut impl Sink>) -> io::Result<usize> {
     let Some(sink) = sink else { return std::future::pending().await };
+    if outbox.is_empty() {
+        // What is owed behind the end may be owed to nobody.
+        sink.closed().await;
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
     let filled = outbox.slices(&mut pieces);
     sink.write(&pieces[..filled]).await

@@ -1,7 +1,10 @@
-//! Wakes one task on the same thread.
+//! Wakes one task on the same thread, and lets all others run before it goes on.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// A bell: whoever rings it wakes the one task that listens. A ring that nobody hears is kept.
@@ -33,5 +36,35 @@ impl Wake {
             *waker = Some(context.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+/// Waits until everybody who can run has run. `yield_now` alone would end as soon as anything
+/// else wakes the task, perhaps before anybody had its turn.
+pub(crate) async fn turn() {
+    let mut turn: Option<Arc<Turn>> = None;
+    poll_fn(|context| {
+        if let Some(turn) = &turn {
+            let has_passed = turn.has_passed.load(Ordering::Relaxed);
+            return if has_passed { Poll::Ready(()) } else { Poll::Pending };
+        }
+        let (has_passed, task) = (AtomicBool::new(false), context.waker().clone());
+        let turn = turn.insert(Arc::new(Turn { has_passed, task }));
+        let waker = Waker::from(turn.clone());
+        // Leaves only the waker behind, with the runtime.
+        pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker))
+    })
+    .await;
+}
+
+struct Turn {
+    has_passed: AtomicBool,
+    task: Waker,
+}
+
+impl std::task::Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.has_passed.store(true, Ordering::Relaxed);
+        self.task.wake_by_ref();
     }
 }

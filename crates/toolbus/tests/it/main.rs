@@ -8,13 +8,15 @@ mod blocking;
 #[cfg(target_os = "linux")]
 mod child;
 #[cfg(target_os = "linux")]
+mod oracle_back;
+#[cfg(target_os = "linux")]
 mod stdio;
 
+mod engine;
 mod oracle_calling;
+mod supervisor;
 
-#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 /// More than any machine needs; only a test that fails waits so long.
-#[cfg(target_os = "linux")]
 const PATIENCE: Duration = Duration::from_secs(60);

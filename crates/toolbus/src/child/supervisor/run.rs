@@ -158,15 +158,21 @@ impl<C: Calling> Run<C> {
     ) {
         self.exit = Some(exit);
         self.move_on();
-        if group_left {
-            let kill_at = now + self.patience.signal;
-            let until = kill_at + self.patience.signal;
-            let look_at = now + LOOK_AGAIN;
-            self.stage = Stage::Leaderless { kill_at: Some(kill_at), until, look_at };
-            order(Order::Terminate);
-        } else {
+        if !group_left {
             self.stage = Stage::Exited { until: now + self.patience.last_words };
+            return;
         }
+        // The group is where its leader was on the ladder, but for the goodbye, which is over.
+        let signal = self.patience.signal;
+        let (kill_at, until) = match self.stage {
+            Stage::Killed { until } => (None, until),
+            Stage::Terminated { until } => (Some(until), until + signal),
+            _ => {
+                order(Order::Terminate);
+                (Some(now + signal), now + signal * 2)
+            }
+        };
+        self.stage = Stage::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
     }
 
     pub(super) fn group(&mut self, now: Instant, group_left: bool) {

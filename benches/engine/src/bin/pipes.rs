@@ -1,0 +1,74 @@
+//! One call after the other to an oracle over real pipes: what a round trip costs, and by
+//! `strace -c -f` what it asks of the kernel.
+
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use bytes::Bytes;
+use toolbus::back::Back;
+use toolbus::back::oracle::{Options, Oracle};
+use toolbus::child::supervisor::Restart;
+use toolbus::child::{Patience, Program};
+use toolbus::link::Inbox;
+use toolbus_bench_engine::run;
+use toolbus_proto::oracle::{Functions, Settings};
+use toolbus_proto::tool::{Call, What, Wire};
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        Some("oracle") => oracle(),
+        count => call(count.and_then(|count| count.parse().ok()).unwrap_or(100_000)),
+    }
+}
+
+fn call(count: u32) {
+    let this = std::env::current_exe().expect("has a path").display().to_string();
+    run(async move {
+        let oracle = Oracle::new(Options {
+            name: "echo".to_owned(),
+            program: Program::new(vec![this, "oracle".to_owned()]),
+            patience: Patience::ORACLE,
+            restart: Restart::OnDemand,
+            settings: Settings::default(),
+            functions: Functions::default(),
+        });
+        invoke(&oracle).await;
+        let begun = Instant::now();
+        for _ in 0..count {
+            invoke(&oracle).await;
+        }
+        let a_call = begun.elapsed() / count;
+        println!("{a_call:?} a call, one after the other");
+        oracle.shutdown().await;
+    });
+}
+
+async fn invoke(oracle: &Oracle) {
+    let method = Bytes::from_static(b"f");
+    let body = Bytes::from_static(b"[\"0x1\"]");
+    let (inbox, slot) = Inbox::new();
+    let mut call = Call::of(Instant::now(), What::Native { wire: Wire::Oracle, method, body });
+    call.deadline.quiet = Some(std::time::Duration::from_secs(60));
+    let uplink = oracle.start(call, slot);
+    inbox.whole(uplink).await.expect("the oracle answers");
+}
+
+/// The smallest oracle there can be.
+fn oracle() {
+    let mut out = std::io::stdout().lock();
+    let mut say = |line: String| {
+        let said = writeln!(out, "{line}").and_then(|()| out.flush());
+        said.expect("somebody listens");
+    };
+    say(r#"{"jsonrpc":"2.0","id":0,"method":"ready"}"#.to_owned());
+    for (at, line) in std::io::stdin().lock().lines().enumerate() {
+        if line.expect("a line").contains("shutdown") {
+            return;
+        }
+        // The first line is the acknowledgement.
+        if let Some(id) = at.checked_sub(1) {
+            say(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":["0x1"]}}"#));
+        }
+    }
+}

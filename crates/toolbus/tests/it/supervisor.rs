@@ -1,0 +1,476 @@
+//! The ladder by which a program is started and left, with a clock that only a test moves.
+//!
+//! The program speaks the plain wire: `<< [0,{"ready":1}]` is its greeting.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use expect_test::{Expect, expect};
+use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
+use toolbus::child::{Exit, Patience};
+use toolbus_proto::channel::{Down, Outbox, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, FailureKind};
+use toolbus_testkit::plain::{Caller, Limits};
+use toolbus_testkit::transcript::{self, Clock, Player, Words};
+
+const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(20),
+    stop: Duration::from_secs(5),
+    signal: Duration::from_secs(2),
+    exit: Duration::from_millis(300),
+    last_words: Duration::from_secs(1),
+    back_off: Duration::from_millis(100),
+    back_off_max: Duration::from_millis(300),
+};
+
+fn check(expect: Expect) {
+    transcript::check(|| Host::new(Restart::OnDemand), expect);
+}
+
+#[test]
+fn a_goodbye_is_enough_for_most() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        << [1,{"value":1}]
+        == t1 ok
+        -- stop
+        >> [0,"bye"]
+        == r0 close stdin
+        -- exited 0
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn stop_climbs_the_ladder() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- stop
+        >> [0,"bye"]
+        == r0 close stdin
+        -- wait 4.9
+        -- wait 0.1
+        == r0 terminate
+        -- wait 2
+        == r0 kill
+        -- exited signal 9
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn who_is_not_even_moved_by_a_kill_is_looked_away_from() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- kill
+        >> [0,"bye"]
+        == r0 kill
+        -- wait 2
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn a_stop_while_it_starts_says_no_goodbye() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        -- stop
+        == r0 close stdin
+        == r0 terminate
+        -- exited signal 15
+        -- closed
+        == t1 unavailable `plain` ended with signal 15 before it was ready
+        == r0 forget
+        -- call t2
+        == t2 cancelled `plain` is being stopped
+    "#]]);
+}
+
+#[test]
+fn a_second_signal_kills_at_every_stage() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- stop
+        >> [0,"bye"]
+        == r0 close stdin
+        -- kill
+        == r0 kill
+        -- exited signal 9
+        -- closed
+        == r0 forget
+    "#]]);
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- stop
+        >> [0,"bye"]
+        == r0 close stdin
+        -- exited 0 left
+        == r0 terminate
+        -- kill
+        == r0 kill
+        -- wait 0
+        == r0 look
+        -- group gone
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn a_stop_while_its_last_words_are_read_adds_nothing() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- exited 0
+        -- stop
+        >> [0,"bye"]
+        -- kill
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn a_group_that_outlives_its_leader_is_made_to_go() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        -- exited 3 left
+        == r0 terminate
+        -- wait 0.02
+        == r0 look
+        -- group left
+        -- wait 1.98
+        == r0 kill
+        == r0 look
+        -- group gone
+        -- stderr it was my child
+        -- closed
+        == t1 gone `plain` ended with exit status 3 before it answered (it was my child)
+        == r0 forget
+    "#]]);
+}
+
+/// The leader falls to the signal, somebody behind it does not: no second patience for them.
+#[test]
+fn a_group_goes_on_where_its_leader_was_on_the_ladder() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        -- wait 20
+        == r0 close stdin
+        == r0 terminate
+        -- wait 1
+        -- exited signal 15 left
+        -- wait 0.9
+        == r0 look
+        -- group left
+        -- wait 0.1
+        == r0 kill
+        == r0 look
+        -- group gone
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn whoever_escapes_with_a_pipe_is_waited_for_a_moment() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        -- exited 0
+        -- wait 0.9
+        -- wait 0.1
+        == t1 gone `plain` ended with exit status 0 before it answered
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn an_answer_in_the_pipe_outlives_its_process() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        -- exited 0
+        << [1,{"value":1}]
+        == t1 ok
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn output_that_ends_before_its_process_ends_it() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        -- eof
+        -- wait 0.3
+        == r0 close stdin
+        == r0 terminate
+        -- call t2
+        == r1 spawn
+        -- exited signal 15 of r0
+        -- closed
+        == t1 gone `plain` ended with signal 15 before it answered
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn who_does_not_listen_is_asked_no_more() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        << [0,{"ready":1}]
+        -- deaf
+        -- call t1
+        == r1 spawn
+    "#]]);
+}
+
+#[test]
+fn a_start_that_fails_is_put_off_from_the_third_on_and_never_for_long() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        -- spawn failed
+        == t1 unavailable no such program
+        == r0 forget
+        -- call t2
+        == r1 spawn
+        -- spawn failed
+        == t2 unavailable no such program
+        == r1 forget
+        -- call t3
+        -- call t4
+        -- wait 0.1
+        == r2 spawn
+        -- spawn failed
+        == t3 unavailable no such program
+        == t4 unavailable no such program
+        == r2 forget
+        -- call t5
+        -- wait 0.2
+        == r3 spawn
+        -- spawn failed
+        == t5 unavailable no such program
+        == r3 forget
+        -- call t6
+        -- wait 0.3
+        == r4 spawn
+        << [0,{"ready":1}]
+        >> [1,{"call":{"tool":"f"}}]
+        -- exited 1
+        -- closed
+        == t6 gone `plain` ended with exit status 1 before it answered
+        == r4 forget
+        -- call t7
+        == r5 spawn
+    "#]]);
+}
+
+#[test]
+fn whoever_waits_for_a_start_that_is_put_off_can_be_stopped() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        -- spawn failed
+        == t1 unavailable no such program
+        == r0 forget
+        -- call t2
+        == r1 spawn
+        -- spawn failed
+        == t2 unavailable no such program
+        == r1 forget
+        -- call t3
+        -- cancel t3
+        == t3 cancelled the caller changed its mind
+        -- call t4
+        -- stop
+        == t4 unavailable `plain` ended before it was ready
+        == r2 forget
+    "#]]);
+}
+
+#[test]
+fn once_is_enough_where_nothing_is_to_be_restarted() {
+    transcript::check(
+        || Host::new(Restart::Never),
+        expect![[r#"
+            -- wake
+            == r0 spawn
+            << [0,{"ready":1}]
+            -- exited 0
+            -- closed
+            == r0 forget
+            -- call t1
+            == t1 unavailable `plain` has ended and is not to be started again
+        "#]],
+    );
+}
+
+#[test]
+fn what_breaks_the_protocol_is_told_when_its_process_is_gone() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << hello
+        == r0 close stdin
+        == r0 terminate
+        -- stderr usage: plain
+        -- exited 2
+        -- closed
+        == t1 broke_protocol began with `hello` instead of `[0,{"ready":1}]` (usage: plain)
+        == r0 forget
+    "#]]);
+}
+
+/// Hands that only write down what they are told to do.
+struct Host {
+    clock: Clock,
+    supervisor: Supervisor<Caller>,
+    run: RunId,
+    input: BytesMut,
+}
+
+impl Host {
+    fn new(restart: Restart) -> Host {
+        let make = || Caller::new(Limits::default());
+        Host {
+            clock: Clock::new(),
+            supervisor: Supervisor::new("plain", PATIENCE, restart, make),
+            run: RunId(0),
+            input: BytesMut::new(),
+        }
+    }
+
+    fn exited(&mut self, mut words: Words<'_>) {
+        let exit = if words.is("signal") { Exit::Signal } else { Exit::Code };
+        let exit = exit(words.word().unwrap().parse().unwrap());
+        let group_left = words.is("left");
+        if words.is("of") {
+            self.run = RunId(words.rest().strip_prefix('r').unwrap().parse().unwrap());
+        }
+        self.supervisor.handle_exited(self.clock.now, self.run, exit, group_left);
+    }
+
+    fn drain(&mut self) -> Vec<String> {
+        let mut came = Vec::new();
+        self.drain_downs(&mut came);
+        let mut out = Outbox::new();
+        self.supervisor.poll_transmit(self.run, &mut out);
+        let out = out.take();
+        came.extend(str::from_utf8(&out).unwrap().lines().map(|line| format!(">> {line}")));
+        self.drain_downs(&mut came);
+        while self.supervisor.poll_notice().is_some() {}
+        while let Some((run, order)) = self.supervisor.poll_order() {
+            let order = match order {
+                Order::Spawn => {
+                    self.run = run;
+                    self.input.clear();
+                    "spawn"
+                }
+                Order::CloseStdin => "close stdin",
+                Order::Terminate => "terminate",
+                Order::Kill => "kill",
+                Order::LookAtGroup => "look",
+                Order::Forget => "forget",
+            };
+            came.push(format!("== r{} {order}", run.0));
+        }
+        came
+    }
+
+    fn drain_downs(&mut self, came: &mut Vec<String>) {
+        while let Some((Ticket(ticket), down)) = self.supervisor.poll_down() {
+            let Down::Done(outcome) = down else { panic!("nobody streams: {down:?}") };
+            came.push(match outcome {
+                Ok(_) => format!("== t{ticket} ok"),
+                Err(Failure { kind, message, last_words, .. }) => {
+                    let words = last_words.map_or(Vec::new(), |words| words.stderr);
+                    let words = words.iter().map(|line| format!(" ({line})")).collect::<String>();
+                    format!("== t{ticket} {kind} {message}{words}")
+                }
+            });
+        }
+    }
+}
+
+impl Player for Host {
+    fn happen(&mut self, what: &str) -> Vec<String> {
+        let is_later = self.clock.happen(what);
+        let now = self.clock.now;
+        if is_later {
+            // As the keeper does: once, when the earliest of all moments has come.
+            if self.supervisor.poll_timeout().is_some_and(|until| until <= now) {
+                self.supervisor.handle_timeout(now);
+            }
+            return self.drain();
+        }
+        let mut words = Words::new(what);
+        let ticket = |word: Option<&str>| {
+            Ticket(word.and_then(|word| word.strip_prefix('t')).unwrap().parse().unwrap())
+        };
+        match words.word() {
+            Some("call") => {
+                let ticket = ticket(words.word());
+                self.supervisor.call(now, ticket, Call::tool(now, "f", None));
+            }
+            Some("cancel") => {
+                self.supervisor.up(now, ticket(words.word()), &Up::Cancel(None));
+            }
+            Some("wake") => drop(self.supervisor.wake(now)),
+            Some("spawn") => {
+                let failure = Failure::new(FailureKind::Unavailable, "no such program");
+                self.supervisor.handle_spawn_failed(now, self.run, &failure);
+            }
+            Some("eof") => self.supervisor.handle_eof(now, self.run, &mut self.input),
+            Some("deaf") => self.supervisor.handle_write_failed(now, self.run),
+            Some("closed") => {
+                self.supervisor.handle_eof(now, self.run, &mut self.input);
+                self.supervisor.handle_stderr_closed(now, self.run, |_| {});
+            }
+            Some("stderr") => {
+                let line = format!("{}\n", words.rest());
+                self.supervisor.handle_stderr(self.run, line.as_bytes(), |_| {});
+            }
+            Some("exited") => self.exited(words),
+            Some("group") => self.supervisor.handle_group(now, self.run, words.is("left")),
+            Some("stop") => self.supervisor.stop(now),
+            Some("kill") => self.supervisor.stop_at_once(now),
+            _ => panic!("what is `{what}`?"),
+        }
+        self.drain()
+    }
+
+    fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
+        self.input.extend_from_slice(bytes);
+        self.supervisor.handle_bytes(self.clock.now, self.run, &mut self.input);
+        self.drain()
+    }
+}
