@@ -49,7 +49,7 @@ impl Collector {
             return Some(Err(Failure::new(FailureKind::TooLarge, message)));
         }
         match down {
-            Down::Begin(head) => {
+            Down::Begin { head, .. } => {
                 self.head = head.filter(|head| !head.is_null());
                 self.elements.get_or_insert_default();
             }
@@ -267,7 +267,7 @@ mod tests {
 
     fn piece(data: &'static [u8], last: bool) -> Down {
         let data = Bytes::from_static(data);
-        Down::Part(Part::Bytes(Piece { data, media_type: None, last }))
+        Down::Part(Part::Bytes(Piece { data, media_type: None, len: None, last }))
     }
 
     fn collect(downs: impl IntoIterator<Item = Down>) -> Result<Outcome, Failure> {
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn parts_become_one_object() {
         let parts = [
-            Down::Begin(Some(json("1"))),
+            Down::Begin { head: Some(json("1")), parts: None },
             Down::Progress(json("9")),
             Down::Part(Part::Json(json("[ 2 ]"))),
             piece(b"h", false),
@@ -294,7 +294,7 @@ mod tests {
         ];
         let whole = r#"{"elements":[[2],{"$bytes":"aGk="},"t"],"res":1,"tail":3}"#;
         assert_eq!(collect(parts), Ok(Outcome::Value(json(whole))));
-        let empty = [Down::Begin(None), Down::Done(Ok(Outcome::End(None)))];
+        let empty = [Down::Begin { head: None, parts: None }, Down::Done(Ok(Outcome::End(None)))];
         assert_eq!(collect(empty), Ok(Outcome::Value(json(r#"{"elements":[]}"#))));
     }
 

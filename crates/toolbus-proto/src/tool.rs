@@ -256,6 +256,8 @@ pub struct Wants {
     ///
     /// [`Up::End`]: crate::channel::Up::End
     pub sends_parts: bool,
+    /// How many parts it will send, if it knows.
+    pub parts: Option<u64>,
 }
 
 /// A piece of a reply or of an input that comes bit by bit.
@@ -287,6 +289,9 @@ pub struct Piece {
     pub data: Bytes,
     /// Their media type, told with the first piece; none means `application/octet-stream`.
     pub media_type: Option<Arc<str>>,
+    /// The length of the whole run, told with the first piece by a source that cannot fail;
+    /// a wire that announces it can no longer give up half-way.
+    pub len: Option<u64>,
     /// The run ends with this piece.
     pub last: bool,
 }

@@ -37,6 +37,17 @@ pub trait Channel {
     /// Appends what is to be written. Large payloads stay whole, for one vectored write.
     fn poll_transmit(&mut self, out: &mut Outbox);
 
+    /// All that was handed out by [`Channel::poll_transmit`] has been written.
+    fn handle_sent(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// Nothing more will be written: the hands shut down the writing side as soon as all that
+    /// was handed out is written. Reading goes on as [`Flow`] says.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
     /// What happened that is no answer and no call, for the log and for who owns the channel.
     fn poll_notice(&mut self) -> Option<Notice>;
 }
@@ -169,8 +180,13 @@ pub enum Up {
 /// What goes from the tool towards the caller. [`Down::Done`] is the last, exactly once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Down {
-    /// The reply will be parts; this is the value before them.
-    Begin(Option<Json>),
+    /// The reply will be parts.
+    Begin {
+        /// The value before them.
+        head: Option<Json>,
+        /// How many there will be, if that is known.
+        parts: Option<u64>,
+    },
     /// A part of the reply.
     Part(Part),
     /// How far the call is.
@@ -201,7 +217,7 @@ impl Down {
     pub fn weight(&self) -> usize {
         match self {
             Down::Part(part) => part.weight(),
-            Down::Begin(Some(json))
+            Down::Begin { head: Some(json), .. }
             | Down::Progress(json)
             | Down::Log(json)
             | Down::Ask(_, json)
@@ -210,7 +226,7 @@ impl Down {
             }
             Down::Done(Ok(Outcome::Text(text))) => text.len(),
             Down::Done(Ok(Outcome::Native(body))) => body.len(),
-            Down::Begin(None) | Down::Done(_) => 0,
+            Down::Begin { .. } | Down::Done(_) => 0,
         }
     }
 }
@@ -220,6 +236,10 @@ impl Down {
 pub enum Notice {
     /// A frame that belongs to nothing; its beginning, for people.
     Stray(String),
+    /// What came breaks a rule that we do not insist on: the rule's name on its wire.
+    Noted(&'static str),
+    /// What came breaks a rule that the conversation cannot go on without: which, and where.
+    Broke(String),
     /// What came is not used, and why that is no fault.
     Ignored(String),
     /// The peer offers a tool that only its own wire can describe: its signature.

@@ -63,7 +63,8 @@ impl SaysUp {
                 };
                 let mut call = Call::tool(now, says.tool.as_str(), args);
                 call.trace = says.trace.map(|parent| Trace { parent, state: None });
-                call.wants = Wants { progress: says.progress, sends_parts: says.parts };
+                call.wants =
+                    Wants { progress: says.progress, sends_parts: says.parts, parts: None };
                 Asked::Call(call)
             }
             SaysUp::Native { method, body } => {
@@ -86,7 +87,7 @@ impl SaysUp {
 impl SaysDown {
     pub(super) fn of(down: &Down) -> SaysDown {
         match down {
-            Down::Begin(head) => SaysDown::Begin(maybe(head.as_ref())),
+            Down::Begin { head, .. } => SaysDown::Begin(maybe(head.as_ref())),
             Down::Part(part) => SaysDown::Part(PartSays::of(part)),
             Down::Progress(progress) => SaysDown::Progress(value(progress)),
             Down::Log(log) => SaysDown::Log(value(log)),
@@ -125,7 +126,7 @@ impl SaysDown {
     pub(super) fn into_down(self) -> Option<Down> {
         Some(match self {
             SaysDown::Ready(_) => return None,
-            SaysDown::Begin(head) => Down::Begin(maybe_json(head)?),
+            SaysDown::Begin(head) => Down::Begin { head: maybe_json(head)?, parts: None },
             SaysDown::Part(part) => Down::Part(part.into_part()?),
             SaysDown::Progress(progress) => Down::Progress(json(&progress)?),
             SaysDown::Log(log) => Down::Log(json(&log)?),
@@ -161,6 +162,7 @@ impl PartSays {
             PartSays::Bytes { hex, media, last } => Part::Bytes(Piece {
                 data: unhex(&hex)?.into(),
                 media_type: media.map(Arc::from),
+                len: None,
                 last,
             }),
         })

@@ -14,6 +14,8 @@ pub use reactor::{Sink, Source};
 pub(crate) fn log(peer: &str, notice: &Notice) {
     match notice {
         Notice::Stray(line) => tracing::warn!(peer, "line that answers nothing: {line}"),
+        Notice::Noted(rule) => tracing::info!(peer, "note: {rule}"),
+        Notice::Broke(what) => tracing::warn!(peer, "broke the protocol: {what}"),
         Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),

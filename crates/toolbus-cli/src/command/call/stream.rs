@@ -41,8 +41,8 @@ struct Lines {
 impl Lines {
     fn take(&mut self, down: Down) -> Result<Option<String>, Failure> {
         let (label, value) = match down {
-            Down::Begin(None) => return Ok(None),
-            Down::Begin(Some(head)) => ("head", head.compact()),
+            Down::Begin { head: None, .. } => return Ok(None),
+            Down::Begin { head: Some(head), .. } => ("head", head.compact()),
             Down::Part(Part::Json(value)) => ("part", value.compact()),
             Down::Part(Part::Text(text)) => ("part", Json::of(&text)),
             Down::Part(Part::Bytes(piece)) => match self.take_piece(&piece)? {
@@ -91,14 +91,14 @@ mod tests {
     }
 
     fn piece(data: Vec<u8>, last: bool) -> Down {
-        Down::Part(Part::Bytes(Piece { data: data.into(), media_type: None, last }))
+        Down::Part(Part::Bytes(Piece { data: data.into(), media_type: None, len: None, last }))
     }
 
     #[test]
     fn every_part_is_a_line() {
         let json = |text: &'static str| Json::parse(text).unwrap();
         let told = lines(vec![
-            Down::Begin(Some(json("[ 1 ]"))),
+            Down::Begin { head: Some(json("[ 1 ]")), parts: None },
             Down::Progress(json(r#"{"progress": 1}"#)),
             Down::Part(Part::Text("a\nb".into())),
             Down::Log(json("\"said\"")),

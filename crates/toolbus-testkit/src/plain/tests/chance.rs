@@ -29,7 +29,7 @@ fn any_part() -> impl Strategy<Value = Part> {
         any_json().prop_map(Part::Json),
         bytes.prop_map(|(data, last)| {
             let (data, media_type) = (data.into(), last.then(|| "text/plain".into()));
-            Part::Bytes(Piece { data, media_type, last })
+            Part::Bytes(Piece { data, media_type, len: None, last })
         }),
     ]
 }
@@ -56,7 +56,7 @@ fn any_down() -> impl Strategy<Value = Down> {
         prop::option::of(any_json()).prop_map(Outcome::End),
     ];
     prop_oneof![
-        1 => prop::option::of(any_json()).prop_map(Down::Begin),
+        1 => prop::option::of(any_json()).prop_map(|head| Down::Begin { head, parts: None }),
         8 => any_part().prop_map(Down::Part),
         2 => any_json().prop_map(Down::Progress),
         1 => any_json().prop_map(Down::Log),

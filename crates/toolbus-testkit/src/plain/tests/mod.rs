@@ -22,7 +22,7 @@ fn json(text: &str) -> Json {
 
 fn piece(data: &'static [u8], last: bool) -> Part {
     let (data, media_type) = (Bytes::from_static(data), Some("image/png".into()));
-    Part::Bytes(Piece { data, media_type, last })
+    Part::Bytes(Piece { data, media_type, len: None, last })
 }
 
 /// A pair in whose conversation everything occurs that the contract has.
@@ -47,7 +47,7 @@ pub(crate) fn everything(now: Instant) -> Pair<Caller, Server> {
     pair.up(first, Up::Part(piece(b"\x00\xff", true)));
     pair.run();
     let (one, two) = (pair.asked[0].0, pair.asked[1].0);
-    pair.down(one, Down::Begin(Some(json("null"))));
+    pair.down(one, Down::Begin { head: Some(json("null")), parts: None });
     pair.down(one, Down::Ask(AskId(7), json("\"sure?\"")));
     pair.down(two, Down::Done(Ok(Outcome::Native(Bytes::from_static(b"{}")))));
     pair.down(one, Down::Progress(json("0.50")));
@@ -80,7 +80,7 @@ fn everything_crosses_as_it_was_said() {
         1 Native { wire: Inside, method: b"ping", body: b"{}" }
         2 Tool { name: ToolName("slow"), args: None }
         0 Part(Text("a\n"))
-        0 Part(Bytes(Piece { data: b"\0\xff", media_type: Some("image/png"), last: true }))
+        0 Part(Bytes(Piece { data: b"\0\xff", media_type: Some("image/png"), len: None, last: true }))
         0 Answer(AskId(7), true)
         0 End(None)
         2 Cancel(Some("bored"))"#]]
@@ -88,7 +88,7 @@ fn everything_crosses_as_it_was_said() {
     let learned: Vec<_> =
         pair.learned.iter().map(|(ticket, down)| format!("{} {down:?}", ticket.0)).collect();
     expect![[r#"
-        1 Begin(Some(null))
+        1 Begin { head: Some(null), parts: None }
         1 Ask(AskId(7), "sure?")
         2 Done(Ok(Native(b"{}")))
         1 Progress(0.50)

@@ -24,7 +24,7 @@ pub(super) async fn count(
     let count = args.integer("n", 0..=SAFE_INTEGER_MAX)?;
     let pause = args.integer_if_any("ms", 0..=u64::MAX)?.map(Duration::from_millis);
     let fail_at = args.integer_if_any("fail_at", 0..=u64::MAX)?;
-    conversation.send(Down::Begin(None)).await;
+    conversation.send(Down::Begin { head: None, parts: Some(count) }).await;
     for number in 0..count {
         if fail_at == Some(number) {
             let message = format!("failed at element {number}, as asked");
@@ -47,15 +47,17 @@ pub(super) async fn blob(
     args: Option<&Json>,
 ) -> Result<Outcome, Failure> {
     let args = Args::of(args)?;
-    let mut left = args.integer("bytes", 0..=SAFE_INTEGER_MAX)?;
+    let whole = args.integer("bytes", 0..=SAFE_INTEGER_MAX)?;
+    let mut left = whole;
     let seed = args.integer_if_any("seed", 0..=u64::MAX)?;
     let mut random = SplitMix64 { state: seed.unwrap_or(0) };
-    conversation.send(Down::Begin(None)).await;
+    conversation.send(Down::Begin { head: None, parts: Some(1) }).await;
     loop {
         // All pieces but the last are whole outputs long.
         let len = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
         left -= len as u64;
-        let piece = Piece { data: random.bytes(len), media_type: None, last: left == 0 };
+        let data = random.bytes(len);
+        let piece = Piece { data, media_type: None, len: Some(whole), last: left == 0 };
         conversation.send(Down::Part(Part::Bytes(piece))).await;
         if left == 0 {
             return Ok(Outcome::End(None));
@@ -68,7 +70,7 @@ pub(super) async fn echo(
     conversation: &Conversation,
     args: Option<Json>,
 ) -> Result<Outcome, Failure> {
-    conversation.send(Down::Begin(args)).await;
+    conversation.send(Down::Begin { head: args, parts: None }).await;
     loop {
         match conversation.input().await {
             Input::Part(part) => conversation.send(Down::Part(part)).await,

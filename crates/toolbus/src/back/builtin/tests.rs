@@ -189,12 +189,13 @@ fn a_long_blob_is_the_same_however_it_is_cut() {
     on_bus(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(call("blob", Some(json(r#"{"bytes":200000}"#))), slot);
-        assert_eq!(inbox.next(&uplink).await, Down::Begin(None));
+        assert_eq!(inbox.next(&uplink).await, Down::Begin { head: None, parts: Some(1) });
         let mut bytes = Vec::new();
         loop {
             match inbox.next(&uplink).await {
                 Down::Part(Part::Bytes(piece)) => {
                     bytes.extend_from_slice(&piece.data);
+                    assert_eq!(piece.len, Some(200_000));
                     assert_eq!(piece.last, bytes.len() == 200_000);
                 }
                 Down::Done(done) => break assert_eq!(done, Ok(Outcome::End(None))),
@@ -217,7 +218,7 @@ fn whoever_has_no_room_is_not_flooded() {
         let unread = tokio::time::timeout(Duration::from_secs(3600), std::future::pending::<()>());
         assert!(unread.await.is_err());
         assert_eq!(inbox.waiting(), crate::link::ITEMS_WAITING_MAX);
-        assert_eq!(inbox.next(&uplink).await, Down::Begin(None));
+        assert_eq!(inbox.next(&uplink).await, Down::Begin { head: None, parts: Some(1000) });
         let mut numbers = 0;
         while let Down::Part(Part::Json(number)) = inbox.next(&uplink).await {
             assert_eq!(number.as_str(), numbers.to_string());
@@ -232,8 +233,12 @@ fn echo_goes_both_ways_at_once() {
     on_bus(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(streaming("echo", Some(json("[ 1 ]"))), slot);
-        assert_eq!(inbox.next(&uplink).await, Down::Begin(Some(json("[ 1 ]"))));
-        let piece = Piece { data: "ab".into(), media_type: Some("text/x".into()), last: false };
+        assert_eq!(
+            inbox.next(&uplink).await,
+            Down::Begin { head: Some(json("[ 1 ]")), parts: None }
+        );
+        let piece =
+            Piece { data: "ab".into(), media_type: Some("text/x".into()), len: None, last: false };
         let parts = [Part::Json(json("2.0")), Part::Text("t".into()), Part::Bytes(piece)];
         for part in parts {
             assert_eq!(uplink.send(Up::Part(part.clone())), Room::Enough);
@@ -258,7 +263,7 @@ fn whoever_sends_too_fast_is_told_to_wait() {
         assert_eq!(sent, crate::link::ITEMS_WAITING_MAX);
         inbox.room().await;
         for (data, last) in [("a", false), ("b", false), ("", true)] {
-            let piece = Piece { data: data.into(), media_type: None, last };
+            let piece = Piece { data: data.into(), media_type: None, len: None, last };
             let _ = uplink.send(Up::Part(Part::Bytes(piece)));
         }
         let _ = uplink.send(Up::End(None));

@@ -162,7 +162,7 @@ impl Running {
     /// So many parts of so many bytes.
     async fn count(&self, args: &Json) -> Result<Outcome, Failure> {
         let (count, len): (usize, usize) = serde_json::from_str(args.as_str()).unwrap();
-        self.say(Down::Begin(None)).await;
+        self.say(Down::Begin { head: None, parts: None }).await;
         for _ in 0..count {
             self.say(Down::Part(part(len))).await;
         }
@@ -171,7 +171,7 @@ impl Running {
 
     /// Every part of the input is a part of the reply.
     async fn give_back(&self) -> Result<Outcome, Failure> {
-        self.say(Down::Begin(None)).await;
+        self.say(Down::Begin { head: None, parts: None }).await;
         loop {
             match self.next_up().await {
                 Up::Part(part) => self.say(Down::Part(part)).await,
