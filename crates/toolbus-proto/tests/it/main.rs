@@ -10,3 +10,4 @@ mod contract;
 mod fuzz;
 mod oracle_serving;
 mod oracle_vectors;
+mod mediocre;

@@ -1,0 +1,3 @@
+//! mediocre-rpc: vectors and conversations of `transcripts/mediocre/`, faults and chance.
+
+mod vectors;
