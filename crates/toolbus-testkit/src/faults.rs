@@ -139,17 +139,24 @@ pub fn serving<S: Serving>(
             served.learn(&mut end.machine);
         }
         end.wait();
-        if !matches!(fault, Fault::Stall { .. }) {
-            end.hear_eof();
+        let is_stalled = matches!(fault, Fault::Stall { .. });
+        // As often as there is something to answer: who answers in order hands out one call
+        // after the other.
+        loop {
+            if !is_stalled {
+                end.hear_eof();
+            }
+            served.learn(&mut end.machine);
+            if served.open.is_empty() {
+                break;
+            }
+            for ticket in std::mem::take(&mut served.open) {
+                let failure = Failure::new(FailureKind::Failed, "enough");
+                end.machine.down(end.now, ticket, Down::Done(Err(failure)));
+            }
         }
-        served.learn(&mut end.machine);
-        for ticket in std::mem::take(&mut served.open) {
-            let failure = Failure::new(FailureKind::Failed, "enough");
-            end.machine.down(end.now, ticket, Down::Done(Err(failure)));
-        }
-        served.learn(&mut end.machine);
         end.settle();
-        let is_over = end.machine.ended().is_some() || matches!(fault, Fault::Stall { .. });
+        let is_over = end.machine.ended().is_some() || is_stalled;
         assert!(is_over, "all is answered, nothing will come, and it has not ended");
     }
 }
