@@ -1,17 +1,27 @@
 //! The mediocre-rpc room: JSON objects one after another, with raw blobs between them.
 //!
 //! A message is one object, or a stream of a head, elements and a tail. [`decode`] reads
-//! either direction, [`encode`] writes it.
+//! either direction, [`encode`] writes it; [`Server`] and [`Caller`] are our two ends of a
+//! connection, and [`translate`] joins them to the tools of the bus.
 
 mod blob;
 mod extent;
 mod matcher;
+mod queue;
 mod wire;
+
+mod calling;
+mod methods;
+mod serving;
 
 pub mod decode;
 pub mod encode;
 pub mod event;
 pub mod frames;
 pub mod printed;
+pub mod translate;
 
+pub use calling::Caller;
 pub use decode::{Decoder, Reading};
+pub use methods::Methods;
+pub use serving::{Server, ServerSettings};

@@ -239,3 +239,20 @@ fn is_empty_container(raw: &str) -> bool {
     let is_container = matches!(kind(raw), Kind::Array | Kind::Object);
     is_container && raw[1..raw.len() - 1].trim_ascii().is_empty()
 }
+
+/// The members of an object in their order, or `None` if the value is none.
+pub(super) fn members(json: &Json) -> Option<Vec<(String, Json)>> {
+    let mut scanner = Scanner::new(json.as_str());
+    let mut is_first = true;
+    let mut members = Vec::new();
+    if !scanner.enter_object() {
+        return None;
+    }
+    while let Some((key, value)) = scanner.member(is_first).ok()? {
+        is_first = false;
+        if let Some(name) = string(key) {
+            members.push((name.into(), Json::part_of(json.as_bytes(), value)));
+        }
+    }
+    Some(members)
+}

@@ -1,0 +1,480 @@
+//! The caller: our end of a connection on which we call somebody's methods (`specs` §5).
+//!
+//! One call at a time; others wait in line. A response may come before the call's own stream
+//! is complete: then that is cut short, and the connection can be used again. Whatever else
+//! goes wrong ends the connection.
+
+mod line;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+
+use self::line::{Line, Waiting, cancelled};
+use super::decode::{Decoder, Direction, Reading};
+use super::encode::{self, Unwritable, Writer};
+use super::event::{FramingError, Head, Message, Said, Tail};
+use super::frames::Chance;
+use super::methods::{Methods, Request};
+use super::queue::{Queue, piece};
+use super::translate;
+use crate::channel::{
+    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+};
+use crate::json::Json;
+use crate::shown::printable;
+use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
+
+/// How long the end of a stream that was cut short may take to be written.
+const CUT_PATIENCE: Duration = Duration::from_secs(1);
+/// How much is shown of what answers nothing.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Our end of one connection.
+#[derive(Debug)]
+pub struct Caller<C> {
+    decoder: Decoder,
+    writer: Writer<C>,
+    methods: Methods,
+    standing: Standing,
+    stage: Stage,
+    line: Line,
+    /// The present, as far as was told.
+    now: Instant,
+    /// So many bytes have arrived.
+    received: u64,
+    downs: Queue<Down>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Free,
+    Asking(Asking),
+    /// The call is over; the end of its stream is being written.
+    Cutting {
+        until: Instant,
+    },
+}
+
+#[derive(Debug)]
+struct Asking {
+    ticket: Ticket,
+    deadline: Deadline,
+    /// When a byte moved last.
+    moved: Instant,
+    purpose: Purpose,
+    input: Input,
+    /// A failure in the stream of the response; it is told behind the tail.
+    failed: Option<Failure>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Call,
+    /// The answer tells which methods there are.
+    List,
+}
+
+#[derive(Debug)]
+enum Input {
+    /// More of the call's stream follows; if it ends without a value it ends with this one.
+    Coming {
+        tail: Option<Json>,
+    },
+    Whole,
+}
+
+impl<C: Chance> Caller<C> {
+    /// A connection that was just opened.
+    pub fn new(now: Instant, reading: Reading, methods: Methods, chance: C) -> Caller<C> {
+        Caller {
+            decoder: Decoder::new(Direction::Response, reading),
+            writer: Writer::new(chance),
+            methods,
+            standing: Standing::Open,
+            stage: Stage::Free,
+            line: Line::default(),
+            now,
+            received: 0,
+            downs: Queue::new(),
+            notices: VecDeque::new(),
+            out: Outbox::new(),
+        }
+    }
+
+    /// Would a call go out at once?
+    pub fn is_free(&self) -> bool {
+        let is_open = self.standing == Standing::Open;
+        is_open && matches!(self.stage, Stage::Free) && self.line.is_empty()
+    }
+
+    /// What is known of the methods by now, for the next connection.
+    pub fn methods(&self) -> &Methods {
+        &self.methods
+    }
+
+    /// Only when it is really about to be written: until then another connection could still
+    /// take the call.
+    fn start_next(&mut self) {
+        while self.standing == Standing::Open
+            && matches!(self.stage, Stage::Free)
+            && let Some(Waiting { ticket, call, ups, .. }) = self.line.next()
+        {
+            let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
+            let (deadline, trace) = (call.deadline, call.trace.clone());
+            if let (Purpose::List, Some(tools)) = (purpose, self.methods.tools()) {
+                self.done(ticket, Ok(Outcome::Tools(tools)));
+                continue;
+            }
+            let mut request = match self.methods.request(call) {
+                Ok(request) => request,
+                Err(failure) => {
+                    self.done(ticket, Err(failure));
+                    continue;
+                }
+            };
+            if request.debug.is_none() {
+                request.debug =
+                    trace.and_then(|trace| translate::debug(&trace, self.writer.chance()));
+            }
+            let input = match request.goes_on {
+                true => Input::Coming { tail: request.tail.clone() },
+                false => Input::Whole,
+            };
+            let (moved, failed) = (self.now, None);
+            self.stage = Stage::Asking(Asking { ticket, deadline, moved, purpose, input, failed });
+            match self.write_request(&request) {
+                Ok(()) => ups.into_iter().for_each(|up| self.go_on(ticket, up)),
+                Err(unwritable) => self.drop_connection(ticket, unwritable),
+            }
+        }
+    }
+
+    fn write_request(&mut self, request: &Request) -> Result<(), Unwritable> {
+        let Request { method, args, debug, stream, elements, tail, goes_on } = request;
+        encode::call(&mut self.out, method, args.as_ref(), debug.as_ref(), *stream);
+        for element in elements {
+            self.writer.part(&mut self.out, element)?;
+        }
+        if stream.is_some() && !goes_on {
+            self.writer.tail(&mut self.out, tail.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// More of the call that is being asked.
+    fn go_on(&mut self, ticket: Ticket, up: Up) {
+        let now = self.now;
+        let Stage::Asking(asking) = &mut self.stage else { return };
+        if let Up::Cancel(_) = up {
+            return self.give_up(ticket, cancelled());
+        }
+        let Input::Coming { tail } = &mut asking.input else { return };
+        asking.moved = now;
+        let written = match up {
+            Up::Part(part) => self.writer.part(&mut self.out, &part),
+            Up::End(value) => {
+                let value = value.or_else(|| tail.take());
+                asking.input = Input::Whole;
+                self.writer.tail(&mut self.out, value.as_ref())
+            }
+            // The wire has no questions.
+            Up::Answer(..) | Up::Cancel(_) => Ok(()),
+        };
+        if let Err(unwritable) = written {
+            self.drop_connection(ticket, unwritable);
+        }
+    }
+
+    /// Not a byte more: whoever feeds the data could have closed the blob, or a length that
+    /// was announced cannot be kept.
+    fn drop_connection(&mut self, ticket: Ticket, unwritable: Unwritable) {
+        let mut failure = Failure::new(FailureKind::Failed, unwritable.to_string());
+        if unwritable == Unwritable::FrameCollision {
+            failure.code = Some(Code::Word("frame_collision".to_owned()));
+        }
+        self.give_up(ticket, failure);
+    }
+
+    /// Ends the call that is being asked, and with it the connection: a tail would be no
+    /// cancel, the handler could act on it.
+    fn give_up(&mut self, ticket: Ticket, failure: Failure) {
+        self.done(ticket, Err(failure));
+        self.stage = Stage::Free;
+        let why = "the connection was closed to give up a call";
+        self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+    }
+
+    fn break_off(&mut self, parting: Parting, failure: Failure) {
+        self.standing = Standing::Broken(Fault { failure, parting });
+        self.out = Outbox::new();
+    }
+
+    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+        self.downs.push(ticket, Down::Done(outcome));
+    }
+
+    /// Takes the next event, if there is one and it can be taken. Tells whether it did.
+    fn step(&mut self, input: &mut BytesMut) -> bool {
+        if self.standing != Standing::Open || self.downs.is_full() {
+            return false;
+        }
+        if !matches!(self.stage, Stage::Asking(_)) {
+            self.handle_stray(input);
+            return false;
+        }
+        match self.decoder.next(input) {
+            None => return false,
+            Some(Err(error)) => self.handle_broken(&error),
+            Some(Ok(event)) => {
+                let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
+                self.notices.extend(notes);
+                self.handle_said(event.said);
+            }
+        }
+        true
+    }
+
+    /// Between calls only blanks may come.
+    fn handle_stray(&mut self, input: &mut BytesMut) {
+        let shown = printable(input.trim_ascii(), SHOWN_CHARS_MAX);
+        let is_quiet = self.decoder.next(input).is_none() && input.is_empty();
+        if !is_quiet {
+            self.notices.push_back(Notice::Stray(shown));
+            let why = "wrote a response that nobody had asked for";
+            self.break_off(Parting::Abrupt, Failure::new(FailureKind::BrokeProtocol, why));
+        }
+    }
+
+    fn handle_broken(&mut self, error: &FramingError) {
+        let what = format!("{} at {}", error.code, error.offset);
+        self.notices.push_back(Notice::Broke(what));
+        let failure = translate::broke(error);
+        if let Stage::Asking(Asking { ticket, .. }) = self.stage {
+            self.done(ticket, Err(failure.clone()));
+        }
+        self.stage = Stage::Free;
+        self.break_off(Parting::Abrupt, failure);
+    }
+
+    fn handle_said(&mut self, said: Said) {
+        let Stage::Asking(asking) = &mut self.stage else { return };
+        let ticket = asking.ticket;
+        let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
+        let down = match said {
+            Said::Head(Head { is_stream, stream_len, message, .. }) => {
+                let Message::Response { res, err } = message else { return };
+                let failed = err.as_ref().map(translate::failure);
+                match (failed, is_stream) {
+                    (None, true) => Down::Begin { head: res, parts: stream_len },
+                    (Some(failure), true) => {
+                        asking.failed = Some(failure);
+                        return;
+                    }
+                    (None, false) => {
+                        let value = res.unwrap_or(Json::null());
+                        return self.complete(Ok(Outcome::Value(value)));
+                    }
+                    (Some(failure), false) => return self.complete(Err(failure)),
+                }
+            }
+            Said::Value(value) => Down::Part(Part::Json(value)),
+            Said::Piece(data) => Down::Part(piece(data, false)),
+            Said::BlobEnd if is_told => return self.downs.end_blob(ticket),
+            Said::Tail(Tail { value, err, .. }) => {
+                let failed = asking.failed.take();
+                let failed = failed.or_else(|| err.as_ref().map(translate::failure));
+                return self.complete(failed.map_or(Ok(Outcome::End(value)), Err));
+            }
+            Said::BlobBegin | Said::BlobEnd | Said::MethodMissing { .. } => return,
+        };
+        if is_told {
+            self.downs.push(ticket, down);
+        }
+    }
+
+    /// The response is complete, and with it the call, whatever follows on the wire.
+    fn complete(&mut self, outcome: Result<Outcome, Failure>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Free);
+        let Stage::Asking(Asking { ticket, purpose, input, .. }) = stage else { return };
+        let outcome = match purpose {
+            Purpose::Call => outcome,
+            Purpose::List => {
+                let answer = match &outcome {
+                    Ok(Outcome::Value(answer)) => Some(answer),
+                    _ => None,
+                };
+                Ok(Outcome::Tools(self.methods.learn(answer)))
+            }
+        };
+        self.done(ticket, outcome);
+        if let Input::Whole = input {
+            return;
+        }
+        if self.writer.cut_short(&mut self.out) {
+            self.stage = Stage::Cutting { until: self.now + CUT_PATIENCE };
+        } else {
+            self.writer.reset();
+            let why = "the connection was closed inside a blob that was no longer wanted";
+            self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+        }
+    }
+
+    fn flow(&self) -> Flow {
+        match self.standing {
+            Standing::Broken(_) => Flow::Close,
+            _ if self.downs.is_full() => Flow::Pause,
+            _ => Flow::More,
+        }
+    }
+
+    /// When the call that is being asked, or the end of it, has taken long enough.
+    fn give_up_at(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Free => None,
+            Stage::Asking(asking) => asking.deadline.instant(asking.moved),
+            Stage::Cutting { until } => Some(*until),
+        }
+    }
+}
+
+impl<C: Chance> Channel for Caller<C> {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        self.now = now;
+        let received = self.decoder.offset() + input.len() as u64;
+        if self.received < received {
+            self.received = received;
+            if let Stage::Asking(asking) = &mut self.stage {
+                asking.moved = now;
+            }
+        }
+        while self.step(input) {}
+        if self.standing != Standing::Open {
+            input.clear();
+        }
+        self.flow()
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        match self.handle_bytes(now, input) {
+            Flow::More => {}
+            flow => return flow,
+        }
+        match self.decoder.end(input) {
+            Err(error) => self.handle_broken(&error),
+            // Whoever still waits is told by `handle_lost`: the hands may know more, such as
+            // how a process ended.
+            Ok(()) => {
+                let failure = Failure::new(FailureKind::Gone, "closed the connection");
+                self.break_off(Parting::Patient, failure);
+            }
+        }
+        Flow::Close
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        for Waiting { ticket, call, .. } in self.line.take_late(now) {
+            self.done(ticket, Err(call.deadline.missed()));
+        }
+        if self.give_up_at().is_none_or(|at| now < at) {
+            return;
+        }
+        match &self.stage {
+            Stage::Free => {}
+            Stage::Asking(Asking { ticket, deadline, .. }) => {
+                self.give_up(*ticket, deadline.missed());
+            }
+            Stage::Cutting { .. } => {
+                let why = "the end of a stream that was cut short could not be written in time";
+                self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+                self.stage = Stage::Free;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.line.poll_timeout().into_iter().chain(self.give_up_at()).min()
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.start_next();
+        out.append(&mut self.out);
+    }
+
+    fn handle_sent(&mut self, now: Instant) {
+        self.now = now;
+        match &mut self.stage {
+            Stage::Asking(asking) => asking.moved = now,
+            Stage::Cutting { .. } if self.out.is_empty() => self.stage = Stage::Free,
+            Stage::Cutting { .. } | Stage::Free => {}
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl<C: Chance> Calling for Caller<C> {
+    fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        self.now = now;
+        let waits = match self.standing {
+            Standing::Broken(_) => {
+                Err(Failure::new(FailureKind::Unavailable, "the connection is closed"))
+            }
+            _ => self.line.push(ticket, call),
+        };
+        if let Err(failure) = waits {
+            self.done(ticket, Err(failure));
+        }
+    }
+
+    fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
+        self.now = now;
+        match &self.stage {
+            Stage::Asking(asking) if asking.ticket == ticket => self.go_on(ticket, up),
+            _ => {
+                if let Some(failure) = self.line.up(ticket, up) {
+                    self.done(ticket, Err(failure));
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        let why = Failure::new(FailureKind::Unavailable, "the connection was closed");
+        self.handle_lost(now, &cancelled());
+        self.break_off(Parting::Patient, why);
+    }
+
+    fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop()
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
+        let unsent = self.line.take_unfollowed().into_iter();
+        unsent.map(|Waiting { ticket, call, .. }| (ticket, call)).collect()
+    }
+
+    fn handle_lost(&mut self, now: Instant, why: &Failure) {
+        self.now = now;
+        if let Stage::Asking(Asking { ticket, .. }) = self.stage {
+            self.done(ticket, Err(why.clone()));
+        }
+        self.stage = Stage::Free;
+        for Waiting { ticket, .. } in self.line.take_all() {
+            self.done(ticket, Err(why.clone()));
+        }
+        if self.standing == Standing::Open {
+            self.break_off(Parting::Abrupt, why.clone());
+        }
+    }
+}

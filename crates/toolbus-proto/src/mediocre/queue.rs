@@ -1,0 +1,111 @@
+//! What one direction has read and nobody has taken yet; reading waits while it is full.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::channel::{Asked, Down, Ticket, Up};
+use crate::tool::{Call, Part, Piece, What};
+
+const ITEMS_MAX: usize = 16;
+const BYTES_MAX: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    items: VecDeque<(Ticket, T)>,
+    bytes: usize,
+}
+
+/// What can wait in a queue.
+pub(super) trait Item {
+    fn weight(&self) -> usize;
+    fn of_part(part: Part) -> Self;
+    fn part(&mut self) -> Option<&mut Part>;
+}
+
+impl<T: Item> Queue<T> {
+    pub(super) fn new() -> Queue<T> {
+        Queue { items: VecDeque::new(), bytes: 0 }
+    }
+
+    pub(super) fn push(&mut self, ticket: Ticket, item: T) {
+        self.bytes += item.weight();
+        self.items.push_back((ticket, item));
+    }
+
+    /// The blob whose pieces were pushed is complete. If its last piece still waits, that
+    /// says so; else an empty one does.
+    pub(super) fn end_blob(&mut self, ticket: Ticket) {
+        if let Some((of, item)) = self.items.back_mut()
+            && *of == ticket
+            && let Some(Part::Bytes(piece)) = item.part()
+            && !piece.last
+        {
+            piece.last = true;
+            return;
+        }
+        self.push(ticket, T::of_part(piece(Bytes::new(), true)));
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Ticket, T)> {
+        let (ticket, item) = self.items.pop_front()?;
+        self.bytes -= item.weight();
+        Some((ticket, item))
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        ITEMS_MAX <= self.items.len() || BYTES_MAX <= self.bytes
+    }
+
+    /// Nobody waits for these any more.
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.bytes = 0;
+    }
+}
+
+/// A piece of a blob. What is passed on never says how long it will be: a peer's length is
+/// no promise of ours.
+pub(super) fn piece(data: Bytes, last: bool) -> Part {
+    Part::Bytes(Piece { data, media_type: None, len: None, last })
+}
+
+impl Item for Asked {
+    fn weight(&self) -> usize {
+        match self {
+            Asked::Call(Call { what: What::Tool { args: Some(args), .. }, .. }) => {
+                args.as_bytes().len()
+            }
+            Asked::Call(_) => 0,
+            Asked::Up(up) => up.weight(),
+        }
+    }
+
+    fn of_part(part: Part) -> Asked {
+        Asked::Up(Up::Part(part))
+    }
+
+    fn part(&mut self) -> Option<&mut Part> {
+        match self {
+            Asked::Up(Up::Part(part)) => Some(part),
+            _ => None,
+        }
+    }
+}
+
+impl Item for Down {
+    fn weight(&self) -> usize {
+        Down::weight(self)
+    }
+
+    fn of_part(part: Part) -> Down {
+        Down::Part(part)
+    }
+
+    fn part(&mut self) -> Option<&mut Part> {
+        match self {
+            Down::Part(part) => Some(part),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! The server: our end of a connection on which others call our tools (`specs` §5).
+//!
+//! Calls are answered one at a time and in their order, since nothing on the wire names them.
+//! Behind a call that is complete one event is read ahead, so that a broken peer is noticed;
+//! the rest stays where it was read to.
+
+mod reply;
+mod settings;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+
+use self::reply::{Replied, Reply};
+use super::decode::{Decoder, Direction};
+use super::encode::{self, Writer};
+use super::event::{Event, FramingError, Head, Message, Said, Tail};
+use super::frames::Chance;
+use super::queue::{Queue, piece};
+use super::translate::{self, TOOLS};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
+use crate::tool::{Call, Part, ToolName, What};
+
+pub use settings::ServerSettings;
+
+/// How long, and how far, is read on after our last byte: an answer under way must not be
+/// destroyed by a reset.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: u64 = 1 << 20;
+
+/// Our end of one connection.
+#[derive(Debug)]
+pub struct Server<C> {
+    settings: ServerSettings,
+    decoder: Decoder,
+    writer: Writer<C>,
+    stage: Stage,
+    /// What was read behind a call that is not answered yet.
+    ahead: Option<Result<Event, FramingError>>,
+    /// So many bytes have arrived.
+    received: u64,
+    /// So many of them were thrown away unread.
+    discarded: u64,
+    next_ticket: u64,
+    ups: Queue<Asked>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// A call may come.
+    Listening {
+        since: Instant,
+    },
+    Answering(Answering),
+    /// The answer is out and the rest of the call is not in; bounded once it is written.
+    Draining {
+        bound: Option<Bound>,
+    },
+    /// Nothing more is written, and what comes is thrown away.
+    Lingering {
+        bound: Bound,
+        ended: Ended,
+    },
+    Over(Ended),
+}
+
+#[derive(Debug)]
+struct Answering {
+    ticket: Ticket,
+    input: Input,
+    reply: Reply,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Coming,
+    Whole,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    until: Instant,
+    received_max: u64,
+}
+
+impl<C: Chance> Server<C> {
+    /// A connection that was just accepted.
+    pub fn new(now: Instant, settings: ServerSettings, chance: C) -> Server<C> {
+        Server {
+            settings,
+            decoder: Decoder::new(Direction::Call, settings.reading),
+            writer: Writer::new(chance),
+            stage: Stage::Listening { since: now },
+            ahead: None,
+            received: 0,
+            discarded: 0,
+            next_ticket: 0,
+            ups: Queue::new(),
+            notices: VecDeque::new(),
+            out: Outbox::new(),
+        }
+    }
+
+    /// Takes the next event, if there is one and it can be taken. Tells whether it did.
+    fn step(&mut self, now: Instant, input: &mut BytesMut) -> bool {
+        match self.stage {
+            Stage::Listening { .. } => match self.ahead.take().or_else(|| self.read(input)) {
+                Some(next) => self.handle_message(now, next),
+                None => return false,
+            },
+            Stage::Answering(Answering { ticket, input: Input::Coming, reply }) => {
+                if self.ups.is_full() {
+                    return false;
+                }
+                match self.read(input) {
+                    Some(Ok(event)) => self.handle_element(ticket, event.said),
+                    Some(Err(error)) => self.handle_broken_input(now, ticket, reply, &error),
+                    None => return false,
+                }
+            }
+            Stage::Answering(_) => {
+                if self.ahead.is_none() {
+                    self.ahead = self.read(input);
+                }
+                return false;
+            }
+            Stage::Draining { .. } => match self.read(input) {
+                Some(next) => self.handle_drained(now, next),
+                None if self.decoder.is_between() => self.stage = Stage::Listening { since: now },
+                None => return false,
+            },
+            Stage::Lingering { .. } | Stage::Over(_) => {
+                self.discarded += input.len() as u64;
+                input.clear();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
+        let next = self.decoder.next(input)?;
+        match &next {
+            // Of what is thrown away nobody wants to know; a stream may well be cut short.
+            Ok(Event { said: Said::Tail(_), .. })
+                if matches!(self.stage, Stage::Draining { .. }) => {}
+            Ok(event) => {
+                let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
+                self.notices.extend(notes);
+            }
+            Err(error) => self.notice_broken(error),
+        }
+        Some(next)
+    }
+
+    fn notice_broken(&mut self, error: &FramingError) {
+        let what = format!("{} at {}", error.code, error.offset);
+        self.notices.push_back(Notice::Broke(what));
+    }
+
+    fn handle_message(&mut self, now: Instant, next: Result<Event, FramingError>) {
+        match next.map(|event| event.said) {
+            Ok(Said::Head(head)) => self.handle_head(now, head),
+            Ok(Said::MethodMissing { is_stream }) => {
+                encode::failure(&mut self.out, &translate::method_missing());
+                let input = if is_stream { Input::Coming } else { Input::Whole };
+                self.end_call(now, input);
+            }
+            // Between messages a decoder says nothing else.
+            Ok(_) => {}
+            Err(error) => {
+                encode::failure(&mut self.out, &translate::protocol_error(&error));
+                self.finish(now, Ended::Broke(error.to_string()));
+            }
+        }
+    }
+
+    fn handle_head(&mut self, now: Instant, head: Head) {
+        let Message::Call { method, args } = head.message else { return };
+        let what = match &*method {
+            TOOLS => What::Tools,
+            _ => What::Tool { name: ToolName::new(method), args },
+        };
+        let mut call = Call::of(now, what);
+        call.deadline.quiet = Some(self.settings.call_timeout);
+        call.trace = head.debug.as_ref().and_then(translate::trace);
+        call.wants.sends_parts = head.is_stream;
+        call.wants.parts = head.stream_len;
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.ups.push(ticket, Asked::Call(call));
+        let input = if head.is_stream { Input::Coming } else { Input::Whole };
+        self.stage = Stage::Answering(Answering { ticket, input, reply: Reply::Due });
+    }
+
+    fn handle_element(&mut self, ticket: Ticket, said: Said) {
+        let up = match said {
+            Said::Value(value) => Up::Part(Part::Json(value)),
+            Said::Piece(data) => Up::Part(piece(data, false)),
+            Said::BlobEnd => return self.ups.end_blob(ticket),
+            Said::Tail(Tail { value, .. }) => {
+                if let Stage::Answering(answering) = &mut self.stage {
+                    answering.input = Input::Whole;
+                }
+                Up::End(value)
+            }
+            // A blob is told of with its first piece.
+            Said::BlobBegin | Said::Head(_) | Said::MethodMissing { .. } => return,
+        };
+        self.ups.push(ticket, Asked::Up(up));
+    }
+
+    fn handle_broken_input(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        reply: Reply,
+        error: &FramingError,
+    ) {
+        self.ups.push(ticket, Asked::Up(Up::Cancel(None)));
+        if reply == Reply::Due {
+            encode::failure(&mut self.out, &translate::protocol_error(error));
+        }
+        self.finish(now, Ended::Broke(error.to_string()));
+    }
+
+    fn handle_drained(&mut self, now: Instant, next: Result<Event, FramingError>) {
+        match next {
+            Ok(Event { said: Said::Tail(_), .. }) => self.stage = Stage::Listening { since: now },
+            // Behind a stream that was passed over without a word.
+            Ok(event @ Event { said: Said::Head(_) | Said::MethodMissing { .. }, .. }) => {
+                self.stage = Stage::Listening { since: now };
+                self.ahead = Some(Ok(event));
+            }
+            Ok(_) => {}
+            Err(error) => self.finish(now, Ended::Broke(error.to_string())),
+        }
+    }
+
+    /// The response is complete.
+    fn end_call(&mut self, now: Instant, input: Input) {
+        self.stage = match input {
+            Input::Coming => Stage::Draining { bound: None },
+            Input::Whole => Stage::Listening { since: now },
+        };
+    }
+
+    /// Nothing more is written; what was, must arrive.
+    fn finish(&mut self, now: Instant, ended: Ended) {
+        let bound = Bound { until: now + LINGER, received_max: self.received + LINGER_BYTES_MAX };
+        self.ahead = None;
+        self.stage = Stage::Lingering { bound, ended };
+    }
+
+    /// The bytes end where no call is whole, or between calls.
+    fn end_inside(&mut self, input: &BytesMut) {
+        let ended = match self.decoder.end(input) {
+            Ok(()) => Ended::Well,
+            Err(error) => {
+                self.notice_broken(&error);
+                Ended::Broke(error.to_string())
+            }
+        };
+        self.stage = Stage::Over(ended);
+    }
+
+    fn flow(&self, input: &BytesMut) -> Flow {
+        match &self.stage {
+            Stage::Over(_) => Flow::Close,
+            Stage::Answering(Answering { input: Input::Coming, .. }) if self.ups.is_full() => {
+                Flow::Pause
+            }
+            Stage::Answering(Answering { input: Input::Whole, .. })
+                if self.settings.ahead_bytes_max <= input.len() =>
+            {
+                Flow::Pause
+            }
+            _ => Flow::More,
+        }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        match &self.stage {
+            Stage::Draining { bound } => *bound,
+            Stage::Lingering { bound, .. } => Some(*bound),
+            Stage::Listening { .. } | Stage::Answering(_) | Stage::Over(_) => None,
+        }
+    }
+
+    /// Too much came, or it took too long.
+    fn pass_bound(&mut self, now: Instant) {
+        match &self.stage {
+            Stage::Draining { .. } => self.finish(now, Ended::Well),
+            Stage::Lingering { ended, .. } => self.stage = Stage::Over(ended.clone()),
+            Stage::Listening { .. } | Stage::Answering(_) | Stage::Over(_) => {}
+        }
+    }
+}
+
+impl<C: Chance> Channel for Server<C> {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        let received = self.decoder.offset() + self.discarded + input.len() as u64;
+        if self.received < received {
+            self.received = received;
+            if let Stage::Listening { since } = &mut self.stage {
+                *since = now;
+            }
+        }
+        while self.step(now, input) {}
+        if self.bound().is_some_and(|bound| bound.received_max < self.received) {
+            self.pass_bound(now);
+        }
+        self.flow(input)
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Flow::Pause = self.handle_bytes(now, input) {
+            return Flow::Pause;
+        }
+        match &self.stage {
+            // What came before the end is answered first; the hands come back when it is.
+            Stage::Answering(Answering { input: Input::Whole, .. }) => return Flow::Pause,
+            Stage::Answering(Answering { ticket, .. }) => {
+                // The caller is gone: nothing is written for it.
+                self.ups.push(*ticket, Asked::Up(Up::Cancel(None)));
+                self.end_inside(input);
+            }
+            Stage::Listening { .. } => self.end_inside(input),
+            Stage::Draining { .. } => self.stage = Stage::Over(Ended::Well),
+            Stage::Lingering { ended, .. } => self.stage = Stage::Over(ended.clone()),
+            Stage::Over(_) => {}
+        }
+        Flow::Close
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        match &self.stage {
+            Stage::Listening { since } if *since + self.settings.idle_timeout <= now => {
+                self.stage = Stage::Over(Ended::Well);
+            }
+            _ if self.bound().is_some_and(|bound| bound.until <= now) => self.pass_bound(now),
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Listening { since } => Some(*since + self.settings.idle_timeout),
+            _ => self.bound().map(|bound| bound.until),
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        out.append(&mut self.out);
+    }
+
+    fn handle_sent(&mut self, now: Instant) {
+        if let Stage::Draining { bound: bound @ None } = &mut self.stage
+            && self.out.is_empty()
+        {
+            let until = now + self.settings.drain_timeout;
+            let received_max = self.received + self.settings.drain_bytes_max;
+            *bound = Some(Bound { until, received_max });
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Lingering { .. } | Stage::Over(_))
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl<C: Chance> Serving for Server<C> {
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.ups.pop()
+    }
+
+    fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
+        let Stage::Answering(Answering { ticket: asked, input, mut reply }) = self.stage else {
+            return self.flow(&BytesMut::new());
+        };
+        if asked != ticket {
+            return Flow::More;
+        }
+        match reply.write(&mut self.writer, &mut self.out, down) {
+            Ok(Replied::SoFar) => {
+                self.stage = Stage::Answering(Answering { ticket, input, reply });
+            }
+            Ok(Replied::Whole) => {
+                self.ups.clear();
+                self.end_call(now, input);
+            }
+            // What was produced goes out, then the connection ends without a tail.
+            Ok(Replied::TooLate(failure)) => {
+                self.ups.clear();
+                self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
+                self.finish(now, Ended::Well);
+            }
+            // Not a byte more: whoever feeds the data could have closed the blob.
+            Err(unwritable) => {
+                self.out = Outbox::new();
+                self.ups.clear();
+                self.ups.push(ticket, Asked::Up(Up::Cancel(None)));
+                self.stage = Stage::Over(Ended::Broke(unwritable.to_string()));
+            }
+        }
+        self.flow(&BytesMut::new())
+    }
+
+    fn ended(&self) -> Option<&Ended> {
+        match &self.stage {
+            Stage::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Between the wire and the bus: failures, traces and lists of tools (`specs` §7 to §9).
+
+use super::event::{FramingCode, FramingError, PeerError};
+use super::frames::Chance;
+use super::wire::members;
+use crate::json::{Json, Kind, write_string};
+use crate::tool::{Code, Failure, FailureKind, ToolSpec, Trace};
+
+/// Lists the tools; names that begin as this does are ours and never a tool's.
+pub const TOOLS: &str = "toolbus.tools";
+const OURS: &str = "toolbus.";
+
+/// What people are told of an error that says nothing.
+const NO_MESSAGE: &str = "the peer reported an error without a message";
+
+/// A failure as we tell it.
+pub fn error(failure: &Failure) -> PeerError {
+    let word = |code: &'static str| Some(Json::of(code));
+    let own = || failure.code.as_ref().map(code_json);
+    let (code, reason) = match failure.kind {
+        FailureKind::UnknownTool => (word("method_not_found"), None),
+        FailureKind::InvalidArguments => (word("invalid"), None),
+        FailureKind::Failed => (own(), None),
+        FailureKind::TimedOut => (word("deadline_exceeded"), None),
+        FailureKind::Cancelled => (word("canceled"), None),
+        FailureKind::Gone => (word("unavailable"), word("gone")),
+        FailureKind::Unavailable => (word("unavailable"), None),
+        FailureKind::BrokeProtocol => (word("protocol"), own()),
+        FailureKind::TooLarge => (word("too_large"), None),
+    };
+    let detail = failure.detail.as_ref().map(Json::compact);
+    let meta = [("code", code), ("reason", reason), ("detail", detail)];
+    told(&failure.message, &meta)
+}
+
+/// The error of a call without a method.
+pub fn method_missing() -> PeerError {
+    let meta = [("code", Some(Json::of("invalid"))), ("reason", Some(Json::of("method_missing")))];
+    told("method must be a non-empty string", &meta)
+}
+
+/// The error of bytes that could not be read.
+pub fn protocol_error(error: &FramingError) -> PeerError {
+    let code = if error.code.is_limit() { "too_large" } else { "protocol" };
+    let meta = [
+        ("code", Some(Json::of(code))),
+        ("reason", Some(Json::of(error.code.code()))),
+        ("offset", Some(Json::of(&error.offset))),
+    ];
+    told(&error.to_string(), &meta)
+}
+
+/// The error of something that is our own fault.
+pub fn internal_error(message: &str) -> PeerError {
+    told(message, &[("code", Some(Json::of("internal")))])
+}
+
+/// The status of an HTTP answer to a body that could not be read.
+pub fn http_status(code: FramingCode) -> u16 {
+    if code.is_limit() { 413 } else { 400 }
+}
+
+fn told(msg: &str, members: &[(&str, Option<Json>)]) -> PeerError {
+    let mut meta = Vec::new();
+    for (name, value) in members {
+        let Some(value) = value else { continue };
+        meta.push(if meta.is_empty() { b'{' } else { b',' });
+        write_string(&mut meta, name);
+        meta.push(b':');
+        meta.extend_from_slice(value.as_bytes());
+    }
+    let is_there = !meta.is_empty();
+    meta.push(b'}');
+    let msg = if msg.is_empty() { NO_MESSAGE } else { msg };
+    PeerError { msg: msg.to_owned(), meta: is_there.then(|| Json::from_trusted(meta)) }
+}
+
+fn code_json(code: &Code) -> Json {
+    match code {
+        Code::Number(number) => Json::of(number),
+        Code::Word(word) => Json::of(word),
+    }
+}
+
+/// What a peer's error means to us.
+pub fn failure(error: &PeerError) -> Failure {
+    let message = if error.msg.is_empty() { NO_MESSAGE } else { &error.msg };
+    let mut failure = Failure::new(FailureKind::Failed, message);
+    failure.from_peer = true;
+    let Some(meta) = &error.meta else { return failure };
+    let members = members(meta).unwrap_or_default();
+    let member = |name: &str| members.iter().find(|(found, _)| found == name).map(|(_, json)| json);
+    let code = member("code").and_then(code);
+    let reason = member("reason").and_then(code_word);
+    failure.kind = match &code {
+        Some(Code::Word(word)) => match word.as_str() {
+            "method_not_found" => FailureKind::UnknownTool,
+            "invalid" => FailureKind::InvalidArguments,
+            "deadline_exceeded" => FailureKind::TimedOut,
+            "canceled" => FailureKind::Cancelled,
+            "unavailable" if reason.as_deref() == Some("gone") => FailureKind::Gone,
+            "unavailable" => FailureKind::Unavailable,
+            "protocol" => FailureKind::BrokeProtocol,
+            "too_large" => FailureKind::TooLarge,
+            _ => FailureKind::Failed,
+        },
+        _ => FailureKind::Failed,
+    };
+    failure.code = match failure.kind {
+        FailureKind::Failed => code.clone(),
+        FailureKind::BrokeProtocol => reason.map(Code::Word),
+        _ => None,
+    };
+    // What is written as we write it has its detail in a place of its own.
+    let is_ours = meta.kind() == Kind::Object
+        && members.iter().all(|(name, _)| matches!(&**name, "code" | "reason" | "detail"))
+        && (code.is_some() || member("code").is_none());
+    failure.detail = match is_ours {
+        true => member("detail").filter(|detail| !detail.is_null()).cloned(),
+        false => Some(meta.clone()),
+    };
+    failure
+}
+
+fn code(json: &Json) -> Option<Code> {
+    match json.kind() {
+        Kind::String => json.string().map(Code::Word),
+        Kind::Number => json.as_str().parse().ok().map(Code::Number),
+        _ => None,
+    }
+}
+
+fn code_word(json: &Json) -> Option<String> {
+    json.string()
+}
+
+/// What a caller is told of a response that could not be read.
+pub(super) fn broke(error: &FramingError) -> Failure {
+    let message = match error.code.is_truncation() {
+        true => "the response broke off".to_owned(),
+        false => format!("the response cannot be read: {error}"),
+    };
+    let mut failure = Failure::new(FailureKind::BrokeProtocol, message);
+    failure.code = Some(Code::Word(error.code.code().to_owned()));
+    failure
+}
+
+/// The trace that `debug` tells of.
+pub fn trace(debug: &Json) -> Option<Trace> {
+    let members = members(debug)?;
+    let text = |name: &str| {
+        let member = members.iter().find(|(found, _)| found == name);
+        member.and_then(|(_, json)| json.string())
+    };
+    let parent = text("traceparent").filter(|parent| is_trace_parent(parent))?;
+    Some(Trace { parent, state: text("tracestate") })
+}
+
+/// The `debug` of a call that is passed on: the same trace, a new parent.
+pub fn debug(trace: &Trace, chance: &mut impl Chance) -> Option<Json> {
+    if !is_trace_parent(&trace.parent) {
+        return None;
+    }
+    let mut id = [0; 8];
+    chance.fill(&mut id);
+    // All zeros would be no id.
+    id[7] |= u8::from(id == [0; 8]);
+    let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parent = format!("{}{id}{}", &trace.parent[..36], &trace.parent[52..]);
+    let mut text = br#"{"traceparent":"#.to_vec();
+    write_string(&mut text, &parent);
+    if let Some(state) = &trace.state {
+        text.extend_from_slice(br#","tracestate":"#);
+        write_string(&mut text, state);
+    }
+    text.push(b'}');
+    Some(Json::from_trusted(text))
+}
+
+/// `00-<32 hex>-<16 hex>-<2 hex>`, small letters, neither id all zeros.
+fn is_trace_parent(text: &str) -> bool {
+    let fields: Vec<&str> = text.split('-').collect();
+    let is_hex = |field: &str| field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_zero = |field: &str| field.bytes().all(|byte| byte == b'0');
+    let ["00", trace, parent, flags] = fields[..] else { return false };
+    let lengths = [trace.len(), parent.len(), flags.len()];
+    lengths == [32, 16, 2]
+        && is_hex(text.replace('-', "").as_str())
+        && !is_zero(trace)
+        && !is_zero(parent)
+}
+
+/// The answer to [`TOOLS`]: sorted by name, and none of our own.
+pub fn tools(tools: &[ToolSpec]) -> Json {
+    let mut offered: Vec<_> =
+        tools.iter().filter(|tool| !tool.name.as_str().starts_with(OURS)).collect();
+    offered.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut text = vec![b'['];
+    for (index, tool) in offered.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(tool.to_json().as_bytes());
+    }
+    text.push(b']');
+    Json::from_trusted(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(text).unwrap()
+    }
+
+    fn read(msg: &str, meta: Option<&'static str>) -> Failure {
+        failure(&PeerError { msg: msg.to_owned(), meta: meta.map(json) })
+    }
+
+    #[test]
+    fn a_failure_survives_the_wire() {
+        use FailureKind::*;
+        for kind in [
+            UnknownTool,
+            InvalidArguments,
+            Failed,
+            TimedOut,
+            Cancelled,
+            Gone,
+            BrokeProtocol,
+            Unavailable,
+            TooLarge,
+        ] {
+            let mut told = Failure::new(kind, "why");
+            told.detail = Some(json(r#"{"a":[1.0]}"#));
+            told.from_peer = true;
+            if let Failed | BrokeProtocol = kind {
+                told.code = Some(Code::Word("luck".into()));
+            }
+            assert_eq!(failure(&error(&told)), told);
+        }
+    }
+
+    #[test]
+    fn what_there_is_nothing_of_is_left_out() {
+        let bare = error(&Failure::new(FailureKind::Failed, ""));
+        assert_eq!(bare, PeerError { msg: NO_MESSAGE.into(), meta: None });
+        let mut numbered = Failure::new(FailureKind::Failed, "x");
+        numbered.code = Some(Code::Number(-7));
+        assert_eq!(error(&numbered).meta, Some(json(r#"{"code":-7}"#)));
+    }
+
+    #[test]
+    fn foreign_errors_are_kept_whole() {
+        let odd = read("x", Some(r#"{"code":"invalid","path":"a"}"#));
+        assert_eq!(odd.kind, FailureKind::InvalidArguments);
+        assert_eq!(odd.detail, Some(json(r#"{"code":"invalid","path":"a"}"#)));
+        let list = read("", Some("[1]"));
+        assert_eq!((&*list.message, list.detail), (NO_MESSAGE, Some(json("[1]"))));
+        let number = read("x", Some(r#"{"code":404}"#));
+        assert_eq!((number.kind, number.code), (FailureKind::Failed, Some(Code::Number(404))));
+        assert_eq!(number.detail, None);
+        let half = read("x", Some(r#"{"code":1.5}"#));
+        assert_eq!((half.code, half.detail), (None, Some(json(r#"{"code":1.5}"#))));
+    }
+
+    #[test]
+    fn a_trace_is_passed_on_with_a_new_parent() {
+        const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let found = trace(&Json::from_trusted(format!(
+            r#"{{"x":1,"traceparent":"{PARENT}","tracestate":"a=b"}}"#
+        )));
+        let found = found.unwrap();
+        assert_eq!((&*found.parent, found.state.as_deref()), (PARENT, Some("a=b")));
+        let passed_on = debug(&found, &mut |bytes: &mut [u8]| bytes.fill(0xab)).unwrap();
+        assert_eq!(
+            passed_on.as_str(),
+            r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-abababababababab-01","tracestate":"a=b"}"#
+        );
+        let zero = debug(&found, &mut |bytes: &mut [u8]| bytes.fill(0)).unwrap();
+        assert!(zero.as_str().contains("-0000000000000001-01"), "{zero}");
+        for wrong in [
+            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            "",
+        ] {
+            let debug = Json::of(&std::collections::BTreeMap::from([("traceparent", wrong)]));
+            assert_eq!(trace(&debug), None, "{wrong}");
+        }
+    }
+}
