@@ -265,11 +265,12 @@ impl<C: Chance> Caller<C> {
         let ticket = asking.ticket;
         let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
         let down = match said {
-            Said::Head(Head { is_stream, stream_len, message, .. }) => {
+            Said::Head(Head { is_stream, message, .. }) => {
                 let Message::Response { res, err } = message else { return };
                 let failed = err.as_ref().map(translate::failure);
                 match (failed, is_stream) {
-                    (None, true) => Down::Begin { head: res, parts: stream_len },
+                    // What a peer announces is no promise of ours.
+                    (None, true) => Down::Begin { head: res, parts: None },
                     (Some(failure), true) => {
                         asking.failed = Some(failure);
                         return;

@@ -188,7 +188,6 @@ impl<C: Chance> Server<C> {
         call.deadline.quiet = Some(self.settings.call_timeout);
         call.trace = head.debug.as_ref().and_then(translate::trace);
         call.wants.sends_parts = head.is_stream;
-        call.wants.parts = head.stream_len;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.ups.push(ticket, Asked::Call(call));

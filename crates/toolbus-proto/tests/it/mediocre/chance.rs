@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use toolbus_proto::channel::{Asked, Calling, Down, Outbox, Serving, Standing, Ticket, Up};
+use toolbus_proto::channel::{
+    Asked, Calling, Channel, Down, Flow, Outbox, Serving, Standing, Ticket, Up,
+};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 use toolbus_proto::mediocre::encode::{self, StreamStart, Writer};
@@ -29,6 +31,67 @@ fn reads_anything(bytes: &[u8], cuts: &[usize]) {
             assert_eq!(printed(direction, reading, bytes, &all), whole);
         }
     }
+}
+
+/// Whatever a caller writes, a server must not panic, hand out no more than is read, and end.
+fn server_hears_anything(bytes: &[u8], cut: usize) {
+    let now = Instant::now();
+    let reading = Reading { object_bytes_max: 60, depth_max: 4, ..Reading::default() };
+    let settings = ServerSettings { reading, ahead_bytes_max: 60, ..ServerSettings::default() };
+    let mut server = Server::new(now, settings, Counting::default());
+    let mut input = BytesMut::new();
+    let answer = |server: &mut Server<Counting>| {
+        while let Some((ticket, asked)) = server.poll_up() {
+            if let Asked::Call(_) = asked {
+                server.down(now, ticket, Down::Done(Ok(Outcome::Value(Json::null()))));
+            }
+        }
+    };
+    for piece in bytes.chunks(cut) {
+        input.extend_from_slice(piece);
+        while server.handle_bytes(now, &mut input) == Flow::Pause {
+            answer(&mut server);
+        }
+        answer(&mut server);
+        assert!(input.len() <= 60 + cut, "{} bytes are kept", input.len());
+    }
+    while server.handle_eof(now, &mut input) == Flow::Pause {
+        answer(&mut server);
+    }
+    assert!(server.ended().is_some());
+}
+
+/// Whatever a server writes, a caller must not panic, and its call ends once.
+fn caller_hears_anything(bytes: &[u8], cut: usize) {
+    let now = Instant::now();
+    let reading = Reading { object_bytes_max: 60, depth_max: 4, ..Reading::default() };
+    let mut caller = Caller::new(now, reading, Methods::asked(), Counting::default());
+    let mut call = Call::tool(now, "m", None);
+    call.wants.sends_parts = true;
+    caller.call(now, Ticket(1), call);
+    caller.poll_transmit(&mut Outbox::new());
+    let mut input = BytesMut::new();
+    let mut ends = 0;
+    let mut learn = |caller: &mut Caller<Counting>| {
+        while let Some((_, down)) = caller.poll_down() {
+            assert_eq!(ends, 0, "it is over and gets {down:?}");
+            ends += usize::from(matches!(down, Down::Done(_)));
+        }
+    };
+    for piece in bytes.chunks(cut) {
+        input.extend_from_slice(piece);
+        while caller.handle_bytes(now, &mut input) == Flow::Pause {
+            learn(&mut caller);
+        }
+        learn(&mut caller);
+        assert!(input.len() <= 60, "{} bytes are kept", input.len());
+    }
+    while caller.handle_eof(now, &mut input) == Flow::Pause {
+        learn(&mut caller);
+    }
+    caller.handle_lost(now, &Failure::new(FailureKind::Gone, "gone"));
+    learn(&mut caller);
+    assert_eq!(ends, 1);
 }
 
 /// Pieces of which messages are made, right and wrong ones.
@@ -263,7 +326,6 @@ impl Game {
     }
 
     fn sent(&mut self) {
-        use toolbus_proto::channel::Channel;
         self.pair.calling.handle_sent(self.pair.now);
         self.pair.serving.handle_sent(self.pair.now);
     }
@@ -307,6 +369,57 @@ proptest! {
     }
 
     #[test]
+    fn whatever_is_heard_ends_well(bytes in any_bytes(), cut in 1usize..60) {
+        server_hears_anything(&bytes, cut);
+        caller_hears_anything(&bytes, cut);
+    }
+
+    #[test]
+    fn both_ways_at_once_nothing_is_lost(
+        up in prop::collection::vec(any_part(), 0..40),
+        down in prop::collection::vec(any_part(), 0..40),
+        ends in (prop::option::of(any_json()), prop::option::of(any_json())),
+        bytes_max in (1usize..60, 1usize..60),
+    ) {
+        let mut game = Game::new();
+        game.play(Step::Call { seconds: None, sends_parts: true });
+        while game.pair.asked.is_empty() {
+            game.pair.carry(bytes_max.0, bytes_max.1);
+        }
+        let (ticket, up, down) = (game.pair.asked[0].0, unsized_parts(up), unsized_parts(down));
+        let last = up.len().max(down.len());
+        for index in 0..=last {
+            if let Some(part) = up.get(index) {
+                game.pair.up(Ticket(0), Up::Part(part.clone()));
+            }
+            if let Some(part) = down.get(index) {
+                game.pair.down(ticket, Down::Part(part.clone()));
+            }
+            game.pair.carry(bytes_max.0, bytes_max.1);
+        }
+        game.pair.up(Ticket(0), Up::End(ends.0.clone()));
+        while game.pair.carry(bytes_max.0, bytes_max.1) {}
+        game.pair.down(ticket, Down::Done(Ok(Outcome::End(ends.1.clone()))));
+        while game.pair.carry(bytes_max.0, bytes_max.1) {}
+
+        let asked = game.pair.asked.iter().filter_map(|(_, asked)| match asked {
+            Asked::Up(Up::Part(part)) => Some(part),
+            _ => None,
+        });
+        prop_assert_eq!(elements(asked), elements(&up));
+        let learned = game.pair.learned.iter().filter_map(|(_, down)| match down {
+            Down::Part(part) => Some(part),
+            _ => None,
+        });
+        prop_assert_eq!(elements(learned), elements(&down));
+        let last_asked = game.pair.asked.last().map(|(_, asked)| format!("{asked:?}"));
+        prop_assert_eq!(last_asked, Some(format!("{:?}", Asked::Up(Up::End(ends.0)))));
+        let (_, done) = game.pair.learned.last().expect("the call has ended");
+        prop_assert_eq!(done, &Down::Done(Ok(Outcome::End(ends.1))));
+        prop_assert!(game.pair.calling.is_free());
+    }
+
+    #[test]
     fn what_is_written_is_what_is_read(
         meant in prop::collection::vec(any_message(), 0..5),
         cut in 1usize..50,
@@ -342,6 +455,40 @@ proptest! {
         prop_assert!(game.pair.serving.ended().is_some() || game.open_on_the_server());
         prop_assert!(matches!(game.pair.calling.standing(), Standing::Broken(_)));
     }
+}
+
+/// As a relay would send them: nothing is announced.
+fn unsized_parts(parts: Vec<Part>) -> Vec<Part> {
+    let mut parts = parts;
+    for part in &mut parts {
+        if let Part::Bytes(piece) = part {
+            piece.len = None;
+        }
+    }
+    parts
+}
+
+/// Parts with their blobs whole; one that was never ended is ended by what follows it.
+fn elements<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<Element> {
+    let mut elements = Vec::new();
+    let mut is_inside = false;
+    for part in parts {
+        match part {
+            Part::Json(json) => {
+                elements.push(Element::Value(json.clone()));
+                is_inside = false;
+            }
+            Part::Bytes(piece) => {
+                match elements.last_mut() {
+                    Some(Element::Blob(blob)) if is_inside => blob.extend_from_slice(&piece.data),
+                    _ => elements.push(Element::Blob(piece.data.to_vec())),
+                }
+                is_inside = !piece.last;
+            }
+            Part::Text(_) => unreachable!("none is made"),
+        }
+    }
+    elements
 }
 
 impl Game {

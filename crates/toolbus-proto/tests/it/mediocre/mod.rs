@@ -4,6 +4,7 @@ mod chance;
 mod conversations;
 mod ends;
 mod faults;
+mod hub;
 mod vectors;
 
 use toolbus_proto::mediocre::frames::Chance;
