@@ -21,7 +21,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Oracle(oracle::OracleCommand),
     Check(check::CheckArgs),
-    Decode(decode::DecodeArgs),
+    #[command(subcommand)]
+    Decode(decode::DecodeCommand),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
     #[command(hide = true)]
@@ -37,7 +38,8 @@ impl Command {
             Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
             Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
             Command::Check(args) => check::run(args, globals),
-            Command::Decode(args) => decode::run(args),
+            Command::Decode(decode::DecodeCommand::Oracle(args)) => decode::oracle(args),
+            Command::Decode(decode::DecodeCommand::Mediocre(args)) => decode::mediocre(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),
             Command::Help(args) => help::run(args, globals),

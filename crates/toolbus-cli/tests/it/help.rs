@@ -20,7 +20,7 @@ fn toolbus_in_short() {
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
               check        Test somebody's program against the rules of its protocol
-              decode       Explain a capture of a protocol, one line of JSON for each message
+              decode       Show what the bytes of a capture say, event by event
               completions  Print the completion script for a shell
               man          Print a manual page
 
@@ -67,7 +67,7 @@ fn toolbus_at_length() {
               call         Call one tool and print its answer
               oracle       Call a Cairo oracle, or be one
               check        Test somebody's program against the rules of its protocol
-              decode       Explain a capture of a protocol, one line of JSON for each message
+              decode       Show what the bytes of a capture say, event by event
               completions  Print the completion script for a shell
               man          Print a manual page
 

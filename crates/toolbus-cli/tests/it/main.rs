@@ -3,7 +3,8 @@
 mod call;
 mod check;
 mod color;
-mod decode;
+mod decode_mediocre;
+mod decode_oracle;
 mod docs;
 mod help;
 mod live;

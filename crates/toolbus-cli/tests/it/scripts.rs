@@ -207,7 +207,7 @@ fn the_manual_page_of_toolbus() {
             Test somebody\*(Aqs program against the rules of its protocol
             .TP
             toolbus\-decode(1)
-            Explain a capture of a protocol, one line of JSON for each message
+            Show what the bytes of a capture say, event by event
             .TP
             toolbus\-completions(1)
             Print the completion script for a shell

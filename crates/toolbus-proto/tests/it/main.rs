@@ -9,6 +9,6 @@
 
 mod contract;
 mod fuzz;
+mod mediocre;
 mod oracle_serving;
 mod oracle_vectors;
-mod mediocre;

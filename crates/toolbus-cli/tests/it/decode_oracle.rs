@@ -40,12 +40,12 @@ fn words_that_are_missing_or_wrong() {
     check(
         "decode oracle",
         expect![[r#"
-        stderr
-        error: --as is missing
-        usage: toolbus decode --as <SIDE> <PROTOCOL>
-        hint: `--help` tells more
-        exit 2
-    "#]],
+            stderr
+            error: --as is missing
+            usage: toolbus decode oracle --as <SIDE>
+            hint: `--help` tells more
+            exit 2
+        "#]],
     );
     check(
         "decode oracle --as both",
@@ -59,10 +59,11 @@ fn words_that_are_missing_or_wrong() {
     check(
         "decode orcale --as call",
         expect![[r#"
-        stderr
-        error: `PROTOCOL` cannot be `orcale`
-        hint: did you mean `oracle`?
-        exit 2
-    "#]],
+            stderr
+            error: there is no command `orcale`
+            usage: toolbus decode [OPTIONS] <COMMAND>
+            hint: did you mean `oracle`?
+            exit 2
+        "#]],
     );
 }

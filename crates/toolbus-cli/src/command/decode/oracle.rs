@@ -1,54 +1,26 @@
-//! `toolbus decode`: what did the two say to each other?
+//! `toolbus decode oracle`: the messages of one side as lines of JSON.
 
 use bytes::{Bytes, BytesMut};
 use toolbus::transport::stdio;
 use toolbus_proto::frame::lines::{Lines, TooLong};
 use toolbus_proto::json::Json;
-use toolbus_proto::oracle;
+use toolbus_proto::oracle as wire;
 
+use super::{OracleArgs, Side};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;
 use crate::runtime::{self, Signals};
 
-/// Explain a capture of a protocol, one line of JSON for each message
-///
-/// The bytes that one side wrote come in on standard input. What is no message of the
-/// protocol is told as `{"event":"other","line":…}`; ids stand as they were sent.
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:
-  toolbus decode oracle --as call < what-the-executor-wrote
-  ./my-oracle < calls | toolbus decode oracle --as response")]
-pub(crate) struct DecodeArgs {
-    /// Protocol that was spoken
-    #[arg(value_name = "PROTOCOL")]
-    pub(crate) protocol: Protocol,
-    /// Who wrote it: the side that calls, or the one that answers
-    #[arg(long = "as", value_name = "SIDE")]
-    pub(crate) side: Side,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Protocol {
-    Oracle,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Side {
-    Call,
-    Response,
-}
-
-pub(crate) fn run(args: &DecodeArgs) -> Result<(), Failed> {
-    let Protocol::Oracle = args.protocol;
+pub(crate) fn oracle(args: &OracleArgs) -> Result<(), Failed> {
     let side = match args.side {
-        Side::Call => oracle::decode::Side::Call,
-        Side::Response => oracle::decode::Side::Response,
+        Side::Call => wire::decode::Side::Call,
+        Side::Response => wire::decode::Side::Response,
     };
-    let line_bytes_max = oracle::Settings::default().line_bytes_max;
+    let line_bytes_max = wire::Settings::default().line_bytes_max;
     let event = |line: Result<Bytes, TooLong>| match line {
-        Ok(line) => oracle::decode::event(side, &line),
-        Err(too_long) => Some(oracle::decode::other(&too_long.to_string())),
+        Ok(line) => wire::decode::event(side, &line),
+        Err(too_long) => Some(wire::decode::other(&too_long.to_string())),
     };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
