@@ -133,14 +133,18 @@ fn a_call_is_given_up_when_no_byte_moves() {
     caller.call(now, Ticket(3), call);
     written(&mut caller);
     caller.up(now + second * 2, Ticket(1), Up::Part(Part::Json(json("1"))));
-    hear(now + second * 4, &mut caller, r#"{"streamStart""#);
     assert_eq!(caller.poll_timeout(), Some(now + second * 5));
     caller.handle_timeout(now + second * 5);
     let (ticket, late) = caller.poll_down().unwrap();
     let Down::Done(Err(failure)) = late else { panic!("{late:?}") };
     assert_eq!((ticket, failure.kind), (Ticket(2), FailureKind::TimedOut));
-    assert_eq!(caller.poll_timeout(), Some(now + second * 9));
-    caller.handle_timeout(now + second * 9);
+    // Every byte counts, those of the call as well as those of the response.
+    assert_eq!(caller.poll_timeout(), Some(now + second * 7));
+    hear(now + second * 6, &mut caller, r#"{"streamStart""#);
+    assert_eq!(caller.poll_timeout(), Some(now + second * 11));
+    caller.handle_sent(now + second * 8);
+    assert_eq!(caller.poll_timeout(), Some(now + second * 13));
+    caller.handle_timeout(now + second * 13);
     let (ticket, late) = caller.poll_down().unwrap();
     let Down::Done(Err(failure)) = late else { panic!("{late:?}") };
     assert_eq!((ticket, &*failure.message), (Ticket(1), "no answer within 5s"));
