@@ -206,6 +206,7 @@ impl<M: Channel> End<M> {
     /// Takes what is to be written and noticed.
     fn settle(&mut self) {
         self.machine.poll_transmit(&mut Outbox::new());
+        self.machine.handle_sent(self.now);
         while self.machine.poll_notice().is_some() {}
     }
 

@@ -107,7 +107,7 @@ impl<C: Calling, S: Serving> Pair<C, S> {
 
     /// Carries at most so many bytes each way. Tells whether there was anything to carry.
     pub fn carry(&mut self, up_bytes_max: usize, down_bytes_max: usize) -> bool {
-        let up = self.upwards.carry(&mut self.calling, up_bytes_max);
+        let up = self.upwards.carry(self.now, &mut self.calling, up_bytes_max);
         if !up.is_empty() {
             self.to_serving.push(ToServing::Bytes(up.clone()));
         }
@@ -116,7 +116,7 @@ impl<C: Calling, S: Serving> Pair<C, S> {
             self.asked.extend(std::iter::from_fn(|| serving.poll_up()));
             before < self.asked.len()
         });
-        let down = self.downwards.carry(&mut self.serving, down_bytes_max);
+        let down = self.downwards.carry(self.now, &mut self.serving, down_bytes_max);
         if !down.is_empty() {
             self.to_calling.push(ToCalling::Bytes(down.clone()));
         }
@@ -152,12 +152,15 @@ impl<C: Calling, S: Serving> Pair<C, S> {
 
 impl Pipe {
     /// Takes what `from` wants to write and moves at most `bytes_max` of it to the other end.
-    fn carry(&mut self, from: &mut impl Channel, bytes_max: usize) -> Bytes {
+    fn carry(&mut self, now: Instant, from: &mut impl Channel, bytes_max: usize) -> Bytes {
         from.poll_transmit(&mut self.written);
         self.under_way.extend_from_slice(&self.written.take());
         let count = bytes_max.min(self.under_way.len());
         let moved = self.under_way.split_to(count).freeze();
         self.input.extend_from_slice(&moved);
+        if self.under_way.is_empty() {
+            from.handle_sent(now);
+        }
         moved
     }
 

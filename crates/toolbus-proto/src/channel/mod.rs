@@ -37,7 +37,8 @@ pub trait Channel {
     /// Appends what is to be written. Large payloads stay whole, for one vectored write.
     fn poll_transmit(&mut self, out: &mut Outbox);
 
-    /// All that was handed out by [`Channel::poll_transmit`] has been written.
+    /// All that was handed out by [`Channel::poll_transmit`] has been written. A channel that
+    /// paused is then asked again, as after everything that is said to it.
     fn handle_sent(&mut self, now: Instant) {
         let _ = now;
     }

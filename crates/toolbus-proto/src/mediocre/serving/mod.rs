@@ -28,6 +28,9 @@ pub use settings::ServerSettings;
 /// destroyed by a reset.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: u64 = 1 << 20;
+/// While so much waits to be written no further call is taken: whoever asks and does not read
+/// must not fill our memory with answers.
+const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
 /// Our end of one connection.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub struct Server<C> {
     ups: Queue<Asked>,
     notices: VecDeque<Notice>,
     out: Outbox,
+    /// So many bytes were handed out and may not have been written.
+    unsent: usize,
 }
 
 #[derive(Debug)]
@@ -101,12 +106,14 @@ impl<C: Chance> Server<C> {
             ups: Queue::new(),
             notices: VecDeque::new(),
             out: Outbox::new(),
+            unsent: 0,
         }
     }
 
     /// Takes the next event, if there is one and it can be taken. Tells whether it did.
     fn step(&mut self, now: Instant, input: &mut BytesMut) -> bool {
         match self.stage {
+            Stage::Listening { .. } if self.is_behind() => return false,
             Stage::Listening { .. } => match self.ahead.take().or_else(|| self.read(input)) {
                 Some(next) => self.handle_message(now, next),
                 None => return false,
@@ -266,9 +273,14 @@ impl<C: Chance> Server<C> {
         self.stage = Stage::Over(ended);
     }
 
+    fn is_behind(&self) -> bool {
+        UNSENT_BYTES_MAX <= self.unsent + self.out.len()
+    }
+
     fn flow(&self, input: &BytesMut) -> Flow {
         match &self.stage {
             Stage::Over(_) => Flow::Close,
+            Stage::Listening { .. } if self.is_behind() => Flow::Pause,
             Stage::Answering(Answering { input: Input::Coming, .. }) if self.ups.is_full() => {
                 Flow::Pause
             }
@@ -353,10 +365,12 @@ impl<C: Chance> Channel for Server<C> {
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.unsent += self.out.len();
         out.append(&mut self.out);
     }
 
     fn handle_sent(&mut self, now: Instant) {
+        self.unsent = 0;
         if let Stage::Draining { bound: bound @ None } = &mut self.stage
             && self.out.is_empty()
         {

@@ -256,7 +256,6 @@ enum Step {
     Up(usize, Up),
     Down(Down),
     Carry(usize, usize),
-    Sent,
     Wait(u64),
 }
 
@@ -281,7 +280,6 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => (any::<usize>(), up).prop_map(|(which, up)| Step::Up(which, up)),
         5 => down.prop_map(Step::Down),
         6 => (0usize..90, 0usize..90).prop_map(|(up, down)| Step::Carry(up, down)),
-        2 => Just(Step::Sent),
         1 => (0u64..4).prop_map(Step::Wait),
     ]
 }
@@ -317,17 +315,11 @@ impl Game {
             Step::Up(..) => {}
             Step::Down(down) => self.down(down),
             Step::Carry(up, down) => drop(self.pair.carry(up, down)),
-            Step::Sent => self.sent(),
             Step::Wait(seconds) => {
                 let later = self.pair.now + Duration::from_secs(seconds);
                 self.pair.wait_until(later);
             }
         }
-    }
-
-    fn sent(&mut self) {
-        self.pair.calling.handle_sent(self.pair.now);
-        self.pair.serving.handle_sent(self.pair.now);
     }
 
     /// The tool says something to the last call it knows, which alone can be open.
@@ -438,7 +430,6 @@ proptest! {
         // The tools answer what is asked, for as long as somebody asks.
         while game.pair.carry(usize::MAX, usize::MAX) {
             game.down(Down::Done(Ok(Outcome::Value(Json::null()))));
-            game.sent();
         }
         game.pair.cut();
         game.assert_ended_once();

@@ -195,6 +195,24 @@ fn so_much_is_read_ahead_and_no_more() {
 }
 
 #[test]
+fn who_asks_and_does_not_read_is_not_heard_for_ever() {
+    let now = Instant::now();
+    let mut server = server(now);
+    let mut input = BytesMut::from("{}".repeat(10_000).as_bytes());
+    assert_eq!(server.handle_bytes(now, &mut input), Flow::Pause);
+    let left = input.len();
+    assert!(0 < left);
+    let answers = written(&mut server);
+    assert!(answers.len() < 257 * 1024, "{} bytes of answers", answers.len());
+    assert_eq!(server.handle_bytes(now, &mut input), Flow::Pause);
+    assert_eq!(server.handle_eof(now, &mut input), Flow::Pause);
+    assert_eq!(input.len(), left);
+    server.handle_sent(now);
+    server.handle_bytes(now, &mut input);
+    assert!(input.len() < left);
+}
+
+#[test]
 fn a_slow_caller_stops_the_reading() {
     let now = Instant::now();
     let mut caller = caller(now, Methods::asked());
