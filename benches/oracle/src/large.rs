@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use toolbus::blocking::{Oracles, Settings};
+use toolbus_proto::oracle::codec;
 use toolbus_proto::oracle::felt::Felt;
 use toolbus_proto::oracle::signature::{self, Function};
-use toolbus_proto::oracle::codec;
 
 use crate::bare::Input;
 use crate::{Contender, Table, connection, role, start};

@@ -9,6 +9,7 @@ pub mod connection;
 mod open;
 pub mod oracle;
 pub mod settings;
+pub mod shell;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -15,6 +15,9 @@ mod stdio;
 mod engine;
 mod oracle_calling;
 mod supervisor;
+mod serving;
+#[cfg(target_os = "linux")]
+mod shell;
 
 use std::time::Duration;
 
