@@ -45,11 +45,12 @@ impl Lines {
         let end = self.searched + at;
         self.searched = 0;
         // Shares the buffer: a line is cut out, never copied.
-        let line = input.split_to(end + 1).freeze();
+        let mut line = input.split_to(end + 1);
+        line.truncate(end);
         if std::mem::take(&mut self.skipping) || self.bytes_max < end {
             return Some(Err(TooLong { bytes_max: self.bytes_max }));
         }
-        Some(Ok(line.slice(..end)))
+        Some(Ok(line.freeze()))
     }
 
     /// The end of the stream: an unfinished last line counts as a line.

@@ -48,6 +48,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over one value and gives its text, without the blanks around it.
+    #[inline]
     pub fn value(&mut self) -> Result<&'a str, JsonError> {
         self.blanks();
         let from = self.at;
@@ -76,6 +77,7 @@ impl<'a> Scanner<'a> {
 
     /// The next member of the object stepped into: its key with quotes, its value.
     /// `first` is true for the first call after [`Scanner::enter_object`].
+    #[inline]
     pub fn member(&mut self, first: bool) -> Result<Option<(&'a str, &'a str)>, JsonError> {
         if !self.more(first, b'}')? {
             return Ok(None);
@@ -193,6 +195,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Behind the opening quote: up to and over the closing one.
+    #[inline]
     fn rest_of_string(&mut self) -> Result<(), JsonError> {
         let bytes = self.text.as_bytes();
         loop {
@@ -288,6 +291,7 @@ impl<'a> Scanner<'a> {
 
 /// How many bytes from the start are neither quote, backslash nor control character.
 /// Eight at a time: long strings are most of what crosses the bus.
+#[inline]
 fn plain_prefix(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;

@@ -3,17 +3,22 @@
 const ONES: u64 = u64::MAX / 255;
 const HIGHS: u64 = ONES << 7;
 
-/// The number that eight digits of either case are, the most significant first, and where
-/// there was something else: judged by the caller once for many.
-pub(super) fn read_eight(digits: [u8; 8]) -> (u32, Wrong) {
+/// The number that sixteen digits of either case are, the most significant first. Where there
+/// was something else is left in `wrong`, to be judged once for many.
+pub(super) fn read_sixteen(digits: &[u8; 16], wrong: &mut Wrong) -> u64 {
+    let (eights, _) = digits.as_chunks::<8>();
+    eights.iter().fold(0, |number, eight| number << 32 | u64::from(read_eight(*eight, wrong)))
+}
+
+fn read_eight(digits: [u8; 8], wrong: &mut Wrong) -> u32 {
     let word = u64::from_be_bytes(digits);
+    let lower = word | (ONES * 0x20);
+    *wrong |= not(word, is_decimal(word) | within(lower, b'a', b'f'));
     // In a letter bit 6 is set, and 9 is missing to its value.
     let nibbles = (word & (ONES * 0xf)) + (word >> 6 & ONES) * 9;
     let pairs = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
-    let number = (fours | fours >> 16) as u32;
-    let lower = word | (ONES * 0x20);
-    (number, wrong(word, is_decimal(word) | within(lower, b'a', b'f')))
+    (fours | fours >> 16) as u32
 }
 
 /// Whether all of them are digits, and the letters lowercase.
@@ -21,7 +26,7 @@ pub(super) fn are_lower(digits: &[u8]) -> bool {
     let (eights, rest) = digits.as_chunks::<8>();
     let wrong = eights.iter().fold(0, |sum, eight| {
         let word = u64::from_be_bytes(*eight);
-        sum | wrong(word, is_decimal(word) | within(word, b'a', b'f'))
+        sum | not(word, is_decimal(word) | within(word, b'a', b'f'))
     });
     wrong == 0 && rest.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -42,7 +47,7 @@ fn within(word: u64, low: u8, high: u8) -> u64 {
     from_low & !beyond_high
 }
 
-fn wrong(word: u64, right: u64) -> Wrong {
+fn not(word: u64, right: u64) -> Wrong {
     (word | !right) & HIGHS
 }
 
@@ -59,7 +64,8 @@ mod tests {
                 let text = std::str::from_utf8(&digits).ok();
                 let wanted = text.filter(|_| byte != b'+' && byte != b'-');
                 let wanted = wanted.and_then(|text| u32::from_str_radix(text, 16).ok());
-                let (number, wrong) = read_eight(digits);
+                let mut wrong = 0;
+                let number = read_eight(digits, &mut wrong);
                 assert_eq!((wrong == 0).then_some(number), wanted, "{digits:?}");
                 let is_lower = wanted.is_some() && !digits.iter().any(u8::is_ascii_uppercase);
                 assert_eq!(are_lower(&digits), is_lower, "{digits:?}");

@@ -28,19 +28,14 @@ impl Wide {
         }
         let mut limbs = [0_u64; 4];
         let mut wrong = 0;
-        let mut read = |index: usize, half: [u8; 8]| {
-            let (half, wrong_here) = hex::read_eight(half);
-            limbs[index / 2] |= u64::from(half) << (32 * (index % 2));
-            wrong |= wrong_here;
-        };
-        let (first, halves) = digits.as_rchunks::<8>();
-        for (index, half) in halves.iter().rev().enumerate() {
-            read(index, *half);
+        let (first, others) = digits.as_rchunks::<16>();
+        for (limb, sixteen) in limbs.iter_mut().zip(others.iter().rev()) {
+            *limb = hex::read_sixteen(sixteen, &mut wrong);
         }
         if !first.is_empty() {
-            let mut half = [b'0'; 8];
-            half[8 - first.len()..].copy_from_slice(first);
-            read(halves.len(), half);
+            let mut sixteen = [b'0'; 16];
+            sixteen[16 - first.len()..].copy_from_slice(first);
+            limbs[others.len()] = hex::read_sixteen(&sixteen, &mut wrong);
         }
         (wrong == 0).then(|| Wide::from_limbs(limbs))
     }

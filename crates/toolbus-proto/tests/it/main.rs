@@ -3,8 +3,6 @@
 //! Tests that use the testkit stand here rather than beside the code: inside the crate its
 //! types and those the testkit knows would be two builds of the same, and not fit together.
 
-// The lint knows tests, but not the functions they share.
-#![allow(clippy::unwrap_used)]
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod contract;

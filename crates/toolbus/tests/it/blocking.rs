@@ -258,9 +258,9 @@ fn a_bad_answer_fails_its_call_and_no_other() {
 
 #[test]
 fn noise_before_an_answer_does_no_harm() {
-    let deep = "printf '[%.0s' $(seq 100000); echo".to_owned();
+    let deep = "printf '[%.0s' $(seq 100000); echo";
     for noise in
-        ["echo garbage", r"printf '\0\0\0\n'", r"printf '\377\376 no UTF-8\n'", &deep, "seq 900"]
+        ["echo garbage", r"printf '\0\0\0\n'", r"printf '\377\376 no UTF-8\n'", deep, "seq 900"]
     {
         let script = format!("{READY} {noise}; {ANSWER_ALL}");
         assert_eq!(call(&mut oracles(), &connection(&script)), Ok(0), "{noise}");
@@ -288,13 +288,7 @@ fn whatever_stage_it_dies_at_the_next_call_works() {
     let unavailable = FailureKind::Unavailable;
     let not_ready = "`sh` ended with exit status 9 before it was ready";
     check_first_life("at_once", "true", unavailable, not_ready);
-    // What stands before the end counts as a line, and says more than that it ended.
-    check_first_life(
-        "half_ready",
-        r#"printf '{"jsonrpc"'"#,
-        unavailable,
-        "expected a ready request as first line (not JSON: unexpected end at byte 10), got: {\"jsonrpc\"",
-    );
+    check_first_life("half_ready", r#"printf '{"jsonrpc"'"#, unavailable, not_ready);
     check_first_life(
         "not_ready",
         "echo hello; cat",

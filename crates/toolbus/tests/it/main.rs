@@ -14,10 +14,10 @@ mod stdio;
 
 mod engine;
 mod oracle_calling;
-mod supervisor;
 mod serving;
 #[cfg(target_os = "linux")]
 mod shell;
+mod supervisor;
 
 use std::time::Duration;
 
