@@ -57,6 +57,9 @@ pub(crate) struct CallArgs {
     /// Give up if the peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
+    /// Allow the address `shell:`, whose one tool runs any command
+    #[arg(long)]
+    pub(crate) allow_shell: bool,
 }
 
 /// Who is called, and with what.
@@ -108,7 +111,11 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
         .map(Json::parse)
         .transpose()
         .map_err(|error| Failed::usage("the arguments cannot be passed on").caused_by(&error))?;
-    let settings = Settings { start_timeout: args.start_timeout, ..Settings::default() };
+    let settings = Settings {
+        start_timeout: args.start_timeout,
+        allow_shell: args.allow_shell,
+        ..Settings::default()
+    };
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
     let mut call = Call::tool(Instant::now(), tool, arguments);

@@ -27,10 +27,17 @@ pub(crate) struct ToolsArgs {
     /// Peers to ask, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     pub(crate) addresses: Vec<String>,
+    /// Allow the address `shell:`, whose one tool runs any command
+    #[arg(long)]
+    pub(crate) allow_shell: bool,
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
-    let peers = Peers::of(&args.addresses, globals, Settings::default())?;
+    let peers = Peers::of(
+        &args.addresses,
+        globals,
+        Settings { allow_shell: args.allow_shell, ..Settings::default() },
+    )?;
     peers.meet(async |bus| {
         let listed = bus.list().await;
         // What nobody could call by its name is not listed as if one could.

@@ -177,6 +177,10 @@ fn tools() {
               [ADDRESS]...
                       Peers to ask, in place of those in the config, e.g. `builtin:`
 
+            Options:
+                  --allow-shell
+                      Allow the address `shell:`, whose one tool runs any command
+
             Global options:
                   --config <FILE>
                       Read this config [default: toolbus.toml, if there is one]
@@ -232,6 +236,7 @@ fn call_in_short() {
                                           says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
+                  --allow-shell           Allow the address `shell:`, whose one tool runs any command
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -289,6 +294,9 @@ fn call_at_length() {
 
                   --start-timeout <TIME>
                       Give up if the peer is not ready after this long [default: as its protocol says]
+
+                  --allow-shell
+                      Allow the address `shell:`, whose one tool runs any command
 
             Global options:
                   --config <FILE>
@@ -516,6 +524,7 @@ fn oracle_serve_in_short() {
                                           protocol says]
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
+                  --allow-shell           Allow the address `shell:`, whose one tool runs any command
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -576,6 +585,9 @@ fn oracle_serve_at_length() {
                       Let a peer have this long to end by itself before it is made to
 
                       [default: 5s]
+
+                  --allow-shell
+                      Allow the address `shell:`, whose one tool runs any command
 
             Global options:
                   --config <FILE>

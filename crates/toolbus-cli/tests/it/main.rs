@@ -17,5 +17,6 @@ mod oracle_start;
 mod oracle_stop;
 mod page;
 mod scripts;
+mod shell;
 mod tools;
 mod usage;

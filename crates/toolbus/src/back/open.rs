@@ -12,6 +12,7 @@ use super::Back;
 use super::builtin::Builtin;
 use super::oracle::{self, Oracle};
 use super::settings::{ProgramSettings, Settings};
+use super::shell::Shell;
 use crate::address::{Address, Place};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience, Program};
@@ -22,7 +23,7 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
     match address.place() {
         Place::Builtin => Ok(Rc::new(Builtin::new())),
         Place::Shell if !settings.allow_shell => Err(OpenError::ShellIsOff),
-        Place::Shell => Err(not_yet("the shell")),
+        Place::Shell => Ok(Rc::new(Shell::new(oracle_settings(settings)))),
         Place::Unix(_) => Err(not_yet(wire_name(Wire::Mediocre))),
         Place::Command { wire: Wire::Oracle, words } => {
             let options = oracle_options(address, words, settings)?;
@@ -47,21 +48,25 @@ fn oracle_options(
             error,
         })?);
     }
-    let defaults = toolbus_proto::oracle::Settings::default();
     Ok(oracle::Options {
         name: settings.name.clone().unwrap_or_else(|| file_name(words)),
         program: program(words, settings, EnvPolicy::Inherit),
         patience: patience(Patience::ORACLE, settings),
         restart: settings.restart.unwrap_or(Restart::OnDemand),
-        settings: toolbus_proto::oracle::Settings {
-            line_bytes_max: settings.oracle.line_bytes_max.unwrap_or(defaults.line_bytes_max),
-            leniency: match settings.oracle.lenient_felts {
-                true => Leniency::Lenient,
-                false => Leniency::Strict,
-            },
-        },
+        settings: oracle_settings(settings),
         functions: Functions::from_config(functions),
     })
+}
+
+fn oracle_settings(settings: &Settings) -> toolbus_proto::oracle::Settings {
+    let defaults = toolbus_proto::oracle::Settings::default();
+    toolbus_proto::oracle::Settings {
+        line_bytes_max: settings.oracle.line_bytes_max.unwrap_or(defaults.line_bytes_max),
+        leniency: match settings.oracle.lenient_felts {
+            true => Leniency::Lenient,
+            false => Leniency::Strict,
+        },
+    }
 }
 
 /// What the log calls a program that nobody has named.

@@ -120,6 +120,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "5s",
           allow_negative_numbers = true)]
     pub(crate) stop_timeout: Duration,
+    /// Allow the address `shell:`, whose one tool runs any command
+    #[arg(long)]
+    pub(crate) allow_shell: bool,
 }
 
 /// The functions of all texts that were given by `--fn`.

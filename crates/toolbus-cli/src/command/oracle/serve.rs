@@ -21,6 +21,7 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         timeout: Some(args.timeout),
         start_timeout: args.start_timeout,
         stop_timeout: Some(args.stop_timeout),
+        allow_shell: args.allow_shell,
         ..Settings::default()
     };
     let options = Options {
