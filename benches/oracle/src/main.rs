@@ -18,8 +18,8 @@ use toolbus_proto::oracle::felt::Felt;
 fn main() -> ExitCode {
     let word = std::env::args().nth(1);
     match word.as_deref() {
-        None => measure(9),
-        Some("quick") => measure(3),
+        None => measure(25),
+        Some("quick") => measure(5),
         Some("profile") => ours::Blocking::new(&one_felt()).calls_for_ever(),
         Some("role-peer") => bare::peer(),
         Some("role-lines") => bare::lines(),

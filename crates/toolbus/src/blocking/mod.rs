@@ -78,8 +78,15 @@ impl Default for Settings {
 /// ```
 pub struct Oracles {
     settings: Settings,
-    /// By the exact text of the connection string.
-    by_connection: HashMap<String, Oracle>,
+    opened: Opened,
+}
+
+/// The oracles that were called once, by the exact text of their connection strings.
+#[derive(Default)]
+struct Opened {
+    /// The one that was called last: most calls go to the same again.
+    recent: Option<(String, Oracle)>,
+    others: HashMap<String, Oracle>,
 }
 
 enum Oracle {
@@ -90,7 +97,7 @@ enum Oracle {
 impl Oracles {
     /// Starts nothing yet.
     pub fn new(settings: Settings) -> Oracles {
-        Oracles { settings, by_connection: HashMap::new() }
+        Oracles { settings, opened: Opened::default() }
     }
 
     /// Calls a function of an oracle and waits for its answer.
@@ -103,15 +110,8 @@ impl Oracles {
         selector: &str,
         calldata: &[Felt],
     ) -> Result<Vec<Felt>, Failure> {
-        let settings = &self.settings;
-        let oracle = match self.by_connection.get_mut(connection) {
-            Some(oracle) => oracle,
-            None => {
-                let oracle = Oracle::open(connection, settings)?;
-                self.by_connection.entry(connection.to_owned()).or_insert(oracle)
-            }
-        };
-        match oracle {
+        let Oracles { settings, opened } = self;
+        match opened.find_or_open(settings, connection)? {
             Oracle::Stdio(caller) => invoke(settings, caller, selector, calldata),
             Oracle::Shell => exec(settings, selector, calldata),
         }
@@ -137,7 +137,9 @@ impl Oracles {
     /// Says goodbye to all oracles and waits until nobody is left, however long they take
     /// together: the stop time-out, and at most a few seconds for those who would not go.
     pub fn shutdown(self) {
-        let callers = self.by_connection.into_values().filter_map(|oracle| match oracle {
+        let Opened { recent, others } = self.opened;
+        let oracles = others.into_values().chain(recent.map(|(_, oracle)| oracle));
+        let callers = oracles.filter_map(|oracle| match oracle {
             Oracle::Stdio(caller) => Some(caller),
             Oracle::Shell => None,
         });
@@ -152,6 +154,25 @@ impl Oracles {
             }
             first.shutdown();
         });
+    }
+}
+
+impl Opened {
+    fn find_or_open(
+        &mut self,
+        settings: &Settings,
+        connection: &str,
+    ) -> Result<&mut Oracle, Failure> {
+        let is_recent = self.recent.as_ref().is_some_and(|(recent, _)| recent == connection);
+        if !is_recent {
+            let found = match self.others.remove_entry(connection) {
+                Some(found) => found,
+                None => (connection.to_owned(), Oracle::open(connection, settings)?),
+            };
+            self.others.extend(self.recent.replace(found));
+        }
+        let (_, oracle) = self.recent.as_mut().expect("it was just put there");
+        Ok(oracle)
     }
 }
 
