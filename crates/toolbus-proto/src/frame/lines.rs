@@ -3,7 +3,7 @@
 //! The bytes stay where the hands read them to; [`Lines::next`] cuts whole lines off their
 //! front. Nothing here reads or waits, so a test can cut the bytes wherever it likes.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 use thiserror::Error;
 
@@ -15,6 +15,33 @@ pub struct Lines {
     /// The rest of a line that is too long is being thrown away.
     skipping: bool,
     bytes_max: usize,
+    /// The ends of the line that is being thrown away, where somebody wants to see them.
+    glimpse: Option<Glimpse>,
+}
+
+/// The two ends of a line that was too long to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Its first bytes, at most [`Glimpse::HEAD_BYTES_MAX`].
+    pub head: BytesMut,
+    /// Its last bytes, at most [`Glimpse::TAIL_BYTES_MAX`].
+    pub tail: BytesMut,
+}
+
+impl Glimpse {
+    /// How much of the beginning is kept.
+    pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+    /// How much of the end is kept.
+    pub const TAIL_BYTES_MAX: usize = 4 * 1024;
+
+    fn see(&mut self, bytes: &[u8]) {
+        let room = Glimpse::HEAD_BYTES_MAX.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        let from = bytes.len().saturating_sub(Glimpse::TAIL_BYTES_MAX);
+        self.tail.extend_from_slice(&bytes[from..]);
+        let surplus = self.tail.len().saturating_sub(Glimpse::TAIL_BYTES_MAX);
+        self.tail.advance(surplus);
+    }
 }
 
 /// A line longer than its limit; it was skipped without being kept.
@@ -28,14 +55,28 @@ pub struct TooLong {
 impl Lines {
     /// Lines of at most `bytes_max` bytes, the newline not counted.
     pub fn new(bytes_max: usize) -> Lines {
-        Lines { searched: 0, skipping: false, bytes_max }
+        Lines { searched: 0, skipping: false, bytes_max, glimpse: None }
+    }
+
+    /// The ends of the last line that was too long, after [`TooLong`].
+    pub fn take_glimpse(&mut self) -> Option<Glimpse> {
+        self.glimpse.take()
+    }
+
+    fn see(&mut self, is_first: bool, bytes: &[u8]) {
+        if is_first {
+            self.glimpse = None;
+        }
+        self.glimpse.get_or_insert_default().see(bytes);
     }
 
     /// The next whole line without its newline, or `None` until the rest of it arrives.
     pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Bytes, TooLong>> {
         let Some(at) = memchr(b'\n', &input[self.searched..]) else {
+            let was_skipping = self.skipping;
             self.skipping |= self.bytes_max < input.len();
             if self.skipping {
+                self.see(!was_skipping, input);
                 // A fresh buffer: a hostile line must not leave its room behind.
                 *input = BytesMut::new();
             }
@@ -47,7 +88,9 @@ impl Lines {
         // Shares the buffer: a line is cut out, never copied.
         let mut line = input.split_to(end + 1);
         line.truncate(end);
-        if std::mem::take(&mut self.skipping) || self.bytes_max < end {
+        let was_skipping = std::mem::take(&mut self.skipping);
+        if was_skipping || self.bytes_max < end {
+            self.see(!was_skipping, &line);
             return Some(Err(TooLong { bytes_max: self.bytes_max }));
         }
         Some(Ok(line.freeze()))
@@ -56,7 +99,9 @@ impl Lines {
     /// The end of the stream: an unfinished last line counts as a line.
     pub fn last(&mut self, input: &mut BytesMut) -> Option<Result<Bytes, TooLong>> {
         self.searched = 0;
-        if std::mem::take(&mut self.skipping) || self.bytes_max < input.len() {
+        let was_skipping = std::mem::take(&mut self.skipping);
+        if was_skipping || self.bytes_max < input.len() {
+            self.see(!was_skipping, input);
             input.clear();
             return Some(Err(TooLong { bytes_max: self.bytes_max }));
         }
@@ -105,6 +150,28 @@ mod tests {
             lines(b"abcdefgh\nx\nabcd", &[2, 5], 3),
             [too_long.clone(), fine(b"x"), too_long]
         );
+    }
+
+    #[test]
+    fn both_ends_of_a_line_over_the_limit_can_be_seen() {
+        let whole = [&b"abc"[..], &[b'x'; 100_000], b"yz"].concat();
+        for cuts in [&[][..], &[2, 50_000], &[100_003]] {
+            let mut lines = Lines::new(10);
+            let mut input = BytesMut::new();
+            let mut from = 0;
+            for &cut in cuts.iter().chain([&whole.len()]) {
+                input.extend_from_slice(&whole[from..cut]);
+                from = cut;
+                assert_eq!(lines.next(&mut input), None);
+            }
+            input.extend_from_slice(b"\nnext\n");
+            assert_eq!(lines.next(&mut input), Some(Err(TooLong { bytes_max: 10 })));
+            let Glimpse { head, tail } = lines.take_glimpse().unwrap();
+            assert_eq!(head, whole[..Glimpse::HEAD_BYTES_MAX]);
+            assert_eq!(tail, whole[whole.len() - Glimpse::TAIL_BYTES_MAX..]);
+            assert_eq!(lines.next(&mut input), Some(Ok(Bytes::from_static(b"next"))));
+            assert_eq!(lines.take_glimpse(), None);
+        }
     }
 
     proptest! {
