@@ -67,6 +67,15 @@ impl Outstanding {
     pub fn heard(&mut self, now: Instant, id: u64) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.give_up = waiting.deadline.instant(now);
+            let give_up = waiting.give_up;
+            self.lower_earliest(give_up);
+        }
+    }
+
+    /// `id` waits for somebody on our own side: it is not late until it is heard of again.
+    pub fn hold(&mut self, id: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.give_up = None;
         }
     }
 
@@ -149,5 +158,18 @@ mod tests {
         assert_eq!(outstanding.expire(now + SECOND * 7), [(third, Ticket(2))]);
         assert_eq!(outstanding.expire(now + SECOND * 9), [(second, Ticket(1))]);
         assert_eq!(outstanding.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_held_is_not_late_until_it_is_heard_of() {
+        let now = Instant::now();
+        let mut outstanding = Outstanding::new(0, 8);
+        let held = outstanding.ask(Ticket(0), quiet(now, 5));
+        outstanding.hold(held);
+        assert_eq!(outstanding.expire(now + SECOND * 60), []);
+        assert_eq!(outstanding.poll_timeout(), None);
+        outstanding.heard(now + SECOND * 60, held);
+        assert_eq!(outstanding.poll_timeout(), Some(now + SECOND * 65));
+        assert_eq!(outstanding.expire(now + SECOND * 65), [(held, Ticket(0))]);
     }
 }
