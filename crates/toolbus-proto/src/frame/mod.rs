@@ -1,3 +1,4 @@
 //! How frames are cut out of a run of bytes. One file a way of cutting.
 
 pub mod lines;
+pub mod sse;
