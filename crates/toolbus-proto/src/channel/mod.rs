@@ -92,6 +92,12 @@ pub trait Calling: Channel {
     /// Not among them is who has already gone on with its call by [`Calling::up`].
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)>;
 
+    /// The other side went away before it was ready, and yet another of its kind may be
+    /// started at once: it died of a question that is not asked twice.
+    fn may_start_again(&self) -> bool {
+        false
+    }
+
     /// The channel is lost: ends every call that is still in its hands with `why`.
     fn handle_lost(&mut self, now: Instant, why: &Failure);
 }
@@ -132,6 +138,12 @@ pub trait Serving: Channel {
 
     /// Goes on with the reply to `ticket`. Nothing happens if that call is over.
     fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow;
+
+    /// Something changed behind that belongs to no call, such as the tools there are. A wire
+    /// that can tells its peer.
+    fn tell(&mut self, now: Instant, notice: &Notice) {
+        let _ = (now, notice);
+    }
 
     /// Why the conversation is over, once it is.
     fn ended(&self) -> Option<&Ended>;
@@ -252,6 +264,8 @@ pub enum Notice {
         /// What is wrong with it.
         why: String,
     },
+    /// A message of the peer's own log that belongs to no call: its level, and what it says.
+    Logged(String),
     /// The peer's tools are others than before.
     ToolsChanged,
 }

@@ -64,6 +64,13 @@ impl Id {
         Id(number.to_string().into())
     }
 
+    /// A raw value inside `whole` that names a request, or `None` if it is of a kind that
+    /// is no id. Shares the buffer.
+    pub fn part_of(whole: &Bytes, raw: &str) -> Option<Id> {
+        let is_id = matches!(kind(raw), Kind::String | Kind::Number);
+        is_id.then(|| Id(whole.slice_ref(raw.as_bytes())))
+    }
+
     /// The text, quotes and escapes included.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -184,12 +191,10 @@ impl Rules {
     }
 
     fn id(&self, line: &Bytes, raw: &str) -> Option<Id> {
-        match kind(raw) {
-            Kind::String | Kind::Number => {}
-            Kind::Null if self.null_id => {}
-            _ => return None,
+        if self.null_id && kind(raw) == Kind::Null {
+            return Some(Id::NULL);
         }
-        Some(Id(line.slice_ref(raw.as_bytes())))
+        Id::part_of(line, raw)
     }
 
     fn params<'a>(&self, raw: Option<&'a str>) -> Result<Option<&'a str>, Why> {

@@ -340,9 +340,9 @@ impl<C: Calling> Run<C> {
     }
 
     /// Calls that were never written may try another process; but only if this one had been
-    /// ready, or a program that cannot start would be started for ever.
+    /// ready, or knows why it was not, or a program that cannot start would be started for ever.
     fn move_on(&mut self) {
-        if self.was_ready {
+        if self.was_ready || self.machine.may_start_again() {
             self.moving_on.extend(self.machine.take_unsent());
         }
     }
