@@ -10,6 +10,7 @@ pub mod frame;
 pub mod json;
 pub mod jsonrpc;
 pub mod listed;
+pub mod mcp;
 pub mod mediocre;
 pub mod oracle;
 pub mod outstanding;

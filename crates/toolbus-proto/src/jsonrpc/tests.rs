@@ -1,11 +1,11 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::oracle;
+use crate::{mcp, oracle};
 
 /// A line a wire, so that a difference between two wires can be seen as one.
 fn check(line: &str, expected: Expect) {
-    let wires = [("oracle", oracle::RULES)];
+    let wires = [("oracle", oracle::RULES), ("mcp", mcp::RULES)];
     let shown = wires.map(|(wire, rules)| {
         let line = Bytes::copy_from_slice(line.as_bytes());
         match rules.read(&line) {
@@ -39,32 +39,37 @@ fn requests_notifications_and_responses_are_told_apart() {
     check(
         r#"{"jsonrpc":"2.0","id":0,"method":"m"}"#,
         expect![[r#"
-        oracle request 0 m none
-    "#]],
+            oracle request 0 m none
+            mcp request 0 m none
+        "#]],
     );
     check(
         r#" {"method":"m","params":[1],"x":{},"jsonrpc":"2.0"} "#,
         expect![[r#"
-        oracle notification m [1]
-    "#]],
+            oracle notification m [1]
+            mcp invalid, no id: `params` must be an object
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#,
         expect![[r#"
-        oracle response 1 null {}
-    "#]],
+            oracle response 1 null {}
+            mcp response 1 null {}
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
         expect![[r#"
-        oracle request 1 m none
-    "#]],
+            oracle request 1 m none
+            mcp request 1 m none
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":1}"#,
         expect![[r#"
-        oracle response 1 none none
-    "#]],
+            oracle response 1 none none
+            mcp response 1 none none
+        "#]],
     );
 }
 
@@ -73,8 +78,9 @@ fn escaped_keys_and_values_mean_the_same() {
     check(
         r#"{"json\u0072pc":"2\u002e0","id":"\u0041","method":"\u006d"}"#,
         expect![[r#"
-        oracle request "\u0041" m none
-    "#]],
+            oracle request "\u0041" m none
+            mcp request "\u0041" m none
+        "#]],
     );
 }
 
@@ -90,20 +96,23 @@ fn every_kind_of_id() {
     check(
         r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
         expect![[r#"
-        oracle request null m none
-    "#]],
+            oracle request null m none
+            mcp invalid, no id: `id` must be a string or a number
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":[1],"method":"m"}"#,
         expect![[r#"
-        oracle invalid, no id: `id` must be a string or a number
-    "#]],
+            oracle invalid, no id: `id` must be a string or a number
+            mcp invalid, no id: `id` must be a string or a number
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#,
         expect![[r#"
-        oracle invalid, no id: `id` must be a string or a number
-    "#]],
+            oracle invalid, no id: `id` must be a string or a number
+            mcp invalid, no id: `id` must be a string or a number
+        "#]],
     );
 }
 
@@ -112,50 +121,58 @@ fn what_is_wrong_is_said_with_the_id_if_there_is_one() {
     check(
         "nonsense",
         expect![[r#"
-        oracle invalid, no id: not JSON: unexpected `o` at byte 1
-    "#]],
+            oracle invalid, no id: not JSON: unexpected `o` at byte 1
+            mcp invalid, no id: not JSON: unexpected `o` at byte 1
+        "#]],
     );
     check(
         "[]",
         expect![[r#"
-        oracle invalid, no id: batches are not supported
-    "#]],
+            oracle invalid, no id: batches are not supported
+            mcp invalid, no id: batches are not supported
+        "#]],
     );
     check(
         "7",
         expect![[r#"
-        oracle invalid, no id: a message must be an object
-    "#]],
+            oracle invalid, no id: a message must be an object
+            mcp invalid, no id: a message must be an object
+        "#]],
     );
     check(
         r#"{"id":7,"method":"m"}"#,
         expect![[r#"
-        oracle invalid, 7: `jsonrpc` must be "2.0"
-    "#]],
+            oracle invalid, 7: `jsonrpc` must be "2.0"
+            mcp invalid, 7: `jsonrpc` must be "2.0"
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
         expect![[r#"
-        oracle invalid, 7: `method` must be a string
-    "#]],
+            oracle invalid, 7: `method` must be a string
+            mcp invalid, 7: `method` must be a string
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","result":1}"#,
         expect![[r#"
-        oracle invalid, no id: an answer needs an `id`
-    "#]],
+            oracle invalid, no id: an answer needs an `id`
+            mcp invalid, no id: an answer needs an `id`
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":7,"id":7,"method":"m"}"#,
         expect![[r#"
-        oracle invalid, no id: `id` stands twice
-    "#]],
+            oracle invalid, no id: `id` stands twice
+            mcp invalid, no id: `id` stands twice
+        "#]],
     );
     check(
         r#"{"jsonrpc":"2.0","id":7,"method":"m","params":1}"#,
         expect![[r#"
-        oracle request 7 m 1
-    "#]],
+            oracle request 7 m 1
+            mcp invalid, 7: `params` must be an object
+        "#]],
     );
 }
 

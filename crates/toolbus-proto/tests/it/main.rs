@@ -7,6 +7,9 @@
 
 mod contract;
 mod fuzz;
+mod mcp_bridge;
+mod mcp_calling;
+mod mcp_serving;
 mod mediocre;
 mod oracle_serving;
 mod oracle_vectors;

@@ -1,0 +1,222 @@
+//! What a server writes, line by line, and what its answers mean.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{Client, Page, Purpose, Sent, Then, glimpse};
+use crate::channel::{Notice, Standing, Ticket};
+use crate::frame::lines::TooLong;
+use crate::json::{Json, Kind};
+use crate::jsonrpc::{Id, Message, kind, string};
+use crate::mcp::edit;
+use crate::mcp::translate::{failure_of_error, outcome, read_tool};
+use crate::mcp::wire::{INVALID_PARAMS, RULES, Revision};
+use crate::shown::printable;
+use crate::tool::{Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+
+/// How much of a line is shown.
+const LINE_SHOWN_MAX: usize = 200;
+/// How many pages of a list are read, and how many entries.
+const PAGES_MAX: usize = 100;
+const TOOLS_MAX: usize = 10_000;
+
+impl Client {
+    pub(super) fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
+        let mut line = match line {
+            Ok(line) => line,
+            Err(too_long) => return self.handle_too_long(&too_long),
+        };
+        if line.last() == Some(&b'\r') {
+            line.truncate(line.len() - 1);
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let is_batch = line.first() == Some(&b'[')
+            && self.revision() == Some(Revision::V2025_03_26)
+            && Json::parse(line.clone()).is_ok();
+        if !is_batch {
+            return self.handle_message(now, &line);
+        }
+        for element in edit::elements(str::from_utf8(&line).unwrap_or_default()) {
+            let element = line.slice_ref(element.as_bytes());
+            self.handle_message(now, &element);
+        }
+    }
+
+    fn handle_message(&mut self, now: Instant, line: &Bytes) {
+        match RULES.read(line) {
+            Ok(Message::Response { id, result, error }) => {
+                self.handle_response(now, line, &id, result, error);
+            }
+            Ok(Message::Request { id, method, params }) => {
+                self.handle_question(now, line, id, &method, params);
+            }
+            Ok(Message::Notification { method, params }) => {
+                self.handle_note(now, line, &method, params);
+            }
+            Err(invalid) => match nameless_error(line) {
+                Some(error) => self.handle_nameless(line, error),
+                None if invalid.why.is_parse_error() || line.first() != Some(&b'{') => {
+                    self.notices.push_back(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
+                }
+                None => {
+                    let shown = printable(line, LINE_SHOWN_MAX);
+                    self.notices.push_back(Notice::Ignored(format!("{invalid}: {shown}")));
+                }
+            },
+        }
+    }
+
+    fn handle_response(
+        &mut self,
+        now: Instant,
+        line: &Bytes,
+        id: &Id,
+        result: Option<&str>,
+        error: Option<&str>,
+    ) {
+        let result = result.filter(|raw| kind(raw) != Kind::Null);
+        let error = error.filter(|raw| kind(raw) != Kind::Null);
+        // A text that spells one of our ids is taken for it: some servers write them so.
+        let spelled = || string(id.to_json().as_str()).and_then(|text| text.parse().ok());
+        let Some(number) = id.as_number().or_else(spelled) else {
+            return self.ignore_response(id);
+        };
+        let answer = match (result, error) {
+            (Some(result), None) => Ok(Ok(result)),
+            (None, Some(error)) => Ok(Err(error)),
+            (Some(_), Some(_)) => Err("answered with both result and error"),
+            (None, None) => Err("answered with neither result nor error"),
+        };
+        if let Some(opening) = &mut self.opening {
+            let answer = answer.unwrap_or(Err("{}"));
+            let step = opening.answered(line, number, answer);
+            return self.take_step(now, step);
+        }
+        let Some(ticket) = self.outstanding.ticket(number) else {
+            return self.ignore_response(id);
+        };
+        let Some(sent) = self.forget(ticket) else { return };
+        match answer {
+            Ok(answer) => self.handle_answer(line, ticket, sent, answer),
+            Err(why) => self.done(ticket, Err(Failure::new(FailureKind::BrokeProtocol, why))),
+        }
+    }
+
+    fn ignore_response(&mut self, id: &Id) {
+        self.notices.push_back(Notice::Ignored(format!("response {}", id.to_json())));
+    }
+
+    fn handle_answer(
+        &mut self,
+        line: &Bytes,
+        ticket: Ticket,
+        sent: Sent,
+        answer: Result<&str, &str>,
+    ) {
+        match (sent.purpose, answer) {
+            (Purpose::Pass | Purpose::Listen, Ok(result)) => {
+                let result = line.slice_ref(result.as_bytes());
+                self.done(ticket, Ok(Outcome::Native(result)));
+            }
+            (Purpose::Pass | Purpose::Listen, Err(error)) => {
+                // The whole error, raw: the front of this wire passes it on as it is.
+                let detail = Some(Json::part_of(line, error));
+                let failure = Failure { detail, ..failure_of_error(line, error) };
+                self.done(ticket, Err(failure));
+            }
+            (Purpose::Tool { .. }, Ok(result)) => self.done(ticket, outcome(line, result)),
+            (Purpose::Tool { name }, Err(error)) => {
+                let failure = failure_of_error(line, error);
+                if failure.code != Some(Code::Number(INVALID_PARAMS)) {
+                    return self.done(ticket, Err(failure));
+                }
+                let call = listing(sent.caller, sent.deadline);
+                let then = Then::Judge { name, failure };
+                match self.tools.take() {
+                    Some(tools) => self.listed(ticket, tools, then),
+                    None => self.send_list(ticket, &call, None, Page::first(then)),
+                }
+            }
+            (Purpose::List(Page { mut tools, number, then }), Ok(result)) => {
+                let listed = edit::member(result, "tools").unwrap_or("[]");
+                tools.extend(edit::elements(listed).filter_map(|raw| read_tool(line, raw)));
+                tools.truncate(TOOLS_MAX);
+                let cursor = edit::member(result, "nextCursor").filter(|raw| string(raw).is_some());
+                let is_enough = number == PAGES_MAX || tools.len() == TOOLS_MAX;
+                match cursor.filter(|_| !is_enough) {
+                    Some(cursor) => {
+                        let call = listing(sent.caller, sent.deadline);
+                        let page = Page { tools, number: number + 1, then };
+                        self.send_list(ticket, &call, Some(cursor), page);
+                    }
+                    None => self.listed(ticket, tools, then),
+                }
+            }
+            (Purpose::List(Page { then: Then::Reply, .. }), Err(error)) => {
+                self.done(ticket, Err(failure_of_error(line, error)));
+            }
+            (Purpose::List(Page { then: Then::Judge { failure, .. }, .. }), Err(_)) => {
+                self.done(ticket, Err(failure));
+            }
+        }
+    }
+
+    fn listed(&mut self, ticket: Ticket, tools: Vec<ToolSpec>, then: Then) {
+        let outcome = match then {
+            Then::Reply => Ok(Outcome::Tools(tools.clone().into())),
+            Then::Judge { name, failure } => {
+                let is_there = tools.iter().any(|tool| tool.name.as_str() == name);
+                let kind = match is_there {
+                    true => FailureKind::InvalidArguments,
+                    false => FailureKind::UnknownTool,
+                };
+                Err(Failure { kind, ..failure })
+            }
+        };
+        self.tools = Some(tools);
+        self.done(ticket, outcome);
+    }
+
+    /// An error that names no request. If there is no doubt whose it is, it ends that call.
+    fn handle_nameless(&mut self, line: &Bytes, error: &str) {
+        let shown = printable(line, LINE_SHOWN_MAX);
+        self.notices.push_back(Notice::Ignored(format!("an error without an id: {shown}")));
+        let tickets: Vec<_> = self.sent.keys().copied().collect();
+        if let [ticket] = tickets[..]
+            && let Some(sent) = self.forget(ticket)
+        {
+            self.handle_answer(line, ticket, sent, Err(error));
+        }
+    }
+
+    fn handle_too_long(&mut self, too_long: &TooLong) {
+        self.notices.push_back(Notice::Stray(too_long.to_string()));
+        if self.standing != Standing::Open {
+            return;
+        }
+        let seen = self.lines.take_glimpse().as_ref().and_then(glimpse::id);
+        let Some(ticket) = seen.and_then(|id| self.outstanding.ticket(id)) else { return };
+        if self.forget(ticket).is_some() {
+            let message = format!("the server wrote a {too_long}");
+            self.done(ticket, Err(Failure::new(FailureKind::TooLarge, message)));
+        }
+    }
+}
+
+/// A list that we ask for on behalf of a call that waits.
+fn listing(caller: CallerId, deadline: Deadline) -> Call {
+    Call { caller, deadline, ..Call::of(deadline.asked, What::Tools) }
+}
+
+/// The error of a message that has no id, or `null` for one.
+fn nameless_error(line: &Bytes) -> Option<&str> {
+    let text = str::from_utf8(line).ok()?;
+    Json::parse(line.clone()).ok()?;
+    let is_nameless = edit::member(text, "id").is_none_or(|id| kind(id) == Kind::Null);
+    let has_method = edit::member(text, "method").is_some();
+    edit::member(text, "error")
+        .filter(|error| is_nameless && !has_method && kind(error) == Kind::Object)
+}

@@ -1,0 +1,443 @@
+//! The calling end of MCP on a pipe: we are the client of a server (`specs` 2.3 to 2.6, 2.10).
+//!
+//! It lives as long as one process of the server. Calls of the hub are translated, native
+//! ones pass as they are, and the long native call `initialize` is one legacy session of a
+//! front: what the server says to no request in particular goes to those.
+
+mod answers;
+mod asks;
+mod glimpse;
+mod notes;
+mod opening;
+mod sending;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+
+use self::asks::Asks;
+use self::opening::{Opening, Step};
+use super::wire::{self, Era, Level, Revision};
+use crate::channel::{
+    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+};
+use crate::frame::lines::Lines;
+use crate::json::Json;
+use crate::outstanding::Outstanding;
+use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+
+pub use self::opening::Memory;
+
+/// What can be set about the calling end.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What the config calls the server; for messages.
+    pub name: String,
+    /// Our version, as servers are told.
+    pub version: String,
+    /// How we introduce ourselves in a handshake.
+    pub introduction: Introduction,
+    /// What is known of the server's eras.
+    pub memory: Memory,
+    /// The longest line of a server.
+    pub line_bytes_max: usize,
+    /// How many calls run at a time; as many more may wait.
+    pub calls_max: usize,
+    /// How long silence to `server/discover` is no answer.
+    pub probe_timeout: Duration,
+    /// How long a question to a caller may stay open.
+    pub input_timeout: Duration,
+    /// How long a call may last whatever progress it makes; else ten times its timeout.
+    pub timeout_total: Option<Duration>,
+}
+
+impl Settings {
+    /// The defaults, for a server of this name.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Settings {
+        Settings {
+            name: name.into(),
+            version: version.into(),
+            introduction: Introduction::default(),
+            memory: Memory::default(),
+            line_bytes_max: 64 << 20,
+            calls_max: 1024,
+            probe_timeout: Duration::from_secs(2),
+            input_timeout: Duration::from_secs(300),
+            timeout_total: None,
+        }
+    }
+}
+
+/// How we introduce ourselves in a handshake (`specs` 2.3.5).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Introduction {
+    /// As the legacy client that calls first; as ourselves, able to do nothing, for others.
+    #[default]
+    AsCaller,
+    /// As ourselves, with these capabilities: several clients share the server.
+    AsOurselves(Json),
+}
+
+/// Our end of a pipe whose other end a server holds.
+#[derive(Debug)]
+pub struct Client {
+    settings: Settings,
+    us: Json,
+    lines: Lines,
+    standing: Standing,
+    opening: Option<Opening>,
+    greeting: Option<Greeting>,
+    /// When the server was ready.
+    opened: Option<Instant>,
+    may_start_again: bool,
+    queue: VecDeque<(Ticket, Call)>,
+    outstanding: Outstanding,
+    sent: HashMap<Ticket, Sent>,
+    /// Whose progress a token of ours is about.
+    tokens: HashMap<u64, Ticket>,
+    next_token: u64,
+    sessions: HashMap<CallerId, Session>,
+    asks: Asks,
+    /// The names of the server's tools, once they were listed and until they change.
+    tools: Option<Vec<ToolSpec>>,
+    downs: VecDeque<(Ticket, Down)>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+/// What the server said of itself.
+#[derive(Debug)]
+struct Greeting {
+    revision: Revision,
+    raw: Json,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Sent {
+    id: u64,
+    caller: CallerId,
+    deadline: Deadline,
+    token: Option<u64>,
+    /// The level of log messages that a modern request asked for.
+    level: Option<Level>,
+    purpose: Purpose,
+}
+
+/// What is to become of the answer to a request.
+#[derive(Debug)]
+enum Purpose {
+    /// It goes back as it is.
+    Pass,
+    /// It goes back as it is, and so does what is said under its id meanwhile.
+    Listen,
+    /// It becomes a reply.
+    Tool { name: String },
+    /// It is a page of tools.
+    List(Page),
+}
+
+/// A list of tools that is being read.
+#[derive(Debug)]
+struct Page {
+    /// Those of the pages before.
+    tools: Vec<ToolSpec>,
+    number: usize,
+    then: Then,
+}
+
+impl Page {
+    fn first(then: Then) -> Page {
+        Page { tools: Vec::new(), number: 1, then }
+    }
+}
+
+/// Who wanted the list.
+#[derive(Debug)]
+enum Then {
+    Reply,
+    /// A call was refused for its parameters: is there such a tool at all?
+    Judge {
+        name: String,
+        failure: Failure,
+    },
+}
+
+/// A legacy session of a front.
+#[derive(Debug)]
+struct Session {
+    ticket: Ticket,
+    capabilities: Json,
+    level: Option<Level>,
+}
+
+impl Client {
+    /// A conversation that has not begun; the first call decides which era is tried first.
+    pub fn new(settings: Settings) -> Client {
+        Client {
+            us: wire::introduction("toolbus", &settings.version),
+            lines: Lines::new(settings.line_bytes_max),
+            standing: Standing::Opening,
+            opening: None,
+            greeting: None,
+            opened: None,
+            may_start_again: false,
+            queue: VecDeque::new(),
+            outstanding: Outstanding::new(1, settings.calls_max),
+            sent: HashMap::new(),
+            tokens: HashMap::new(),
+            next_token: 1,
+            sessions: HashMap::new(),
+            asks: Asks::default(),
+            tools: None,
+            downs: VecDeque::new(),
+            notices: VecDeque::new(),
+            out: Outbox::new(),
+            settings,
+        }
+    }
+
+    /// What the server speaks, once that is known.
+    pub fn revision(&self) -> Option<Revision> {
+        self.greeting.as_ref().map(|greeting| greeting.revision)
+    }
+
+    fn take_step(&mut self, now: Instant, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Discover => {
+                let params = format!("{{\"_meta\":{}}}", self.modern_meta());
+                self.send_opening(now, "server/discover", &params.into());
+            }
+            Step::Initialize => {
+                let params = self.initialize_params();
+                self.send_opening(now, "initialize", &params);
+            }
+            Step::Open(revision, greeting) => {
+                if revision.era() == Era::Legacy {
+                    let initialized = wire::notification("notifications/initialized", None);
+                    self.write(initialized);
+                }
+                self.greeting = Some(Greeting { revision, raw: Json::from_trusted(greeting) });
+                self.opening = None;
+                self.opened = Some(now);
+                self.standing = Standing::Open;
+            }
+            Step::Fail(failure) => {
+                self.opening = None;
+                self.standing = Standing::Broken(Fault { failure, parting: Parting::Patient });
+            }
+        }
+    }
+
+    /// Who calls first decides which era is tried first; who does not speak MCP is modern.
+    fn begin(&mut self, now: Instant) {
+        let Some((_, call)) = self.queue.front() else { return };
+        let first = era_of(call);
+        let memory = self.settings.memory.clone();
+        let (opening, step) = Opening::new(now, memory, self.settings.probe_timeout, first);
+        self.opening = Some(opening);
+        self.take_step(now, step);
+    }
+
+    fn end_opening(&mut self) {
+        if let Some(opening) = self.opening.take() {
+            self.may_start_again = opening.handle_lost();
+        }
+    }
+
+    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+        for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
+            self.write(refused);
+        }
+        self.downs.push_back((ticket, Down::Done(outcome)));
+    }
+
+    /// Takes a request out, whose answer is here or will not be awaited.
+    fn forget(&mut self, ticket: Ticket) -> Option<Sent> {
+        let sent = self.sent.remove(&ticket)?;
+        self.outstanding.take(sent.id);
+        if let Some(token) = sent.token {
+            self.tokens.remove(&token);
+        }
+        Some(sent)
+    }
+
+    fn write(&mut self, mut message: Outbox) {
+        self.out.append(&mut message);
+        self.out.put(b"\n");
+    }
+
+    fn cancel(&mut self, id: u64, reason: Option<&[u8]>) {
+        let mut params = format!("{{\"requestId\":{id}").into_bytes();
+        if let Some(reason) = reason {
+            wire::put_member(&mut params, "reason", reason);
+        }
+        params.push(b'}');
+        let cancelled = wire::notification("notifications/cancelled", Some(&params.into()));
+        self.write(cancelled);
+    }
+
+    fn is_broken(&self) -> bool {
+        matches!(self.standing, Standing::Broken(_))
+    }
+}
+
+impl Channel for Client {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        while !self.is_broken() {
+            let Some(line) = self.lines.next(input) else { return Flow::More };
+            self.handle_line(now, line);
+        }
+        // What it says now is read and thrown away, so that it does not block on its way out.
+        input.clear();
+        Flow::More
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Some(line) = self.lines.last(input) {
+            self.handle_line(now, line);
+        }
+        self.end_opening();
+        Flow::Close
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(opening) = &mut self.opening {
+            let step = opening.handle_timeout(now);
+            self.take_step(now, step);
+        }
+        for (ticket, unanswered) in self.asks.expire(now, self.settings.input_timeout) {
+            self.write(unanswered);
+            if let Some(sent) = self.sent.get(&ticket) {
+                self.outstanding.heard(now, sent.id);
+            }
+        }
+        for (id, ticket) in self.outstanding.expire(now) {
+            let Some(sent) = self.forget(ticket) else { continue };
+            self.done(ticket, Err(missed(now, &sent.deadline)));
+            self.cancel(id, Some(b"\"timed out\""));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
+        [opening, self.asks.poll_timeout(), self.outstanding.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.send_waiting();
+        out.append(&mut self.out);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Calling for Client {
+    fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        if self.settings.calls_max <= self.queue.len() {
+            let message = format!("more than {} calls wait for this server", self.queue.len());
+            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
+        }
+        self.queue.push_back((ticket, call));
+        if self.standing == Standing::Opening && self.opening.is_none() {
+            self.begin(now);
+        }
+    }
+
+    fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
+        match up {
+            Up::Answer(ask, answer) => {
+                if let Some(text) = self.asks.answer(ticket, ask, &answer) {
+                    self.write(text);
+                }
+                if let Some(sent) = self.sent.get(&ticket)
+                    && !self.asks.waits(ticket)
+                {
+                    self.outstanding.heard(now, sent.id);
+                }
+            }
+            Up::Cancel(reason) => self.handle_cancel(ticket, reason.as_ref()),
+            // Arguments of a tool are one message; nothing follows them.
+            Up::Part(_) | Up::End(_) => {}
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        let failure = Failure::new(FailureKind::Cancelled, "cancelled");
+        self.opening = None;
+        self.handle_lost(now, &failure);
+    }
+
+    fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop_front()
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
+        self.queue.drain(..).collect()
+    }
+
+    fn may_start_again(&self) -> bool {
+        self.may_start_again
+    }
+
+    fn handle_lost(&mut self, _now: Instant, why: &Failure) {
+        self.end_opening();
+        let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
+        sent.sort_unstable();
+        self.outstanding.take_all();
+        self.tokens.clear();
+        let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
+        let mut lost: Vec<_> = sessions.collect();
+        lost.sort_unstable();
+        let unsent = self.queue.drain(..).map(|(ticket, _)| ticket);
+        for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
+            self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
+        }
+        self.asks = Asks::default();
+    }
+}
+
+/// The era that a call is made in; callers that do not speak MCP count as modern.
+pub fn era_of(call: &Call) -> Era {
+    match &call.what {
+        What::Native { method, body, .. } => {
+            let params = str::from_utf8(body).ok().filter(|params| !params.is_empty());
+            wire::era(str::from_utf8(method).unwrap_or_default(), params)
+        }
+        What::Tool { .. } | What::Tools => Era::Modern,
+    }
+}
+
+fn missed(now: Instant, deadline: &Deadline) -> Failure {
+    let is_total = deadline.total.is_some_and(|total| deadline.asked + total <= now);
+    let limit = if is_total { deadline.total } else { deadline.quiet };
+    let millis = limit.unwrap_or_default().as_millis();
+    let shown = match millis % 1000 {
+        0 => format!("{} s", millis / 1000),
+        _ => format!("{millis} ms"),
+    };
+    let in_all = if is_total && deadline.quiet.is_some() { " in all" } else { "" };
+    Failure::new(FailureKind::TimedOut, format!("timed out after {shown}{in_all}"))
+}
+
+impl Greeting {
+    fn era(&self) -> Era {
+        self.revision.era()
+    }
+}
+
+/// The body of a native call as parameters.
+fn params_of(body: &Bytes) -> Option<&str> {
+    str::from_utf8(body).ok().filter(|params| !params.is_empty())
+}

@@ -1,0 +1,172 @@
+//! Notifications of a server: progress, log messages, changes (`specs` 2.5).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::asks::Whom;
+use super::{Client, Purpose, Sent, Session};
+use crate::channel::{Down, Notice, Ticket};
+use crate::json::Json;
+use crate::jsonrpc::Id;
+use crate::mcp::edit;
+use crate::mcp::wire::{self, Level, SUBSCRIPTION_KEY, put_member, quoted};
+use crate::tool::{CallerId, Failure, FailureKind, Part};
+
+impl Client {
+    pub(super) fn handle_note(
+        &mut self,
+        now: Instant,
+        line: &Bytes,
+        method: &str,
+        params: Option<&str>,
+    ) {
+        match (method, params) {
+            ("notifications/progress", Some(params)) => self.handle_progress(now, line, params),
+            ("notifications/message", Some(params)) => self.handle_log(line, params),
+            ("notifications/cancelled", Some(params)) => self.handle_withdrawn(line, params),
+            (
+                "notifications/tools/list_changed"
+                | "notifications/prompts/list_changed"
+                | "notifications/resources/list_changed"
+                | "notifications/resources/updated"
+                | "notifications/subscriptions/acknowledged"
+                | "notifications/elicitation/complete"
+                | "notifications/tasks"
+                | "notifications/tasks/status",
+                _,
+            ) => self.handle_change(line, method, params),
+            _ => self.notices.push_back(Notice::Ignored(format!("notification {method}"))),
+        }
+    }
+
+    fn handle_progress(&mut self, now: Instant, line: &Bytes, params: &str) {
+        let token = edit::member(params, "progressToken").and_then(|raw| raw.parse().ok());
+        let Some(&ticket) = token.and_then(|token: u64| self.tokens.get(&token)) else { return };
+        let Some(sent) = self.sent.get(&ticket) else { return };
+        if !self.asks.waits(ticket) {
+            self.outstanding.heard(now, sent.id);
+        }
+        let told = match sent.purpose {
+            // Our token means nothing to other wires; the front of ours puts its own there.
+            Purpose::Tool { .. } => edit::without(params, "progressToken").into(),
+            _ => wire::in_a_line(line, params),
+        };
+        self.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
+    }
+
+    fn handle_log(&mut self, line: &Bytes, params: &str) {
+        let grave = edit::text(params, "level").and_then(|name| Level::named(&name));
+        let is_wanted = |level: Option<Level>| level <= grave;
+        let whom = match self.whom_of_calls(|sent| sent.level.is_some() && is_wanted(sent.level)) {
+            Whom::Nobody => self.whom(|session| is_wanted(session.level)),
+            found => found,
+        };
+        match whom {
+            Whom::One(ticket) => {
+                let params = Json::from_trusted(wire::in_a_line(line, params));
+                self.downs.push_back((ticket, Down::Log(params)));
+            }
+            Whom::Nobody => {
+                self.notices.push_back(Notice::Ignored("a log message nobody asked for".into()));
+            }
+            Whom::Many => {
+                let level = grave.map_or("info", Level::as_str);
+                let data = edit::member(params, "data").unwrap_or("null");
+                let text = crate::shown::printable(data.as_bytes(), 1000);
+                self.notices.push_back(Notice::Logged(format!("{level} {text}")));
+            }
+        }
+    }
+
+    /// The server takes back a question.
+    fn handle_withdrawn(&mut self, line: &Bytes, params: &str) {
+        let id = edit::member(params, "requestId").and_then(|raw| Id::part_of(line, raw));
+        let Some((ticket, ask)) = id.and_then(|id| self.asks.withdraw(&id)) else { return };
+        let params = edit::replaced(params, "requestId", &ask.0.to_string());
+        self.tell(ticket, "notifications/cancelled", params.as_deref());
+    }
+
+    /// Something changed. A modern server says for which listening; a legacy one tells all.
+    fn handle_change(&mut self, line: &Bytes, method: &str, params: Option<&str>) {
+        if method == "notifications/tools/list_changed" {
+            self.tools = None;
+            self.notices.push_back(Notice::ToolsChanged);
+        }
+        let tag = params.and_then(|params| edit::member(params, "_meta"));
+        let tag = tag.and_then(|meta| edit::member(meta, SUBSCRIPTION_KEY));
+        let params = params.map(|params| wire::in_a_line(line, params));
+        let params = params.as_ref().and_then(|params| str::from_utf8(params).ok());
+        if let Some(tag) = tag {
+            let ticket = tag.parse().ok().and_then(|id: u64| self.outstanding.ticket(id));
+            if let Some(ticket) = ticket {
+                self.tell(ticket, method, params);
+            }
+            return;
+        }
+        let mut sessions: Vec<_> = self.sessions.values().map(|session| session.ticket).collect();
+        sessions.sort_unstable();
+        for ticket in sessions {
+            self.tell(ticket, method, params);
+        }
+    }
+
+    fn tell(&mut self, ticket: Ticket, method: &str, params: Option<&str>) {
+        let mut note = vec![b'{'];
+        put_member(&mut note, "method", quoted(method));
+        if let Some(params) = params {
+            put_member(&mut note, "params", params);
+        }
+        note.push(b'}');
+        let part = Part::Json(Json::from_trusted(note));
+        self.downs.push_back((ticket, Down::Part(part)));
+    }
+
+    /// Whose it is, among those whose session is `able`: the caller with a call under way, if
+    /// there is one such caller; else the one session there is.
+    pub(super) fn whom(&self, able: impl Fn(&Session) -> bool) -> Whom {
+        let session_of = |caller: &CallerId| self.sessions.get(caller).filter(|s| able(s));
+        match self.whom_of_calls(|sent| session_of(&sent.caller).is_some()) {
+            Whom::Nobody => {}
+            found => return found,
+        }
+        let mut sessions = self.sessions.values();
+        match (sessions.next(), sessions.next()) {
+            (Some(session), None) if able(session) => Whom::One(session.ticket),
+            _ => Whom::Nobody,
+        }
+    }
+
+    /// The oldest such call, if all of them are of one caller.
+    fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
+        let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
+        let calls = self.sent.iter().filter(|(_, sent)| is_pass(sent) && is_it(sent));
+        let mut oldest: Option<(&Ticket, &Sent)> = None;
+        for (ticket, sent) in calls {
+            match oldest {
+                Some((_, other)) if other.caller != sent.caller => return Whom::Many,
+                Some((_, other)) if other.id < sent.id => {}
+                _ => oldest = Some((ticket, sent)),
+            }
+        }
+        oldest.map_or(Whom::Nobody, |(ticket, _)| Whom::One(*ticket))
+    }
+
+    pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
+        let cancelled = || Err(Failure::new(FailureKind::Cancelled, "cancelled"));
+        if let Some(at) = self.queue.iter().position(|(queued, _)| *queued == ticket) {
+            self.queue.remove(at);
+            return self.done(ticket, cancelled());
+        }
+        let is_session = |session: &Session| session.ticket == ticket;
+        if let Some(caller) = self.sessions.iter().find(|(_, s)| is_session(s)).map(|(c, _)| *c) {
+            self.sessions.remove(&caller);
+            return self.done(ticket, cancelled());
+        }
+        if let Some(sent) = self.forget(ticket) {
+            let reason = reason.map(|reason| reason.as_bytes().clone());
+            self.cancel(sent.id, reason.as_deref());
+            self.done(ticket, cancelled());
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! How a server is asked which era it speaks (`specs` 2.3).
+//!
+//! Pure decisions: answers and the passing of time go in, what to send next comes out. The
+//! verdict outlives the process in a [`Memory`], so that a restart asks only once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::mcp::edit;
+use crate::mcp::wire::{Era, Revision, UNSUPPORTED_VERSION};
+use crate::tool::{Code, Failure, FailureKind};
+
+/// What is known of the eras a server speaks. Shared by all conversations with it.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<AtomicU8>);
+
+impl Memory {
+    /// Does it speak this era, as far as is known?
+    pub fn speaks(&self, era: Era) -> Option<bool> {
+        let bits = self.0.load(Ordering::Relaxed);
+        let (yes, no) = Memory::bits(era);
+        if bits & yes != 0 { Some(true) } else { (bits & no != 0).then_some(false) }
+    }
+
+    fn learn(&self, era: Era, speaks: bool) {
+        let (yes, no) = Memory::bits(era);
+        let bits = self.0.load(Ordering::Relaxed) & !(yes | no);
+        self.0.store(bits | if speaks { yes } else { no }, Ordering::Relaxed);
+    }
+
+    /// The remembered way failed: the next conversation asks anew.
+    fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn bits(era: Era) -> (u8, u8) {
+        match era {
+            Era::Legacy => (1, 2),
+            Era::Modern => (4, 8),
+        }
+    }
+}
+
+/// The question that is being asked.
+#[derive(Debug)]
+pub(super) struct Opening {
+    memory: Memory,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// `server/discover` went first; if it stays unanswered, `initialize` follows.
+    Probing {
+        id: u64,
+        until: Option<Instant>,
+    },
+    /// Both are out, and the handshake decides.
+    Both {
+        probe: u64,
+        heard: Heard,
+        handshake: u64,
+    },
+    /// Both were out, the handshake was refused; what was the slow probe's answer?
+    Late {
+        probe: u64,
+        refusal: Failure,
+    },
+    /// `initialize` is out.
+    Shaking {
+        id: u64,
+        may_probe: bool,
+    },
+    /// `initialize` was refused; `server/discover` is out.
+    LastProbe {
+        id: u64,
+        refusal: Option<Failure>,
+    },
+    Over,
+}
+
+/// What became of a probe that was slow to be answered.
+#[derive(Debug)]
+enum Heard {
+    Nothing,
+    Modern(Bytes),
+    Other,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Ask this; [`Opening::sent`] tells by which id.
+    Discover,
+    Initialize,
+    /// It speaks this revision; what it said of itself, raw.
+    Open(Revision, Bytes),
+    Fail(Failure),
+    Wait,
+}
+
+/// What a server answered: the raw result or error.
+pub(super) type Answer<'a> = Result<&'a str, &'a str>;
+
+impl Opening {
+    /// Begins in the era of whoever calls first, unless it is known better.
+    pub(super) fn new(
+        now: Instant,
+        memory: Memory,
+        probe_timeout: Duration,
+        first: Era,
+    ) -> (Opening, Step) {
+        let knows = |era| memory.speaks(era);
+        let (stage, step) = match (first, knows(Era::Legacy), knows(Era::Modern)) {
+            (Era::Modern, _, Some(false)) => {
+                (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
+            }
+            (Era::Legacy, Some(false), _) => {
+                (Stage::LastProbe { id: 0, refusal: None }, Step::Discover)
+            }
+            (Era::Legacy, ..) => (Stage::Shaking { id: 0, may_probe: true }, Step::Initialize),
+            (Era::Modern, ..) => {
+                (Stage::Probing { id: 0, until: Some(now + probe_timeout) }, Step::Discover)
+            }
+        };
+        (Opening { memory, stage }, step)
+    }
+
+    /// The question of the last step went out under this id.
+    pub(super) fn sent(&mut self, sent: u64) {
+        match &mut self.stage {
+            Stage::Probing { id, .. }
+            | Stage::Shaking { id, .. }
+            | Stage::LastProbe { id, .. }
+            | Stage::Both { handshake: id, .. } => *id = sent,
+            Stage::Late { .. } | Stage::Over => {}
+        }
+    }
+
+    /// An answer to one of our questions.
+    pub(super) fn answered(&mut self, line: &Bytes, answered: u64, answer: Answer<'_>) -> Step {
+        let modern = discovered(line, answer);
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Probing { id, .. } if id == answered => match modern {
+                Some(greeting) => self.open_modern(greeting),
+                None if speaks_neither(answer) => self.fail(refused(answer)),
+                None => {
+                    self.memory.learn(Era::Modern, false);
+                    self.stage = Stage::Shaking { id: 0, may_probe: false };
+                    Step::Initialize
+                }
+            },
+            Stage::Both { probe, handshake, .. } if probe == answered => {
+                let heard = modern.map_or(Heard::Other, Heard::Modern);
+                self.stage = Stage::Both { probe, heard, handshake };
+                Step::Wait
+            }
+            Stage::Both { probe, heard, handshake } if handshake == answered => {
+                match (shaken(line, answer), heard) {
+                    (Ok(Some((revision, greeting))), _) => {
+                        self.memory.learn(Era::Modern, false);
+                        self.open_legacy(revision, greeting)
+                    }
+                    (Ok(None), Heard::Modern(greeting)) => self.open_modern(greeting),
+                    (Ok(None), Heard::Other) => self.fail(refused(answer)),
+                    (Ok(None), Heard::Nothing) => {
+                        self.stage = Stage::Late { probe, refusal: refused(answer) };
+                        Step::Wait
+                    }
+                    (Err(failure), _) => self.fail(failure),
+                }
+            }
+            Stage::Late { probe, refusal } if probe == answered => match modern {
+                Some(greeting) => self.open_modern(greeting),
+                None => self.fail(refusal),
+            },
+            Stage::Shaking { id, may_probe } if id == answered => match shaken(line, answer) {
+                Ok(Some((revision, greeting))) => self.open_legacy(revision, greeting),
+                Ok(None) if may_probe => {
+                    self.stage = Stage::LastProbe { id: 0, refusal: Some(refused(answer)) };
+                    Step::Discover
+                }
+                Ok(None) => self.fail(refused(answer)),
+                Err(failure) => self.fail(failure),
+            },
+            Stage::LastProbe { id, refusal } if id == answered => match modern {
+                Some(greeting) => {
+                    self.memory.learn(Era::Legacy, false);
+                    self.open_modern(greeting)
+                }
+                None => {
+                    let refusal = refusal.unwrap_or_else(|| refused(answer));
+                    self.fail(refusal)
+                }
+            },
+            other => {
+                self.stage = other;
+                Step::Wait
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Probing { until, .. } => until,
+            _ => None,
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Step {
+        match self.stage {
+            Stage::Probing { id: probe, until: Some(until) } if until <= now => {
+                self.stage = Stage::Both { probe, heard: Heard::Nothing, handshake: 0 };
+                Step::Initialize
+            }
+            _ => Step::Wait,
+        }
+    }
+
+    /// The process ended before it answered; what it was asked it does not understand.
+    /// Tells whether the other question may do better.
+    pub(super) fn handle_lost(&self) -> bool {
+        let died_of = match self.stage {
+            Stage::Probing { .. } => Era::Modern,
+            Stage::Shaking { may_probe: true, .. } => Era::Legacy,
+            _ => {
+                self.memory.forget();
+                return false;
+            }
+        };
+        self.memory.learn(died_of, false);
+        true
+    }
+
+    fn open_modern(&self, greeting: Bytes) -> Step {
+        self.memory.learn(Era::Modern, true);
+        Step::Open(Revision::MODERN, greeting)
+    }
+
+    fn open_legacy(&self, revision: Revision, greeting: Bytes) -> Step {
+        self.memory.learn(Era::Legacy, true);
+        Step::Open(revision, greeting)
+    }
+
+    fn fail(&self, failure: Failure) -> Step {
+        self.memory.forget();
+        Step::Fail(failure)
+    }
+}
+
+/// The answer of a modern server to `server/discover`, if it is one.
+fn discovered(line: &Bytes, answer: Answer<'_>) -> Option<Bytes> {
+    let result = answer.ok()?;
+    let versions = edit::member(result, "supportedVersions")?;
+    names(versions, |version| version == Revision::MODERN.as_str())
+        .then(|| line.slice_ref(result.as_bytes()))
+}
+
+/// Does the refusal of `server/discover` say that there is no version we share?
+fn speaks_neither(answer: Answer<'_>) -> bool {
+    let Err(error) = answer else { return false };
+    let code = edit::member(error, "code").and_then(|code| code.parse::<i64>().ok());
+    let data = edit::member(error, "data").unwrap_or("{}");
+    let Some(supported) = edit::member(data, "supported") else { return false };
+    code == Some(UNSUPPORTED_VERSION)
+        && !names(supported, |version| Revision::named(version).is_some())
+}
+
+fn names(versions: &str, is_it: impl Fn(&str) -> bool) -> bool {
+    edit::elements(versions)
+        .any(|raw| crate::jsonrpc::string(raw).is_some_and(|version| is_it(&version)))
+}
+
+/// What `initialize` came to: a revision, `None` for a refusal, or a broken promise.
+fn shaken(line: &Bytes, answer: Answer<'_>) -> Result<Option<(Revision, Bytes)>, Failure> {
+    let Ok(result) = answer else { return Ok(None) };
+    let version = edit::text(result, "protocolVersion").unwrap_or_default();
+    match Revision::legacy(&version) {
+        Some(revision) => Ok(Some((revision, line.slice_ref(result.as_bytes())))),
+        None => {
+            let message = format!("answered initialize with the unknown version `{version}`");
+            Err(Failure::new(FailureKind::BrokeProtocol, message))
+        }
+    }
+}
+
+fn refused(answer: Answer<'_>) -> Failure {
+    let error = answer.err().unwrap_or("{}");
+    let told = edit::text(error, "message").unwrap_or_else(|| "no reason given".into());
+    let code = edit::member(error, "code").and_then(|code| code.parse().ok()).map(Code::Number);
+    let message = format!("refused the handshake: {told}");
+    Failure { code, ..Failure::new(FailureKind::Unavailable, message) }
+}

@@ -1,0 +1,130 @@
+//! `tools/list` and `tools/call` where the tools are the hub's (`specs` 2.11).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::requests::Request;
+use super::{Conversation, InFlight, Job, Origin, Progress, ToolCall};
+use crate::json::{Json, Kind};
+use crate::jsonrpc::{Id, kind, string};
+use crate::mcp::edit;
+use crate::mcp::translate::{Blocks, takes_wrapped, unwrapped, write_tool};
+use crate::mcp::wire::{INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
+use crate::tool::{ToolName, ToolSpec, What};
+
+/// How many tools a page has.
+const PAGE: usize = 1000;
+
+impl Conversation {
+    pub(super) fn list_tools(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        revision: Revision,
+    ) -> Result<(), Refusal> {
+        let cursor = request.params.and_then(|params| edit::member(params, "cursor"));
+        let from = match cursor.filter(|raw| kind(raw) != Kind::Null) {
+            None => 0,
+            Some(raw) => offset(raw)
+                .ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("unknown cursor: {raw}")))?,
+        };
+        let call = in_flight(request, revision, Job::ListTools { from });
+        self.ask(now, call, What::Tools, None);
+        Ok(())
+    }
+
+    pub(super) fn call_tool(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        revision: Revision,
+    ) -> Result<(), Refusal> {
+        let refuse = |message: &'static str| Refusal::new(INVALID_PARAMS, message);
+        let params = request.params.unwrap_or("{}");
+        let name =
+            edit::text(params, "name").ok_or_else(|| refuse("tools/call needs name, a string"))?;
+        let args = edit::member(params, "arguments").filter(|raw| kind(raw) != Kind::Null);
+        if args.is_some_and(|raw| kind(raw) != Kind::Object) {
+            return Err(refuse("arguments must be an object"));
+        }
+        let args = args.map(|raw| Json::part_of(request.line, raw));
+        let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
+        let (name, trace) = (name.into_owned(), request.meta.trace());
+        // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
+        let may_be_wrapped = args.as_ref().and_then(unwrapped).is_some();
+        let tool = ToolCall { name, args, token, trace };
+        if may_be_wrapped && self.tools.is_none() {
+            let call = in_flight(request, revision, Job::LookUpTool(tool));
+            self.ask(now, call, What::Tools, None);
+        } else {
+            self.start_tool(now, request.id.clone(), request.origin, revision, tool);
+        }
+        Ok(())
+    }
+
+    /// Calls the tool; its schema has been looked up if it matters.
+    pub(super) fn start_tool(
+        &mut self,
+        now: Instant,
+        id: Id,
+        origin: Origin,
+        revision: Revision,
+        tool: ToolCall,
+    ) {
+        let ToolCall { name, args, token, trace } = tool;
+        let is_it = |tool: &&ToolSpec| tool.name.as_str() == name;
+        let tool = self.tools.as_deref().and_then(|tools| tools.iter().find(is_it));
+        let is_wrapped = tool.is_some_and(takes_wrapped);
+        let args = if is_wrapped { args.as_ref().and_then(unwrapped) } else { args };
+        let what = What::Tool { name: ToolName::new(name.as_str()), args };
+        let progress = token.map(|token| Progress { token, count: 0 });
+        let job = Job::CallTool { name, blocks: Blocks::new(revision), progress };
+        self.ask(now, InFlight { id, origin, revision, job }, what, trace);
+    }
+
+    /// One page of the tools, as a result.
+    pub(super) fn page(
+        &self,
+        revision: Revision,
+        from: usize,
+        tools: &[ToolSpec],
+    ) -> Result<Bytes, Refusal> {
+        let shown = tools.get(from..).filter(|shown| from == 0 || !shown.is_empty());
+        let unknown = || Refusal::new(INVALID_PARAMS, format!("unknown cursor: \"tb{from}\""));
+        let shown = shown.ok_or_else(unknown)?;
+        let mut result = vec![b'{'];
+        if revision == Revision::MODERN {
+            put_member(&mut result, "resultType", "\"complete\"");
+        }
+        put_member(&mut result, "tools", "[");
+        for (index, tool) in shown.iter().take(PAGE).enumerate() {
+            if index > 0 {
+                result.push(b',');
+            }
+            write_tool(&mut result, revision, tool);
+        }
+        result.push(b']');
+        if PAGE < shown.len() {
+            put_member(&mut result, "nextCursor", format!("\"tb{}\"", from + PAGE));
+        }
+        if revision == Revision::MODERN {
+            put_member(&mut result, "ttlMs", "0");
+            put_member(&mut result, "cacheScope", "\"private\"");
+            put_member(&mut result, "_meta", format!("{{\"{SERVER_KEY}\":{}}}", self.us));
+        }
+        result.push(b'}');
+        Ok(result.into())
+    }
+}
+
+/// The place in the list that a cursor of ours stands for.
+fn offset(raw: &str) -> Option<usize> {
+    let cursor = string(raw)?;
+    let offset: usize = cursor.strip_prefix("tb")?.parse().ok()?;
+    (offset > 0 && offset.is_multiple_of(PAGE)).then_some(offset)
+}
+
+pub(super) fn in_flight(request: &Request<'_>, revision: Revision, job: Job) -> InFlight {
+    InFlight { id: request.id.clone(), origin: request.origin, revision, job }
+}

@@ -1,0 +1,379 @@
+//! The serving end of MCP, message by message: both eras, whoever stands behind.
+//!
+//! A conversation is one stdio pipe, one legacy HTTP session or one modern HTTP exchange.
+//! Messages come in by [`Conversation::handle_message`], each from a [`Place`]; what is to
+//! be said comes out of [`Conversation::poll_said`] for the place it belongs to. How
+//! messages are cut out of bytes is known to [`Server`](super::Server) and `http`.
+
+mod batch;
+mod hub;
+mod modern;
+mod native;
+mod replies;
+mod requests;
+mod session;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use self::batch::Batch;
+use self::session::{Listen, Opening, Session};
+use super::http::Mirror;
+use super::translate::Blocks;
+use super::wire::{self, Level, Refusal, Revision};
+use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
+use crate::json::Json;
+use crate::jsonrpc::Id;
+use crate::tool::{Call, CallerId, ToolSpec, Trace, Wants, What};
+
+/// What can be set about the serving end.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Our version, as clients are told.
+    pub version: String,
+    /// Who the calls come from: one id a pipe, session or modern exchange.
+    pub caller: CallerId,
+    /// Who answers.
+    pub behind: Behind,
+    /// The longest line or body of a client.
+    pub line_bytes_max: usize,
+    /// How many calls of a client run at a time; then no more is read from it.
+    pub calls_max: usize,
+}
+
+impl Settings {
+    /// The defaults, for whoever stands `behind`.
+    pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
+        let version = version.into();
+        Settings { version, caller, behind, line_bytes_max: 16 << 20, calls_max: 1024 }
+    }
+}
+
+/// Who answers the calls of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// The tools of the hub, whatever wires they speak.
+    Hub,
+    /// One MCP server: what is said in its era passes as it is.
+    Server,
+}
+
+/// Where a message came from and its answers go. Means nothing on a pipe; over HTTP it is
+/// the exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(pub u64);
+
+impl Place {
+    /// What belongs to no request: the pipe itself, or the session's own stream.
+    pub const SESSION: Place = Place(0);
+}
+
+/// One message to be said.
+#[derive(Debug)]
+pub struct Said {
+    /// Where it belongs.
+    pub place: Place,
+    /// What it is.
+    pub what: Saying,
+    /// The message, without a newline.
+    pub text: Outbox,
+}
+
+/// What a message is to the place it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saying {
+    /// The answer that the place was waiting for.
+    Answer,
+    /// The place was waiting for an answer and gets none: the request was cancelled.
+    Silence,
+    /// Something before the answer.
+    Note,
+    /// Something that a server said to nobody in particular; the place is a guess.
+    Guess,
+    /// A question of that kind, with its id.
+    Question(u64),
+}
+
+/// Our end of one conversation with a client.
+#[derive(Debug)]
+pub struct Conversation {
+    settings: Settings,
+    /// Who we say we are where no single MCP server stands behind.
+    us: Json,
+    session: Option<Session>,
+    /// An `initialize` that is being answered.
+    opening: Option<Opening>,
+    /// Requests that came behind it, to be looked at when it is.
+    waiting: VecDeque<Waiting>,
+    calls: HashMap<Ticket, InFlight>,
+    ids: HashMap<Id, Ticket>,
+    batches: HashMap<u64, Batch>,
+    listens: Vec<Listen>,
+    /// Questions to the client, by the id we gave them.
+    questions: HashMap<u64, (Ticket, AskId)>,
+    /// The tools of the hub, as they were last heard.
+    tools: Option<Arc<[ToolSpec]>>,
+    next_ticket: u64,
+    next_batch: u64,
+    next_question: u64,
+    ups: VecDeque<(Ticket, Asked)>,
+    said: VecDeque<Said>,
+    notices: VecDeque<Notice>,
+}
+
+/// Where the answer to a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Origin {
+    place: Place,
+    batch: Option<u64>,
+}
+
+/// A request that came while `initialize` was being answered.
+#[derive(Debug)]
+struct Waiting {
+    origin: Origin,
+    id: Id,
+    line: Bytes,
+}
+
+/// A request that somebody behind us is busy with.
+#[derive(Debug)]
+struct InFlight {
+    id: Id,
+    origin: Origin,
+    revision: Revision,
+    job: Job,
+}
+
+/// What is to become of the reply to a request.
+#[derive(Debug)]
+enum Job {
+    /// It opens a session. The parameters, for opening it once more.
+    Initialize { params: Bytes },
+    /// It tells everything at once.
+    Discover,
+    /// It is a page of the hub's tools, from this one on.
+    ListTools { from: usize },
+    /// A tool of the hub.
+    CallTool { name: String, blocks: Blocks, progress: Option<Progress> },
+    /// A tool of the hub that may have to be unwrapped: first its schema must be known.
+    LookUpTool(ToolCall),
+    /// Passed on as it is.
+    Pass(Pass),
+    /// Said to a server by the way: nobody waits for the answer.
+    Aside,
+}
+
+/// A call of a tool of the hub, as it was asked.
+#[derive(Debug)]
+struct ToolCall {
+    name: String,
+    args: Option<Json>,
+    token: Option<Bytes>,
+    trace: Option<Trace>,
+}
+
+/// The progress of a call whose caller gave it a token.
+#[derive(Debug)]
+struct Progress {
+    token: Bytes,
+    count: u64,
+}
+
+/// What has to be put back into what comes of a request that was passed on.
+#[derive(Debug, Default)]
+struct Pass {
+    token: Option<Bytes>,
+    /// The level of log messages that a modern request asked for.
+    level: Option<Level>,
+    /// It stays until cancelled, and its notifications carry its id.
+    listens: bool,
+    memo: Option<session::Memo>,
+}
+
+impl Conversation {
+    /// A conversation in which nothing has been said.
+    pub fn new(settings: Settings) -> Conversation {
+        Conversation {
+            us: wire::introduction("toolbus", &settings.version),
+            settings,
+            session: None,
+            opening: None,
+            waiting: VecDeque::new(),
+            calls: HashMap::new(),
+            ids: HashMap::new(),
+            batches: HashMap::new(),
+            listens: Vec::new(),
+            questions: HashMap::new(),
+            tools: None,
+            next_ticket: 1,
+            next_batch: 0,
+            next_question: 1,
+            ups: VecDeque::new(),
+            said: VecDeque::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// What the hub offers, if that is known before anybody asks.
+    pub fn set_tools(&mut self, tools: Arc<[ToolSpec]>) {
+        self.tools = Some(tools);
+    }
+
+    /// Takes one message, or a batch of them, from `place`; tells whether an answer will
+    /// follow. `mirror` are the headers of a modern HTTP request.
+    pub fn handle_message(
+        &mut self,
+        now: Instant,
+        place: Place,
+        line: &Bytes,
+        mirror: Option<&Mirror>,
+    ) -> bool {
+        if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return self.handle_batch(now, place, line);
+        }
+        self.handle_one(now, Origin { place, batch: None }, line, mirror)
+    }
+
+    /// A message that is too long to be kept.
+    pub fn handle_too_long(&mut self, place: Place) {
+        let bytes_max = self.settings.line_bytes_max;
+        let message = format!("line is longer than the limit of {bytes_max} bytes");
+        let refusal = Refusal::new(wire::INVALID_REQUEST, message);
+        self.answer(Origin { place, batch: None }, refusal.answer(&Id::NULL));
+    }
+
+    /// Nothing more will be said by the client: who only listens is told that this is over.
+    pub fn handle_end(&mut self) {
+        for Listen { id, place, .. } in std::mem::take(&mut self.listens) {
+            self.end_listening(&id, place);
+        }
+        let listening: Vec<_> = self.calls.iter().filter(|(_, call)| call.listens()).collect();
+        let listening: Vec<_> = listening.into_iter().map(|(ticket, _)| *ticket).collect();
+        for ticket in listening {
+            if let Some(call) = self.forget(ticket) {
+                self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
+                self.end_listening(&call.id, call.origin.place);
+            }
+        }
+    }
+
+    /// Ends all that is still under way, without an answer.
+    pub fn cancel_all(&mut self) {
+        self.waiting.clear();
+        self.opening = None;
+        let link = self.session.take().and_then(|session| session.link);
+        let mut tickets: Vec<_> = self.calls.drain().map(|(ticket, _)| ticket).collect();
+        tickets.sort_unstable();
+        self.ids.clear();
+        self.batches.clear();
+        self.questions.clear();
+        let cancelled = tickets.into_iter().chain(link);
+        self.ups.extend(cancelled.map(|ticket| (ticket, Asked::Up(Up::Cancel(None)))));
+    }
+
+    /// The client of a modern exchange went away: what it asked for is over.
+    pub fn handle_gone(&mut self) {
+        self.listens.clear();
+        self.cancel_all();
+    }
+
+    /// How many requests wait for their answer.
+    pub fn in_flight(&self) -> usize {
+        self.calls.len() + self.waiting.len()
+    }
+
+    /// Is there room for another request?
+    pub fn has_room(&self) -> bool {
+        self.in_flight() < self.settings.calls_max
+    }
+
+    /// The client cannot be asked this question after all: whoever asked is told.
+    pub fn decline(&mut self, question: u64) {
+        if let Some((ticket, ask)) = self.questions.remove(&question) {
+            let why = r#"{"error":{"code":-32601,"message":"the caller cannot be asked"}}"#;
+            let answer = Up::Answer(ask, Json::from_trusted(why));
+            self.ups.push_back((ticket, Asked::Up(answer)));
+        }
+    }
+
+    /// The revision of the session, once there is one.
+    pub fn revision(&self) -> Option<Revision> {
+        self.session.as_ref().map(|session| session.revision)
+    }
+
+    /// The next thing to be said.
+    pub fn poll_said(&mut self) -> Option<Said> {
+        self.said.pop_front()
+    }
+
+    /// A new call, or more of one that runs.
+    pub fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.ups.pop_front()
+    }
+
+    /// Something for the log.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Asks whoever stands behind.
+    fn ask(&mut self, now: Instant, call: InFlight, what: What, trace: Option<Trace>) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let wants = Wants { progress: call.wants_progress(), sends_parts: false, parts: None };
+        let caller = self.settings.caller;
+        let asked = Call { caller, trace, wants, ..Call::of(now, what) };
+        if !matches!(call.job, Job::Aside) {
+            self.ids.insert(call.id.clone(), ticket);
+        }
+        self.calls.insert(ticket, call);
+        self.ups.push_back((ticket, Asked::Call(asked)));
+        ticket
+    }
+
+    /// The request is over: nothing that is said to it is passed on any more.
+    fn forget(&mut self, ticket: Ticket) -> Option<InFlight> {
+        let call = self.calls.remove(&ticket)?;
+        if self.ids.get(&call.id) == Some(&ticket) {
+            self.ids.remove(&call.id);
+        }
+        self.questions.retain(|_, (asking, _)| *asking != ticket);
+        Some(call)
+    }
+
+    fn is_in_flight(&self, id: &Id) -> bool {
+        self.ids.contains_key(id)
+            || self.waiting.iter().any(|waiting| waiting.id == *id)
+            || self.listens.iter().any(|listen| listen.id == *id)
+    }
+
+    fn refuse(&mut self, origin: Origin, id: &Id, refusal: &Refusal) {
+        self.answer(origin, refusal.answer(id));
+    }
+
+    fn say(&mut self, place: Place, text: Outbox) {
+        self.said.push_back(Said { place, what: Saying::Note, text });
+    }
+
+    fn ignore(&mut self, what: impl Into<String>) {
+        self.notices.push_back(Notice::Ignored(what.into()));
+    }
+}
+
+impl InFlight {
+    fn listens(&self) -> bool {
+        matches!(&self.job, Job::Pass(pass) if pass.listens)
+    }
+
+    fn wants_progress(&self) -> bool {
+        match &self.job {
+            Job::CallTool { progress, .. } => progress.is_some(),
+            Job::Pass(pass) => pass.token.is_some(),
+            _ => false,
+        }
+    }
+}

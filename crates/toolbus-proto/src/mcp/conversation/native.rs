@@ -1,0 +1,119 @@
+//! What passes as it is between a client and a server of one era (`specs` 2.4 to 2.6).
+//!
+//! A notification travels as a part of the call it belongs to, `{"method":…,"params"?:…}`;
+//! a question as `{"method":…,"params"?:…}`, its answer as `{"result":…}` or `{"error":…}`.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::hub::in_flight;
+use super::requests::Request;
+use super::session::Memo;
+use super::{Conversation, InFlight, Job, Origin, Pass, Place, Said, Saying};
+use crate::channel::{AskId, Ticket};
+use crate::json::Json;
+use crate::jsonrpc::Id;
+use crate::mcp::edit;
+use crate::mcp::wire::{self, Era, Level, Revision, SUBSCRIPTION_KEY};
+use crate::tool::{What, Wire};
+
+impl Conversation {
+    pub(super) fn pass(&mut self, now: Instant, request: &Request<'_>, revision: Revision) {
+        if revision.era() == Era::Legacy {
+            self.relink(now);
+        }
+        let body = request.params.map(|params| wire::in_a_line(request.line, params));
+        let uri = || request.params.and_then(|params| edit::text(params, "uri"));
+        let said = body.clone().unwrap_or_default();
+        let memo = match request.method {
+            "logging/setLevel" => Some(Memo::Level(said)),
+            "resources/subscribe" => uri().map(|uri| Memo::Subscribe(uri.into_owned(), said)),
+            "resources/unsubscribe" => uri().map(|uri| Memo::Unsubscribe(uri.into_owned())),
+            _ => None,
+        };
+        let pass = Pass {
+            token: request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes())),
+            level: Level::read("logLevel", request.meta.log_level).ok(),
+            listens: request.method == "subscriptions/listen",
+            memo,
+        };
+        let what = native(request.method, body);
+        self.ask(now, in_flight(request, revision, Job::Pass(pass)), what, None);
+    }
+
+    pub(super) fn pass_notification(
+        &mut self,
+        now: Instant,
+        line: &Bytes,
+        method: &str,
+        params: Option<&str>,
+    ) {
+        let body = params.map(|params| wire::in_a_line(line, params));
+        let origin = Origin { place: Place::SESSION, batch: None };
+        let (id, revision) = (Id::NULL, Revision::LAST_LEGACY);
+        let call = InFlight { id, origin, revision, job: Job::Aside };
+        self.ask(now, call, native(method, body), None);
+    }
+
+    /// A notification of the server, for whoever listens under `id` or the session.
+    pub(super) fn pass_on(&mut self, place: Place, id: Option<&Id>, notification: &Json) {
+        let raw = notification.as_str();
+        let Some(method) = edit::text(raw, "method") else { return };
+        let mut params = edit::member(raw, "params").map(str::to_owned);
+        if let Some(id) = id {
+            params = params.map(|params| with_subscription(&params, id).unwrap_or(params));
+        }
+        if method == "notifications/cancelled" {
+            // The server takes back a question; the client knows it by another id.
+            let asked = params.as_deref().and_then(|params| edit::member(params, "requestId"));
+            let ask = asked.and_then(|raw| raw.parse().ok()).map(AskId);
+            let question = self.questions.iter().find(|(_, (_, known))| Some(*known) == ask);
+            let Some((&question, _)) = question else { return };
+            self.questions.remove(&question);
+            params = params
+                .and_then(|params| edit::replaced(&params, "requestId", &question.to_string()));
+        }
+        let params = params.map(Bytes::from);
+        self.say(place, wire::notification(&method, params.as_ref()));
+    }
+
+    /// A log message of the server, if it is grave enough for whoever asked for some.
+    pub(super) fn pass_log(&mut self, place: Place, era: Era, level: Option<Level>, params: &Json) {
+        let grave = edit::text(params.as_str(), "level").and_then(|name| Level::named(&name));
+        let is_wanted = match (era, level) {
+            (Era::Legacy, None) => true,
+            (Era::Modern, None) => false,
+            (_, Some(level)) => grave.is_some_and(|grave| level <= grave),
+        };
+        if is_wanted {
+            let method = "notifications/message";
+            let text = wire::notification(method, Some(params.as_bytes()));
+            self.said.push_back(Said { place, what: Saying::Guess, text });
+        }
+    }
+
+    /// A question of the server, with an id of ours.
+    pub(super) fn pass_question(&mut self, place: Place, ticket: Ticket, ask: AskId, asked: &Json) {
+        let id = self.next_question;
+        self.questions.insert(id, (ticket, ask));
+        let Some(method) = edit::text(asked.as_str(), "method") else { return self.decline(id) };
+        self.next_question += 1;
+        let params = edit::member(asked.as_str(), "params");
+        let params = params.map(|params| asked.as_bytes().slice_ref(params.as_bytes()));
+        let text = wire::request(Some(id), &method, params.as_ref());
+        self.said.push_back(Said { place, what: Saying::Question(id), text });
+    }
+}
+
+fn native(method: &str, body: Option<Bytes>) -> What {
+    let method = Bytes::copy_from_slice(method.as_bytes());
+    What::Native { wire: Wire::Mcp, method, body: body.unwrap_or_default() }
+}
+
+/// What belongs to a listening, under the id that its client knows; `None` if it names none.
+pub(super) fn with_subscription(raw: &str, id: &Id) -> Option<String> {
+    let meta = edit::member(raw, "_meta")?;
+    let meta = edit::replaced(meta, SUBSCRIPTION_KEY, id.to_json().as_str())?;
+    edit::replaced(raw, "_meta", &meta)
+}

@@ -1,0 +1,210 @@
+//! What comes back for a request, and how the client is told.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::native::with_subscription;
+use super::{Conversation, InFlight, Job, Place, Progress};
+use crate::channel::{Asked, Down, Ticket, Up};
+use crate::json::{Json, Kind};
+use crate::mcp::edit;
+use crate::mcp::translate::{Blocks, refusal};
+use crate::mcp::wire::{self, Era, Revision, put_member, quoted};
+use crate::tool::{Failure, FailureKind, Outcome, Part};
+
+impl Conversation {
+    /// Goes on with the reply to `ticket`. Nothing happens if that request is over.
+    pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
+        if self.session.as_ref().is_some_and(|session| session.link == Some(ticket)) {
+            return self.session_down(ticket, &down);
+        }
+        let Some(call) = self.calls.get_mut(&ticket) else { return };
+        let place = call.origin.place;
+        match (down, &mut call.job) {
+            (Down::Done(outcome), _) => self.done(now, ticket, outcome),
+            (Down::Begin { head, .. }, Job::Initialize { .. } | Job::Discover) => {
+                let head = head.unwrap_or_else(|| Json::from_trusted("{}"));
+                self.greeted(now, ticket, Some(head.as_str()), true);
+            }
+            (Down::Begin { head, .. }, Job::CallTool { blocks, .. }) => {
+                let put = blocks.put_value(head.as_ref());
+                self.or_give_up(ticket, put.err());
+            }
+            (Down::Part(part), Job::CallTool { blocks, progress, .. }) => {
+                let put = blocks.put_part(&part);
+                let told = put.as_ref().ok().and_then(Clone::clone);
+                let progress = progress.as_mut().zip(told);
+                let note = progress.map(|(progress, told)| progress.part(call.revision, &told));
+                if let Some(note) = note {
+                    self.say(place, wire::notification("notifications/progress", Some(&note)));
+                }
+                self.or_give_up(ticket, put.err());
+            }
+            (Down::Part(Part::Json(note)), Job::Pass(pass)) => {
+                let id = pass.listens.then(|| call.id.clone());
+                self.pass_on(place, id.as_ref(), &note);
+            }
+            (Down::Progress(params), Job::CallTool { progress: Some(progress), .. }) => {
+                let note = progress.told(&params);
+                self.say(place, wire::notification("notifications/progress", Some(&note)));
+            }
+            (Down::Progress(params), Job::Pass(pass)) => {
+                let Some(token) = &pass.token else { return };
+                let token = str::from_utf8(token).unwrap_or("null");
+                let note = edit::with_first(params.as_str(), "progressToken", token);
+                self.say(place, wire::notification("notifications/progress", Some(&note.into())));
+            }
+            (Down::Log(params), Job::Pass(pass)) => {
+                let (era, level) = (call.revision.era(), pass.level);
+                let session = self.session.as_ref().and_then(|session| session.level);
+                let level = if era == Era::Legacy { session } else { level };
+                self.pass_log(place, era, level, &params);
+            }
+            (Down::Ask(ask, asked), _) => self.pass_question(place, ticket, ask, &asked),
+            (Down::Begin { .. } | Down::Part(_) | Down::Progress(_) | Down::Log(_), _) => {}
+        }
+    }
+
+    /// What a server tells no request in particular.
+    fn session_down(&mut self, ticket: Ticket, down: &Down) {
+        match down {
+            Down::Begin { head: Some(greeting), .. } => self.relinked(greeting.as_str()),
+            Down::Part(Part::Json(note)) => self.pass_on(Place::SESSION, None, note),
+            Down::Log(params) => {
+                let level = self.session.as_ref().and_then(|session| session.level);
+                self.pass_log(Place::SESSION, Era::Legacy, level, params);
+            }
+            Down::Ask(ask, asked) => self.pass_question(Place::SESSION, ticket, *ask, asked),
+            Down::Done(_) => self.link_lost(ticket),
+            Down::Begin { .. } | Down::Part(_) | Down::Progress(_) => {}
+        }
+    }
+
+    /// A reply that met a limit is over: the rest need not be awaited.
+    fn or_give_up(&mut self, ticket: Ticket, failure: Option<Failure>) {
+        let Some(failure) = failure else { return };
+        let Some(call) = self.forget(ticket) else { return };
+        self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
+        self.fail(call, &failure);
+    }
+
+    fn done(&mut self, now: Instant, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+        if let Ok(Outcome::Tools(tools)) = &outcome {
+            self.tools = Some(tools.clone());
+        }
+        let is_greeting = matches!(self.calls[&ticket].job, Job::Initialize { .. } | Job::Discover);
+        match &outcome {
+            Ok(Outcome::Tools(_)) if is_greeting => return self.greeted(now, ticket, None, false),
+            Ok(Outcome::Native(raw)) if is_greeting => {
+                let raw = str::from_utf8(raw).ok();
+                return self.greeted(now, ticket, raw, false);
+            }
+            _ => {}
+        }
+        let Some(call) = self.forget(ticket) else { return };
+        match (call.job, outcome) {
+            (Job::LookUpTool(tool), _) => {
+                return self.start_tool(now, call.id, call.origin, call.revision, tool);
+            }
+            (Job::CallTool { blocks, .. }, Ok(outcome)) => {
+                match blocks.result(&outcome, &self.us) {
+                    Ok(result) => self.answer(call.origin, wire::result(&call.id, &result)),
+                    Err(failure) => self.fail(InFlight { job: Job::Discover, ..call }, &failure),
+                }
+            }
+            (Job::ListTools { from }, Ok(Outcome::Tools(tools))) => {
+                match self.page(call.revision, from, &tools) {
+                    Ok(page) => self.answer(call.origin, wire::result(&call.id, &page)),
+                    Err(refusal) => self.refuse(call.origin, &call.id, &refusal),
+                }
+            }
+            (Job::Pass(pass), Ok(Outcome::Native(result))) => {
+                let tagged = Some(&result).filter(|_| pass.listens);
+                let tagged = tagged.and_then(|raw| str::from_utf8(raw).ok());
+                let tagged = tagged.and_then(|raw| with_subscription(raw, &call.id));
+                let result = tagged.map_or(result, Bytes::from);
+                self.answer(call.origin, wire::result(&call.id, &result));
+                if let Some(memo) = pass.memo {
+                    self.remember(memo);
+                }
+            }
+            (Job::Aside, _) => {}
+            (job, Err(failure)) => self.fail(InFlight { job, ..call }, &failure),
+            (job, Ok(_)) => {
+                let message = "the answer is of a kind that was not asked for";
+                let failure = Failure::new(FailureKind::BrokeProtocol, message);
+                self.fail(InFlight { job, ..call }, &failure);
+            }
+        }
+        // Whether it went well or not: who waited for it is looked at now.
+        self.opened(now, ticket);
+    }
+
+    fn fail(&mut self, call: InFlight, failure: &Failure) {
+        let InFlight { id, origin, revision, job } = call;
+        if failure.kind == FailureKind::Cancelled {
+            return self.leave_unanswered(origin);
+        }
+        let (tool, blocks) = match job {
+            Job::CallTool { name, blocks, .. } => (Some(name), Some(blocks)),
+            Job::Pass(_) => {
+                // What a server answered passes as it is, whatever it means.
+                if let Some(error) = failure.detail.as_ref().filter(|_| failure.from_peer) {
+                    let text = wire::response(&id, "error", error.as_bytes());
+                    return self.answer(origin, text);
+                }
+                (None, None)
+            }
+            _ => (None, None),
+        };
+        let text = match refusal(revision, tool.as_deref(), failure) {
+            Some(refusal) => refusal.answer(&id),
+            None => {
+                let blocks = blocks.unwrap_or_else(|| Blocks::new(revision));
+                wire::result(&id, &blocks.failed(failure, &self.us))
+            }
+        };
+        self.answer(origin, text);
+    }
+}
+
+impl Progress {
+    /// A part that came is progress, too.
+    fn part(&mut self, revision: Revision, told: &str) -> Bytes {
+        self.count += 1;
+        let mut params = self.begin();
+        put_member(&mut params, "progress", self.count.to_string());
+        if Revision::V2025_03_26 <= revision {
+            put_member(&mut params, "message", quoted(told));
+        }
+        params.push(b'}');
+        params.into()
+    }
+
+    /// What a back of another wire tells of its progress.
+    fn told(&mut self, told: &Json) -> Bytes {
+        let mut params = self.begin();
+        let own = edit::member(told.as_str(), "progress");
+        if own.is_some() {
+            let others = edit::members(told.as_str()).filter(|(key, _)| key != "progressToken");
+            for (key, value) in others {
+                put_member(&mut params, &key, value);
+            }
+        } else if told.kind() == Kind::Number {
+            put_member(&mut params, "progress", told.as_bytes());
+        } else {
+            self.count += 1;
+            put_member(&mut params, "progress", self.count.to_string());
+            put_member(&mut params, "message", quoted(&told.shown()));
+        }
+        params.push(b'}');
+        params.into()
+    }
+
+    fn begin(&self) -> Vec<u8> {
+        let mut params = vec![b'{'];
+        put_member(&mut params, "progressToken", &self.token);
+        params
+    }
+}

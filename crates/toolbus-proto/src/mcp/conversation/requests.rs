@@ -1,0 +1,246 @@
+//! What one message asks for, and whether it may be asked now (`specs` 2.1, 2.2).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{Behind, Conversation, Origin, Waiting, modern};
+use crate::channel::{Asked, Up};
+use crate::json::{Json, JsonError, Kind};
+use crate::jsonrpc::{Id, Invalid, Message, Why, kind};
+use crate::mcp::edit;
+use crate::mcp::http::Mirror;
+use crate::mcp::wire::{
+    self, Era, INVALID_PARAMS, INVALID_REQUEST, Level, Meta, RULES, Refusal, Revision,
+    UNKNOWN_METHOD,
+};
+
+/// One request, borrowing from its line.
+pub(super) struct Request<'a> {
+    pub(super) origin: Origin,
+    pub(super) id: Id,
+    pub(super) method: &'a str,
+    pub(super) params: Option<&'a str>,
+    pub(super) meta: Meta<'a>,
+    pub(super) line: &'a Bytes,
+}
+
+impl Conversation {
+    /// Takes one message; tells whether an answer will follow.
+    pub(super) fn handle_one(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        line: &Bytes,
+        mirror: Option<&Mirror>,
+    ) -> bool {
+        match RULES.read(line) {
+            Ok(Message::Request { id, method, params }) => {
+                self.owe(origin);
+                let meta = Meta::read(params);
+                let request = Request { origin, id, method: &method, params, meta, line };
+                if self.is_in_flight(&request.id) {
+                    let message = format!("id {} is already in flight", request.id.to_json());
+                    self.refuse(origin, &request.id, &Refusal::new(INVALID_REQUEST, message));
+                } else {
+                    self.handle_request(now, &request, mirror);
+                }
+                true
+            }
+            Ok(Message::Notification { method, params }) => {
+                self.handle_notification(now, line, &method, params);
+                false
+            }
+            Ok(Message::Response { id, result: None, error: None }) => {
+                self.owe(origin);
+                let invalid = Invalid { why: Why::Neither, id: Some(id) };
+                self.refuse_invalid(origin, line, invalid);
+                true
+            }
+            Ok(Message::Response { id, result, error }) => {
+                self.handle_answer(&id, result, error);
+                false
+            }
+            // A notification, though a malformed one: it cannot be answered.
+            Err(Invalid { why: Why::Params, id: None }) => {
+                self.ignore("a notification whose params are no object");
+                false
+            }
+            Err(invalid) => {
+                self.owe(origin);
+                self.refuse_invalid(origin, line, invalid);
+                true
+            }
+        }
+    }
+
+    fn refuse_invalid(&mut self, origin: Origin, line: &Bytes, invalid: Invalid) {
+        let (code, message) = wire::said(&invalid);
+        let id = match invalid.why {
+            Why::NotJson(JsonError::TooDeep) => id_in_front(line),
+            _ => invalid.id,
+        };
+        self.refuse(origin, &id.unwrap_or(Id::NULL), &Refusal::new(code, message));
+    }
+
+    fn handle_request(&mut self, now: Instant, request: &Request<'_>, mirror: Option<&Mirror>) {
+        // A request that came with its headers is modern whatever else it says.
+        let era = mirror.map_or(request.meta.era(request.method), |_| Era::Modern);
+        let handled = match era {
+            Era::Modern => self.handle_modern(now, request, mirror),
+            Era::Legacy => self.handle_legacy(now, request),
+        };
+        if let Err(refusal) = handled {
+            self.refuse(request.origin, &request.id, &refusal);
+        }
+    }
+
+    fn handle_legacy(&mut self, now: Instant, request: &Request<'_>) -> Result<(), Refusal> {
+        match request.method {
+            "ping" => {
+                let pong = wire::result(&request.id, &Bytes::from_static(b"{}"));
+                self.answer(request.origin, pong);
+                return Ok(());
+            }
+            "initialize" => return self.initialize(now, request),
+            _ => {}
+        }
+        if self.opening.is_some() {
+            let (origin, id, line) = (request.origin, request.id.clone(), request.line.clone());
+            self.waiting.push_back(Waiting { origin, id, line });
+            return Ok(());
+        }
+        let Some(session) = &self.session else {
+            let key = wire::VERSION_KEY;
+            let message = format!("not initialized: send initialize, or put {key} into _meta");
+            return Err(Refusal::new(INVALID_REQUEST, message));
+        };
+        let revision = session.revision;
+        self.serve(now, request, revision)
+    }
+
+    fn handle_modern(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        mirror: Option<&Mirror>,
+    ) -> Result<(), Refusal> {
+        let is_known = match self.settings.behind {
+            Behind::Hub => modern::is_of_tools(request.method),
+            Behind::Server => !modern::is_gone(request.method),
+        };
+        modern::check(request, is_known, mirror, self.tools.as_deref())?;
+        match (request.method, self.settings.behind) {
+            ("server/discover", _) => {
+                self.discover(now, request);
+                Ok(())
+            }
+            ("subscriptions/listen", Behind::Hub) => self.listen(request),
+            _ => self.serve(now, request, Revision::MODERN),
+        }
+    }
+
+    fn serve(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        revision: Revision,
+    ) -> Result<(), Refusal> {
+        match (self.settings.behind, request.method) {
+            // With an id it is no notification, and no request either.
+            (_, method) if method.starts_with("notifications/") => Err(unknown_method(method)),
+            (Behind::Server, "logging/setLevel") => {
+                let raw = request.params.and_then(|params| edit::member(params, "level"));
+                let level = Level::read("level", raw)
+                    .map_err(|message| Refusal::new(INVALID_PARAMS, message))?;
+                self.set_level(level);
+                self.pass(now, request, revision);
+                Ok(())
+            }
+            (Behind::Server, _) => {
+                self.pass(now, request, revision);
+                Ok(())
+            }
+            (Behind::Hub, "tools/list") => self.list_tools(now, request, revision),
+            (Behind::Hub, "tools/call") => self.call_tool(now, request, revision),
+            (Behind::Hub, method) => Err(unknown_method(method)),
+        }
+    }
+
+    /// Looks at the requests that came behind `initialize`.
+    pub(super) fn release(&mut self, now: Instant) {
+        for Waiting { origin, line, .. } in std::mem::take(&mut self.waiting) {
+            if let Ok(Message::Request { id, method, params }) = RULES.read(&line) {
+                let meta = Meta::read(params);
+                let request = Request { origin, id, method: &method, params, meta, line: &line };
+                self.handle_request(now, &request, None);
+            }
+        }
+    }
+
+    fn handle_notification(
+        &mut self,
+        now: Instant,
+        line: &Bytes,
+        method: &str,
+        params: Option<&str>,
+    ) {
+        match (method, params, self.settings.behind) {
+            ("notifications/initialized", ..) => {}
+            ("notifications/cancelled", Some(params), _) => self.handle_cancelled(line, params),
+            ("notifications/roots/list_changed" | "notifications/progress", _, Behind::Server)
+                if self.session.is_some() =>
+            {
+                self.pass_notification(now, line, method, params);
+            }
+            _ => self.ignore(format!("notification {method}")),
+        }
+    }
+
+    fn handle_cancelled(&mut self, line: &Bytes, params: &str) {
+        let id = edit::member(params, "requestId").and_then(|raw| Id::part_of(line, raw));
+        let Some(id) = id else { return self.ignore("a cancellation that names no request") };
+        self.listens.retain(|listen| listen.id != id);
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id) {
+            if let Some(waiting) = self.waiting.remove(at) {
+                self.leave_unanswered(waiting.origin);
+            }
+            return;
+        }
+        let Some(&ticket) = self.ids.get(&id) else { return };
+        // An initialize is never cancelled: requests may wait for it.
+        if self.opening.as_ref().is_some_and(|opening| opening.ticket == ticket) {
+            return;
+        }
+        if let Some(call) = self.forget(ticket) {
+            let reason = edit::member(params, "reason").map(|raw| Json::part_of(line, raw));
+            self.ups.push_back((ticket, Asked::Up(Up::Cancel(reason))));
+            self.leave_unanswered(call.origin);
+        }
+    }
+
+    /// The client answers one of our questions, or nothing we know of.
+    fn handle_answer(&mut self, id: &Id, result: Option<&str>, error: Option<&str>) {
+        let asked = id.as_number().and_then(|id| self.questions.remove(&id));
+        let Some((ticket, ask)) = asked else {
+            return self.ignore(format!("response {}", id.to_json()));
+        };
+        let error = error.filter(|raw| kind(raw) != Kind::Null);
+        let (member, value) = match (result, error) {
+            (_, Some(error)) => ("error", error),
+            (result, None) => ("result", result.unwrap_or("{}")),
+        };
+        let answer = Json::from_trusted(format!("{{\"{member}\":{value}}}"));
+        self.ups.push_back((ticket, Asked::Up(Up::Answer(ask, answer))));
+    }
+}
+
+pub(super) fn unknown_method(method: &str) -> Refusal {
+    Refusal::new(UNKNOWN_METHOD, format!("method not found: {method}"))
+}
+
+/// The id of a message that is too deep to be read whole, if it stands before the depths.
+fn id_in_front(line: &Bytes) -> Option<Id> {
+    let text = str::from_utf8(line).ok()?;
+    edit::member(text, "id").and_then(|raw| Id::part_of(line, raw))
+}

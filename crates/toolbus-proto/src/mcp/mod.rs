@@ -1,0 +1,22 @@
+//! The MCP room: the Model Context Protocol, by which editors and agents use tools.
+//!
+//! Two eras are spoken on both sides. Between two ends of one era everything passes as it
+//! is, as native calls of the contract; other wires are met through the hub, by `translate`.
+//! Translation between the eras is not here yet: its places are `conversation/native.rs` and
+//! `calling/sending.rs`, where what passes is looked at by era.
+
+mod edit;
+pub mod wire;
+
+pub mod conversation;
+mod serving;
+
+pub mod calling;
+
+pub mod http;
+pub mod translate;
+
+pub use calling::{Client, Memory};
+pub use conversation::Behind;
+pub use serving::Server;
+pub use wire::RULES;

@@ -1,0 +1,150 @@
+//! The serving end on a pipe: a message a line (`specs` 1.4, 2.1, 2.2).
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+
+use super::conversation::{Conversation, Place, Saying, Settings};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
+use crate::frame::lines::{Lines, TooLong};
+
+/// How long calls may go on after the client has closed its end.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Our end of a pipe whose other end a client holds.
+#[derive(Debug)]
+pub struct Server {
+    conversation: Conversation,
+    lines: Lines,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Not a line has come: it may begin with a byte order mark.
+    Fresh,
+    Open,
+    /// Nothing more will come; what is under way may still be answered.
+    Finishing {
+        until: Instant,
+    },
+    Over(Ended),
+}
+
+impl Server {
+    /// Waits for the client to begin.
+    pub fn new(settings: Settings) -> Server {
+        let lines = Lines::new(settings.line_bytes_max);
+        Server { conversation: Conversation::new(settings), lines, stage: Stage::Fresh }
+    }
+
+    fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
+        let is_fresh = matches!(self.stage, Stage::Fresh);
+        if is_fresh {
+            self.stage = Stage::Open;
+        }
+        let Ok(mut line) = line else { return self.conversation.handle_too_long(Place::SESSION) };
+        if is_fresh && line.starts_with(BYTE_ORDER_MARK) {
+            line = line.slice(BYTE_ORDER_MARK.len()..);
+        }
+        if line.last() == Some(&b'\r') {
+            line.truncate(line.len() - 1);
+        }
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            self.conversation.handle_message(now, Place::SESSION, &line, None);
+        }
+    }
+
+    /// The end, as soon as no answer is owed.
+    fn settle(&mut self, now: Instant) {
+        let Stage::Finishing { until } = self.stage else { return };
+        if self.conversation.in_flight() == 0 || until <= now {
+            self.conversation.cancel_all();
+            self.stage = Stage::Over(Ended::Well);
+        }
+    }
+
+    fn flow(&self) -> Flow {
+        match self.stage {
+            Stage::Over(_) => Flow::Close,
+            Stage::Finishing { .. } => Flow::Pause,
+            _ if !self.conversation.has_room() => Flow::Pause,
+            Stage::Fresh | Stage::Open => Flow::More,
+        }
+    }
+}
+
+impl Channel for Server {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        while self.flow() == Flow::More {
+            let Some(line) = self.lines.next(input) else { break };
+            self.handle_line(now, line);
+        }
+        self.flow()
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Stage::Fresh | Stage::Open = self.stage {
+            // Room or not: no more than has been read already can follow.
+            while let Some(line) = self.lines.next(input) {
+                self.handle_line(now, line);
+            }
+            if let Some(line) = self.lines.last(input) {
+                self.handle_line(now, line);
+            }
+            self.conversation.handle_end();
+            self.stage = Stage::Finishing { until: now + LAST_CALLS };
+            self.settle(now);
+        }
+        self.flow()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.settle(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Finishing { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        while let Some(mut said) = self.conversation.poll_said() {
+            if said.what != Saying::Silence {
+                out.append(&mut said.text);
+                out.put(b"\n");
+            }
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.conversation.poll_notice()
+    }
+}
+
+impl Serving for Server {
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.conversation.poll_up()
+    }
+
+    fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
+        self.conversation.down(now, ticket, down);
+        self.settle(now);
+        self.flow()
+    }
+
+    fn tell(&mut self, _now: Instant, notice: &Notice) {
+        self.conversation.tell(notice);
+    }
+
+    fn ended(&self) -> Option<&Ended> {
+        match &self.stage {
+            Stage::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Between MCP and the hub (`specs` 2.11): tools, replies and failures, in both directions.
+//!
+//! Two ends of MCP do not go this way: between them everything passes raw.
+
+mod blocks;
+mod failure;
+mod reply;
+mod tools;
+
+pub(super) use blocks::Blocks;
+pub(super) use failure::refusal;
+pub(super) use failure::{failure_of_error, failure_of_result};
+pub(super) use reply::outcome;
+pub use tools::{read_tool, takes_wrapped, unwrapped, write_tool};

@@ -1,0 +1,358 @@
+//! MCP's messages as they stand on the wire: revisions, codes, keys, and how we write them.
+//!
+//! A message here has no newline: lines end it on stdio, events and bodies over HTTP.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::edit;
+use crate::channel::Outbox;
+use crate::json::{Json, JsonError, Kind, write_string};
+use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
+use crate::tool::Trace;
+
+/// How MCP reads the envelope: ids are texts or numbers, parameters an object.
+pub const RULES: Rules = Rules { null_id: false, any_params: false };
+
+/// Not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// Not a valid request.
+pub const INVALID_REQUEST: i64 = -32600;
+/// No such method.
+pub const UNKNOWN_METHOD: i64 = -32601;
+/// Parameters that the method does not take; also an unknown tool.
+pub const INVALID_PARAMS: i64 = -32602;
+/// Something went wrong on our side.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// A header says something else than the body.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// The caller cannot answer what would have to be asked.
+pub const MISSING_CAPABILITY: i64 = -32021;
+/// A version that we do not speak.
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// The key in `_meta` that makes a request modern.
+pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+/// What the caller of a modern request can do.
+pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Who the caller of a modern request is.
+pub const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+/// Who answers a modern request.
+pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+/// From which level on a modern request wants to hear log messages.
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+/// Which listening a notification belongs to.
+pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where a failure of a tool keeps what `content` cannot say.
+pub const FAILURE_KEY: &str = "dev.toolbus/failure";
+
+/// Before and after the handshake went out of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// A handshake, then a session.
+    Legacy,
+    /// Every request stands for itself.
+    Modern,
+}
+
+impl fmt::Display for Era {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        })
+    }
+}
+
+/// The revisions of the protocol, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Revision {
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+}
+
+impl Revision {
+    /// The newest that has a handshake.
+    pub const LAST_LEGACY: Revision = Revision::V2025_11_25;
+    /// The one that has none.
+    pub const MODERN: Revision = Revision::V2026_07_28;
+
+    const ALL: [Revision; 5] = [
+        Revision::V2024_11_05,
+        Revision::V2025_03_26,
+        Revision::V2025_06_18,
+        Revision::V2025_11_25,
+        Revision::V2026_07_28,
+    ];
+
+    /// The revision of this name.
+    pub fn named(name: &str) -> Option<Revision> {
+        Revision::ALL.into_iter().find(|revision| revision.as_str() == name)
+    }
+
+    /// The revision of this name, if it has a handshake.
+    pub fn legacy(name: &str) -> Option<Revision> {
+        Revision::named(name).filter(|revision| revision.era() == Era::Legacy)
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Revision::V2024_11_05 => "2024-11-05",
+            Revision::V2025_03_26 => "2025-03-26",
+            Revision::V2025_06_18 => "2025-06-18",
+            Revision::V2025_11_25 => "2025-11-25",
+            Revision::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Which era it belongs to.
+    pub fn era(self) -> Era {
+        if self == Revision::MODERN { Era::Modern } else { Era::Legacy }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How grave a log message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl Level {
+    const NAMES: [(&str, Level); 8] = [
+        ("debug", Level::Debug),
+        ("info", Level::Info),
+        ("notice", Level::Notice),
+        ("warning", Level::Warning),
+        ("error", Level::Error),
+        ("critical", Level::Critical),
+        ("alert", Level::Alert),
+        ("emergency", Level::Emergency),
+    ];
+
+    /// The level of this name.
+    pub fn named(name: &str) -> Option<Level> {
+        Level::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        Level::NAMES[self as usize].0
+    }
+
+    /// Reads a raw value; the error is for whoever wrote it, `what` being its name.
+    pub(super) fn read(what: &str, raw: Option<&str>) -> Result<Level, String> {
+        let name = raw.and_then(string);
+        name.as_deref().and_then(Level::named).ok_or_else(|| {
+            let names = Level::NAMES.map(|(name, _)| name).join(", ");
+            let shown = name.as_deref().or(raw).unwrap_or("(absent)");
+            format!("{what} {shown} is none of {names}")
+        })
+    }
+}
+
+/// What the `_meta` of a request says, each value raw.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meta<'a> {
+    pub(super) version: Option<&'a str>,
+    pub(super) capabilities: Option<&'a str>,
+    pub(super) log_level: Option<&'a str>,
+    pub(super) progress_token: Option<&'a str>,
+    trace_parent: Option<&'a str>,
+    trace_state: Option<&'a str>,
+}
+
+impl<'a> Meta<'a> {
+    /// Reads the `_meta` of these parameters.
+    pub(super) fn read(params: Option<&'a str>) -> Meta<'a> {
+        let mut meta = Meta::default();
+        let Some(raw) = params.and_then(|params| edit::member(params, "_meta")) else {
+            return meta;
+        };
+        for (key, value) in edit::members(raw) {
+            let place = match &*key {
+                VERSION_KEY => &mut meta.version,
+                CAPABILITIES_KEY => &mut meta.capabilities,
+                LOG_LEVEL_KEY => &mut meta.log_level,
+                "progressToken" => &mut meta.progress_token,
+                "traceparent" => &mut meta.trace_parent,
+                "tracestate" => &mut meta.trace_state,
+                _ => continue,
+            };
+            *place = Some(value);
+        }
+        // Anything else cannot be given back to its owner under the same name.
+        let is_token = |raw: &&str| matches!(kind(raw), Kind::String | Kind::Number);
+        meta.progress_token = meta.progress_token.filter(is_token);
+        meta
+    }
+
+    pub(super) fn trace(&self) -> Option<Trace> {
+        let parent = self.trace_parent.and_then(string)?.into_owned();
+        let state = self.trace_state.and_then(string).map(Cow::into_owned);
+        Some(Trace { parent, state })
+    }
+
+    /// Is this the `_meta` of a modern request for `method`?
+    pub(super) fn era(&self, method: &str) -> Era {
+        match method {
+            "server/discover" | "subscriptions/listen" => Era::Modern,
+            _ if self.version.is_some() => Era::Modern,
+            _ => Era::Legacy,
+        }
+    }
+}
+
+/// Which era a request belongs to. `params` are raw.
+pub fn era(method: &str, params: Option<&str>) -> Era {
+    Meta::read(params).era(method)
+}
+
+/// What is wrong with a message, as we say it.
+pub(super) fn said(invalid: &Invalid) -> (i64, Cow<'static, str>) {
+    let message = match invalid.why {
+        Why::NotJson(error @ JsonError::TooDeep) => error.to_string().into(),
+        Why::NotJson(error) => return (PARSE_ERROR, format!("parse error: {error}").into()),
+        Why::Batch => "batches are not part of this revision".into(),
+        Why::NotAnObject => "a message is an object".into(),
+        Why::Version => "jsonrpc must be \"2.0\"".into(),
+        Why::Id => "id must be a string or a number".into(),
+        Why::Method | Why::Neither | Why::NoId => "method must be a string".into(),
+        Why::Params => "params must be an object".into(),
+        Why::Repeated(name) => format!("{name} stands twice").into(),
+    };
+    (INVALID_REQUEST, message)
+}
+
+/// A request or a notification; without an id it is the latter.
+pub(super) fn request(id: Option<u64>, method: &str, params: Option<&Bytes>) -> Outbox {
+    let mut head = br#"{"jsonrpc":"2.0""#.to_vec();
+    if let Some(id) = id {
+        head.extend_from_slice(format!(",\"id\":{id}").as_bytes());
+    }
+    head.extend_from_slice(br#","method":"#);
+    write_string(&mut head, method);
+    let mut out = Outbox::new();
+    match params {
+        Some(params) => {
+            head.extend_from_slice(br#","params":"#);
+            out.put(&head);
+            out.put_shared(params);
+        }
+        None => out.put(&head),
+    }
+    out.put(b"}");
+    out
+}
+
+/// A notification.
+pub(super) fn notification(method: &str, params: Option<&Bytes>) -> Outbox {
+    request(None, method, params)
+}
+
+/// A good answer.
+pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
+    response(id, "result", result)
+}
+
+/// An answer, its one member raw.
+pub(super) fn response(id: &Id, member: &str, value: &Bytes) -> Outbox {
+    let mut out = Outbox::new();
+    out.put(br#"{"jsonrpc":"2.0","id":"#);
+    out.put(id.as_bytes());
+    out.put(b",\"");
+    out.put(member.as_bytes());
+    out.put(b"\":");
+    out.put_shared(value);
+    out.put(b"}");
+    out
+}
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its number.
+    pub code: i64,
+    /// What is wrong, for people.
+    pub message: Cow<'static, str>,
+    /// What is wrong, for programs.
+    pub data: Option<Json>,
+}
+
+impl Refusal {
+    /// A refusal without data.
+    pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { code, message: message.into(), data: None }
+    }
+
+    /// The error object.
+    pub(super) fn to_json(&self) -> Bytes {
+        let mut error = format!("{{\"code\":{},\"message\":", self.code).into_bytes();
+        write_string(&mut error, &self.message);
+        if let Some(data) = &self.data {
+            error.extend_from_slice(br#","data":"#);
+            error.extend_from_slice(data.as_bytes());
+        }
+        error.push(b'}');
+        error.into()
+    }
+
+    /// The whole message.
+    pub(super) fn answer(&self, id: &Id) -> Outbox {
+        response(id, "error", &self.to_json())
+    }
+}
+
+/// Writes `"name":value` behind whatever members stand there already.
+pub(super) fn put_member(object: &mut Vec<u8>, name: &str, value: impl AsRef<[u8]>) {
+    if object.last() != Some(&b'{') {
+        object.push(b',');
+    }
+    write_string(object, name);
+    object.push(b':');
+    object.extend_from_slice(value.as_ref());
+}
+
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    out
+}
+
+/// Who we are, as both sides introduce themselves.
+pub(super) fn introduction(name: &str, version: &str) -> Json {
+    let mut info = vec![b'{'];
+    put_member(&mut info, "name", quoted(name));
+    put_member(&mut info, "version", quoted(version));
+    info.push(b'}');
+    Json::from_trusted(info)
+}
+
+/// Raw text as it may stand in a line: what came in a body with line breaks loses its blanks.
+pub(super) fn in_a_line(raw: &Bytes, value: &str) -> Bytes {
+    let json = Json::part_of(raw, value);
+    let is_one_line = !value.bytes().any(|byte| byte == b'\n' || byte == b'\r');
+    let json = if is_one_line { json } else { json.compact() };
+    json.as_bytes().clone()
+}
