@@ -9,6 +9,7 @@ mod contract;
 mod fuzz;
 mod mcp_bridge;
 mod mcp_calling;
+mod mcp_faults;
 mod mcp_http;
 mod mcp_serving;
 mod mediocre;
