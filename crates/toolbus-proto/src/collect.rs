@@ -43,7 +43,10 @@ impl Collector {
     /// Takes the next of a reply; gives the whole once it has ended. A limit that is met ends
     /// it too: the rest need not be awaited.
     pub fn take(&mut self, down: Down) -> Option<Result<Outcome, Failure>> {
-        self.weight += down.weight();
+        // A reply of one piece is bounded by its wire; only what is collected counts here.
+        if let Down::Begin { .. } | Down::Part(_) | Down::Done(Ok(Outcome::End(_))) = down {
+            self.weight += down.weight();
+        }
         if self.bytes_max < self.weight {
             let message = format!("the reply is over the limit of {} bytes", self.bytes_max);
             return Some(Err(Failure::new(FailureKind::TooLarge, message)));

@@ -66,7 +66,10 @@ fn a_server_that_passes_on_survives_its_client() {
         ToServing::Bytes(bytes(&[
             r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
         ])),
-        ToServing::Down(Ticket(1), Down::Begin(Some(json(r#"{"capabilities":{}}"#)))),
+        ToServing::Down(
+            Ticket(1),
+            Down::Begin { head: Some(json(r#"{"capabilities":{}}"#)), parts: None },
+        ),
         ToServing::Bytes(bytes(&[
             r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"progressToken":7}}}"#,
         ])),
@@ -206,7 +209,10 @@ fn fragments() -> impl Strategy<Value = Vec<Vec<u8>>> {
 fn reply(turn: usize, call: &Call) -> Down {
     match (turn % 6, &call.what) {
         (0, _) => Down::Ask(AskId(1), json(r#"{"method":"roots/list","params":{}}"#)),
-        (1, _) => Down::Begin(Some(json(r#"{"capabilities":{"tools":{"listChanged":true}}}"#))),
+        (1, _) => Down::Begin {
+            head: Some(json(r#"{"capabilities":{"tools":{"listChanged":true}}}"#)),
+            parts: None,
+        },
         (2, _) => Down::Part(Part::Json(json(r#"{"method":"notifications/tasks"}"#))),
         (3, _) => Down::Done(Err(Failure::new(FailureKind::Gone, "gone"))),
         (_, What::Tools) => Down::Done(Ok(Outcome::Tools([].into()))),
