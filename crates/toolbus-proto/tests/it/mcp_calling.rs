@@ -144,7 +144,7 @@ impl Back {
 
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"w","version":"3"}}}"#;
 
-fn learned((ticket, down): (Ticket, Down)) -> Option<String> {
+pub(crate) fn learned((ticket, down): (Ticket, Down)) -> Option<String> {
     let who = format!("== t{}", ticket.0);
     Some(match down {
         _ if ticket == NOBODY => return None,

@@ -9,7 +9,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;
-use toolbus_proto::mcp::http::{Bound, Endpoint, ExchangeId, Gate, Head};
+use toolbus_proto::mcp::http::{Bound, Endpoint, ExchangeId, Gate, Head, Remote};
 use toolbus_proto::mcp::{Behind, Client, Server, calling, http};
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What, Wire};
 use toolbus_testkit::faults;
@@ -366,5 +366,58 @@ proptest! {
             endpoint.handle_timeout(now);
             while endpoint.poll_write().is_some() {}
         }
+    }
+
+    #[test]
+    fn no_answer_can_break_a_remote(
+        answers in prop::collection::vec(
+            (
+                prop::sample::select(&[200u16, 202, 400, 401, 404, 500][..]),
+                prop::sample::select(&["application/json", "text/event-stream", ""][..]),
+                any::<bool>(),
+                fragment(),
+                0..4u64,
+            ),
+            0..30,
+        ),
+    ) {
+        let mut now = Instant::now();
+        let mut remote = Remote::new(calling::Settings::new("w", "1"));
+        let mut open: std::collections::BTreeSet<_> = (0..3).map(Ticket).collect();
+        remote.call(now, Ticket(0), native(now, "initialize", "{}"));
+        remote.call(now, Ticket(1), native(now, "x", "{}"));
+        remote.call(now, Ticket(2), Call::tool(now, "a", None));
+        let mut exchanges = Vec::new();
+        for (status, kind, has_session, body, turn) in answers {
+            while let Some((exchange, _)) = remote.poll_request() {
+                exchanges.push(exchange);
+            }
+            let Some(exchange) = exchanges.pop() else { break };
+            let mut headers = vec![("Content-Type", kind)];
+            headers.extend(has_session.then_some(("Mcp-Session-Id", "s")));
+            remote.handle_head(exchange, status, &headers);
+            let event = [b"id: 1\ndata: ", &body[..], b"\n\n"].concat();
+            let body = if kind == "text/event-stream" { event } else { body };
+            remote.handle_body(now, exchange, &mut BytesMut::from(&body[..]));
+            if turn > 0 {
+                remote.handle_end(now, exchange);
+            }
+            now += Duration::from_secs(turn);
+            remote.handle_timeout(now);
+            while let Some((ticket, down)) = remote.poll_down() {
+                prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
+                if matches!(down, Down::Done(_)) {
+                    open.remove(&ticket);
+                }
+            }
+        }
+        remote.close(now);
+        while let Some((ticket, down)) = remote.poll_down() {
+            prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
+            if matches!(down, Down::Done(_)) {
+                open.remove(&ticket);
+            }
+        }
+        prop_assert!(open.is_empty(), "never ended: {:?}", open);
     }
 }

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 
 use self::asks::Asks;
 use self::opening::{Opening, Step};
-use super::wire::{self, Era, Level, Revision};
+use super::wire::{self, Era, INTERNAL_ERROR, Level, Refusal, Revision};
 use crate::channel::{
     Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
 };
@@ -201,6 +201,32 @@ impl Client {
     /// What the server speaks, once that is known.
     pub fn revision(&self) -> Option<Revision> {
         self.greeting.as_ref().map(|greeting| greeting.revision)
+    }
+
+    /// Does somebody wait for the answer to `id`?
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        let is_asked = self.opening.as_ref().is_some_and(|opening| opening.waits_for(id));
+        is_asked || self.outstanding.ticket(id).is_some()
+    }
+
+    /// The request `id` will not be answered, and `failure` says why.
+    pub(super) fn fail(&mut self, now: Instant, id: u64, failure: Failure) {
+        if let Some(opening) = &mut self.opening {
+            // Who cannot come in at all need not ask otherwise.
+            let step = match failure.last_words.is_some() {
+                true => Step::Fail(failure),
+                false => {
+                    let refusal = Refusal::new(INTERNAL_ERROR, failure.message).to_json();
+                    let raw = str::from_utf8(&refusal).unwrap_or("{}");
+                    opening.answered(&refusal, id, Err(raw))
+                }
+            };
+            return self.take_step(now, step);
+        }
+        let Some(ticket) = self.outstanding.ticket(id) else { return };
+        if self.forget(ticket).is_some() {
+            self.done(ticket, Err(failure));
+        }
     }
 
     fn take_step(&mut self, now: Instant, step: Step) {

@@ -203,6 +203,20 @@ impl Opening {
         }
     }
 
+    /// Is `id` a question of ours that is still open?
+    pub(super) fn waits_for(&self, asked: u64) -> bool {
+        match &self.stage {
+            Stage::Probing { id, .. }
+            | Stage::Shaking { id, .. }
+            | Stage::LastProbe { id, .. }
+            | Stage::Late { probe: id, .. } => *id == asked,
+            Stage::Both { probe, handshake, heard } => {
+                *handshake == asked || (*probe == asked && matches!(heard, Heard::Nothing))
+            }
+            Stage::Over => false,
+        }
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
             Stage::Probing { until, .. } => until,

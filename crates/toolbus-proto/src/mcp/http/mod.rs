@@ -2,12 +2,15 @@
 //!
 //! Requests come in as heads and bodies, answers go out as statuses, headers and events.
 //! Who reads and writes them is elsewhere. [`Gate`] judges strangers, [`Endpoint`] is the
-//! serving end with its sessions and streams, [`Mirror`] compares headers with bodies.
+//! serving end with its sessions and streams, [`Mirror`] compares headers with bodies,
+//! [`Remote`] is the calling end.
 
 mod endpoint;
 mod exchange;
 mod gate;
 mod headers;
+mod remote;
+mod remote_answer;
 mod requests;
 mod saying;
 mod session;
@@ -17,3 +20,4 @@ pub use endpoint::{Endpoint, Settings};
 pub use exchange::{ExchangeId, Write};
 pub use gate::{Answer, Bound, Gate, Head, Verb};
 pub use headers::{BadMirror, Mirror, Mirrored, decode_value, encode_value, mirror_of, mirrored};
+pub use remote::{Remote, Request};

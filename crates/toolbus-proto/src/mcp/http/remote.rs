@@ -1,0 +1,425 @@
+//! The calling end over HTTP: each message is a request of its own (`specs` 2.9).
+//!
+//! What is said is decided by a [`Client`], as on a pipe. Here each of its lines becomes a
+//! `POST`, and whatever comes back, as a body or as events, becomes its lines again.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+
+use super::exchange::ExchangeId;
+use super::gate::Verb;
+use super::headers::mirror_of;
+use super::remote_answer::{Heard, Reading};
+use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
+use crate::mcp::calling::{Client, Settings};
+use crate::mcp::edit;
+use crate::mcp::wire::{Era, Revision};
+use crate::tool::{Call, Failure, FailureKind, LastWords};
+
+/// How often, and after how long, a stream that broke is resumed.
+const RESUMED_MAX: u32 = 3;
+const RESUME_AFTER: Duration = Duration::from_secs(1);
+
+/// A request to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// How.
+    pub verb: Verb,
+    /// The headers that the protocol asks for.
+    pub headers: Vec<(String, String)>,
+    /// One message, or nothing.
+    pub body: Bytes,
+}
+
+/// Our end of a conversation with a server that is reached over HTTP.
+#[derive(Debug)]
+pub struct Remote {
+    client: Client,
+    bytes_max: usize,
+    session: Option<String>,
+    /// The `initialize` that was sent, for when the server has forgotten the session.
+    greeting: Option<Bytes>,
+    exchanges: HashMap<ExchangeId, Sent>,
+    /// Requests that are made anew when there is a session again.
+    repeated: Vec<Sent>,
+    resumes: Vec<(Instant, Sent)>,
+    /// The input schemas of tools, by which arguments are repeated in headers.
+    inputs: HashMap<String, Bytes>,
+    next_exchange: u64,
+    requests: VecDeque<(ExchangeId, Request)>,
+    aborts: VecDeque<ExchangeId>,
+}
+
+/// A request that was made.
+#[derive(Debug)]
+struct Sent {
+    purpose: Purpose,
+    body: Bytes,
+    /// It was made before, and the server had forgotten the session.
+    is_repeated: bool,
+    resumed: u32,
+    /// The last event that was seen, and how long to wait before asking for more.
+    seen: Option<String>,
+    retry: Duration,
+    reading: Reading,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// The request of this id.
+    Ask(u64),
+    /// The handshake once more; the client has had its answer already.
+    Reopen,
+    /// `notifications/initialized`: behind it the session's own stream is opened.
+    Initialized,
+    /// Anything else that gets no answer.
+    Tell,
+    /// The session's own stream.
+    Listen,
+    /// The end of the session.
+    Leave,
+}
+
+impl Remote {
+    /// A conversation that has not begun.
+    pub fn new(settings: Settings) -> Remote {
+        Remote {
+            bytes_max: settings.line_bytes_max,
+            client: Client::new(settings),
+            session: None,
+            greeting: None,
+            exchanges: HashMap::new(),
+            repeated: Vec::new(),
+            resumes: Vec::new(),
+            inputs: HashMap::new(),
+            next_exchange: 1,
+            requests: VecDeque::new(),
+            aborts: VecDeque::new(),
+        }
+    }
+
+    /// The input schema of a tool, as the server listed it.
+    pub fn set_input(&mut self, tool: impl Into<String>, schema: Bytes) {
+        self.inputs.insert(tool.into(), schema);
+    }
+
+    /// Asks; see [`Calling::call`].
+    pub fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        self.client.call(now, ticket, call);
+        self.send();
+    }
+
+    /// Goes on with a call that runs; see [`Calling::up`].
+    pub fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
+        self.client.up(now, ticket, up);
+        self.send();
+    }
+
+    /// Ends the session; no call follows.
+    pub fn close(&mut self, now: Instant) {
+        self.client.close(now);
+        if self.session.is_some() {
+            self.request(Verb::Delete, Purpose::Leave, Bytes::new(), Vec::new());
+        }
+    }
+
+    /// What comes back; see [`Calling::poll_down`].
+    pub fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.client.poll_down()
+    }
+
+    /// Something for the log.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.client.poll_notice()
+    }
+
+    /// Can calls go out, not yet, or never again?
+    pub fn standing(&self) -> &Standing {
+        self.client.standing()
+    }
+
+    /// The next request to be made.
+    pub fn poll_request(&mut self) -> Option<(ExchangeId, Request)> {
+        self.requests.pop_front()
+    }
+
+    /// An exchange whose answer nobody wants any more; closing it tells the server.
+    pub fn poll_abort(&mut self) -> Option<ExchangeId> {
+        self.aborts.pop_front()
+    }
+
+    /// When to call [`Remote::handle_timeout`], if at all.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let resumes = self.resumes.iter().map(|(at, _)| *at);
+        resumes.chain(self.client.poll_timeout()).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.client.handle_timeout(now);
+        let due: Vec<_> = self.resumes.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, sent) in due {
+            self.resume(sent);
+        }
+        self.send();
+    }
+
+    /// The head of an answer.
+    pub fn handle_head(&mut self, exchange: ExchangeId, status: u16, headers: &[(&str, &str)]) {
+        let header = |name: &str| {
+            let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.trim())
+        };
+        let Some(sent) = self.exchanges.get_mut(&exchange) else { return };
+        let kind = header("Content-Type").unwrap_or_default();
+        sent.reading = Reading::new(status, kind, self.bytes_max);
+        let is_greeting =
+            sent.purpose == Purpose::Reopen || Some(&sent.body) == self.greeting.as_ref();
+        if is_greeting && let Some(session) = header("Mcp-Session-Id") {
+            self.session = Some(session.to_owned());
+        }
+    }
+
+    /// A piece of the body of an answer.
+    pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, input: &mut BytesMut) {
+        let Some(sent) = self.exchanges.get_mut(&exchange) else { return input.clear() };
+        for heard in sent.reading.read(input) {
+            if let Heard::Event { id, retry, .. } = &heard {
+                sent.seen = id.clone().or(sent.seen.take());
+                sent.retry = retry.unwrap_or(sent.retry);
+            }
+            hear(&mut self.client, now, sent.purpose, heard);
+        }
+        self.send();
+    }
+
+    /// The answer is over, well or not.
+    pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId) {
+        let Some(mut sent) = self.exchanges.remove(&exchange) else { return };
+        let is_stream = sent.reading.is_stream();
+        let status = sent.reading.status();
+        match (sent.reading.end(), sent.purpose) {
+            (_, Purpose::Ask(_)) if status == 404 && self.has_forgotten(&sent) => {
+                self.reopen(sent);
+            }
+            (Ok(_), Purpose::Reopen) if status == 200 => self.reopened(),
+            (Ok(heard), purpose) => {
+                for heard in heard {
+                    hear(&mut self.client, now, purpose, heard);
+                }
+                match purpose {
+                    Purpose::Initialized => self.listen(),
+                    Purpose::Ask(id) if self.client.waits_for(id) => {
+                        self.broken(now, sent, id, is_stream);
+                    }
+                    Purpose::Listen if is_stream => self.put_off(now, sent),
+                    _ => {}
+                }
+            }
+            (Err(failure), Purpose::Ask(id)) => self.client.fail(now, id, failure),
+            // Servers need not offer a stream of their own, nor the end of a session.
+            (Err(_), _) => {}
+        }
+        self.send();
+    }
+
+    /// The request could not be made, or its answer broke off before its head.
+    pub fn handle_unreachable(&mut self, now: Instant, exchange: ExchangeId, why: &str) {
+        let Some(sent) = self.exchanges.remove(&exchange) else { return };
+        if let Purpose::Ask(id) = sent.purpose {
+            self.client.fail(now, id, Failure::new(FailureKind::Unavailable, why));
+        }
+        self.send();
+    }
+
+    /// The answer broke off. It is asked for again if an event said how.
+    fn broken(&mut self, now: Instant, sent: Sent, id: u64, is_stream: bool) {
+        if is_stream && sent.seen.is_some() && sent.resumed < RESUMED_MAX {
+            return self.put_off(now, sent);
+        }
+        let message = "the answer broke off and cannot be resumed";
+        self.client.fail(now, id, Failure::new(FailureKind::Gone, message));
+    }
+
+    fn put_off(&mut self, now: Instant, sent: Sent) {
+        if sent.resumed < RESUMED_MAX {
+            self.resumes.push((now + sent.retry, sent));
+        }
+    }
+
+    fn resume(&mut self, sent: Sent) {
+        let seen = sent.seen.clone().map(|seen| ("Last-Event-ID".to_owned(), seen));
+        let exchange =
+            self.request(Verb::Get, sent.purpose, Bytes::new(), seen.into_iter().collect());
+        if let Some(again) = self.exchanges.get_mut(&exchange) {
+            again.resumed = sent.resumed + 1;
+            again.seen = sent.seen;
+            again.retry = sent.retry;
+        }
+    }
+
+    /// Does a 404 mean that the session is unknown, and may the request be made again?
+    fn has_forgotten(&self, sent: &Sent) -> bool {
+        self.session.is_some() && !sent.is_repeated && !sent.body.is_empty()
+    }
+
+    /// The server has forgotten the session: the handshake, then what it did not take.
+    fn reopen(&mut self, sent: Sent) {
+        self.repeated.push(Sent { is_repeated: true, ..sent });
+        self.session = None;
+        if let Some(greeting) = self.greeting.clone()
+            && !self.exchanges.values().any(|sent| sent.purpose == Purpose::Reopen)
+        {
+            self.request(Verb::Post, Purpose::Reopen, greeting, Vec::new());
+        }
+    }
+
+    fn reopened(&mut self) {
+        let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let initialized = Bytes::from_static(initialized);
+        self.request(Verb::Post, Purpose::Initialized, initialized, Vec::new());
+        for sent in std::mem::take(&mut self.repeated) {
+            let exchange = self.request(Verb::Post, sent.purpose, sent.body, Vec::new());
+            if let Some(again) = self.exchanges.get_mut(&exchange) {
+                again.is_repeated = true;
+            }
+        }
+    }
+
+    fn listen(&mut self) {
+        let is_listening = self.exchanges.values().any(|sent| sent.purpose == Purpose::Listen);
+        if !is_listening {
+            self.request(Verb::Get, Purpose::Listen, Bytes::new(), Vec::new());
+        }
+    }
+
+    /// Makes requests of what the client wants to say.
+    fn send(&mut self) {
+        let mut out = Outbox::new();
+        self.client.poll_transmit(&mut out);
+        let written = out.take();
+        for line in written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let body = written.slice_ref(line);
+            let text = str::from_utf8(line).unwrap_or_default();
+            let id = edit::member(text, "id").and_then(|id| id.parse().ok());
+            let method = edit::text(text, "method").unwrap_or_default();
+            let params = edit::member(text, "params");
+            match (&*method, id) {
+                ("notifications/cancelled", None) if self.is_modern() => {
+                    let id = params.and_then(|params| edit::member(params, "requestId"));
+                    self.abort(id.and_then(|id| id.parse().ok()));
+                    continue;
+                }
+                ("initialize", _) => self.greeting = Some(body.clone()),
+                _ => {}
+            }
+            let purpose = match (&*method, id) {
+                ("notifications/initialized", _) => Purpose::Initialized,
+                ("", _) | (_, None) => Purpose::Tell,
+                (_, Some(id)) => Purpose::Ask(id),
+            };
+            let mirror = match crate::mcp::wire::era(&method, params) {
+                Era::Modern => {
+                    let tool = params.and_then(|params| edit::text(params, "name"));
+                    let input = tool.and_then(|tool| self.inputs.get(&*tool));
+                    let input = input.and_then(|input| str::from_utf8(input).ok());
+                    mirror_of(Revision::MODERN.as_str(), &method, params, input)
+                }
+                Era::Legacy => Vec::new(),
+            };
+            self.request(Verb::Post, purpose, body, mirror);
+        }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.client.revision() == Some(Revision::MODERN)
+    }
+
+    fn abort(&mut self, id: Option<u64>) {
+        let is_it = |sent: &Sent| Some(sent.purpose) == id.map(Purpose::Ask);
+        let found = self.exchanges.extract_if(|_, sent| is_it(sent)).map(|(exchange, _)| exchange);
+        self.aborts.extend(found);
+    }
+
+    fn request(
+        &mut self,
+        verb: Verb,
+        purpose: Purpose,
+        body: Bytes,
+        more: Vec<(String, String)>,
+    ) -> ExchangeId {
+        let mut headers = Vec::new();
+        let mut put = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
+        match verb {
+            Verb::Post => {
+                put("Content-Type", "application/json");
+                put("Accept", "application/json, text/event-stream");
+            }
+            Verb::Get => put("Accept", "text/event-stream"),
+            Verb::Delete => {}
+        }
+        let is_greeting = purpose == Purpose::Reopen || Some(&body) == self.greeting.as_ref();
+        if let Some(session) = self.session.as_ref().filter(|_| !is_greeting) {
+            put("Mcp-Session-Id", session);
+        }
+        let revision = self.client.revision().filter(|revision| revision.era() == Era::Legacy);
+        if let Some(revision) = revision.filter(|_| !is_greeting) {
+            put("MCP-Protocol-Version", revision.as_str());
+        }
+        headers.extend(more);
+        let exchange = ExchangeId(self.next_exchange);
+        self.next_exchange += 1;
+        self.requests.push_back((exchange, Request { verb, headers, body: body.clone() }));
+        let sent = Sent {
+            purpose,
+            body,
+            is_repeated: false,
+            resumed: 0,
+            seen: None,
+            retry: RESUME_AFTER,
+            reading: Reading::Nothing,
+        };
+        self.exchanges.insert(exchange, sent);
+        exchange
+    }
+}
+
+/// Gives the client what was heard; an error without an id is that of the request.
+fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
+    match (heard, purpose) {
+        (_, Purpose::Reopen | Purpose::Leave) => {}
+        (Heard::TooLong, Purpose::Ask(id)) => {
+            let message = "the server's answer is over the limit";
+            client.fail(now, id, Failure::new(FailureKind::TooLarge, message));
+        }
+        (Heard::TooLong, _) => {}
+        (Heard::Event { message, .. } | Heard::Message(message), purpose) => {
+            let message = match purpose {
+                Purpose::Ask(id) => named(&message, id).map_or(message, Bytes::from),
+                _ => message,
+            };
+            let mut line = BytesMut::with_capacity(message.len() + 1);
+            line.extend_from_slice(&message);
+            line.extend_from_slice(b"\n");
+            client.handle_bytes(now, &mut line);
+        }
+    }
+}
+
+/// An error that names no request, with the id of the one it came back for.
+fn named(message: &Bytes, id: u64) -> Option<String> {
+    let text = str::from_utf8(message).ok()?;
+    edit::member(text, "error")?;
+    let is_nameless = edit::member(text, "id").is_none_or(|id| id == "null");
+    is_nameless.then(|| edit::with_first(text, "id", &id.to_string()))
+}
+
+/// Why a server will not have us.
+pub(super) fn forbidden(status: u16) -> Failure {
+    let message = format!("the server answered with HTTP status {status}");
+    let hint = Some("set `token_env` to the variable that holds the token".to_owned());
+    let words = LastWords { hint, ..LastWords::default() };
+    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
+}
