@@ -6,6 +6,7 @@
 //! `calling/sending.rs`, where what passes is looked at by era.
 
 mod edit;
+mod revision;
 pub mod wire;
 
 pub mod conversation;

@@ -10,9 +10,10 @@ mod glimpse;
 mod notes;
 mod opening;
 mod sending;
+mod settings;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
@@ -28,56 +29,7 @@ use crate::outstanding::Outstanding;
 use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
 pub use self::opening::Memory;
-
-/// What can be set about the calling end.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// What the config calls the server; for messages.
-    pub name: String,
-    /// Our version, as servers are told.
-    pub version: String,
-    /// How we introduce ourselves in a handshake.
-    pub introduction: Introduction,
-    /// What is known of the server's eras.
-    pub memory: Memory,
-    /// The longest line of a server.
-    pub line_bytes_max: usize,
-    /// How many calls run at a time; as many more may wait.
-    pub calls_max: usize,
-    /// How long silence to `server/discover` is no answer.
-    pub probe_timeout: Duration,
-    /// How long a question to a caller may stay open.
-    pub input_timeout: Duration,
-    /// How long a call may last whatever progress it makes; else ten times its timeout.
-    pub timeout_total: Option<Duration>,
-}
-
-impl Settings {
-    /// The defaults, for a server of this name.
-    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Settings {
-        Settings {
-            name: name.into(),
-            version: version.into(),
-            introduction: Introduction::default(),
-            memory: Memory::default(),
-            line_bytes_max: 64 << 20,
-            calls_max: 1024,
-            probe_timeout: Duration::from_secs(2),
-            input_timeout: Duration::from_secs(300),
-            timeout_total: None,
-        }
-    }
-}
-
-/// How we introduce ourselves in a handshake (`specs` 2.3.5).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Introduction {
-    /// As the legacy client that calls first; as ourselves, able to do nothing, for others.
-    #[default]
-    AsCaller,
-    /// As ourselves, with these capabilities: several clients share the server.
-    AsOurselves(Json),
-}
+pub use self::settings::{Introduction, Settings};
 
 /// Our end of a pipe whose other end a server holds.
 #[derive(Debug)]
