@@ -74,7 +74,9 @@ impl Back {
 
 fn learned_or_begun((ticket, down): (Ticket, Down)) -> Option<String> {
     match down {
-        Down::Begin(Some(greeting)) => Some(format!("== t{} begins {greeting}", ticket.0)),
+        Down::Begin { head: Some(greeting), .. } => {
+            Some(format!("== t{} begins {greeting}", ticket.0))
+        }
         down => learned((ticket, down)),
     }
 }
