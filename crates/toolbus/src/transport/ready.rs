@@ -29,10 +29,7 @@ pub(crate) fn wait<const N: usize>(
     until: Option<Instant>,
 ) -> Vec<[bool; N]> {
     let mut fds: Vec<_> = wanted.iter().flatten().flatten().cloned().collect();
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    // One that was interrupted found nothing, and whoever waits looks again.
-    let _ = rustix::event::poll(&mut fds, left.as_ref());
+    poll(&mut fds, until);
     let mut fds = fds.iter();
     let mut is_ready = |wanted: &Wanted<'_>| {
         let waited = wanted.as_ref().and_then(|_| fds.next());
@@ -41,7 +38,23 @@ pub(crate) fn wait<const N: usize>(
     wanted.iter().map(|wanted| wanted.each_ref().map(&mut is_ready)).collect()
 }
 
+/// Waits until there is something to read, or until then.
+pub(crate) fn has_input(fd: BorrowedFd<'_>, until: Option<Instant>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, until);
+    !fds[0].revents().is_empty()
+}
+
 /// Whether nobody is at the other end of this pipe any more.
 pub(crate) fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
-    wait(&[[end(Some(fd))]], Some(Instant::now())) == [[true]]
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+    poll(&mut fds, Some(Instant::now()));
+    !fds[0].revents().is_empty()
+}
+
+fn poll(fds: &mut [PollFd<'_>], until: Option<Instant>) {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    // One that was interrupted found nothing, and whoever waits looks again.
+    let _ = rustix::event::poll(fds, left.as_ref());
 }

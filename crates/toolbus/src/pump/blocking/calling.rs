@@ -302,7 +302,7 @@ impl Hand {
 
     /// Waits until it says something, but not for ever.
     fn has_output(&self, until: Option<Instant>) -> bool {
-        ready::wait(&[[ready::input(self.stdout.as_ref().map(AsFd::as_fd))]], until) == [[true]]
+        self.stdout.as_ref().is_some_and(|stdout| ready::has_input(stdout.as_fd(), until))
     }
 
     /// Reads once, and waits if there is nothing to read.

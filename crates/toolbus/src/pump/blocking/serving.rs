@@ -132,7 +132,7 @@ where
                 }
                 // Somebody who shares our input has made it so.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready::wait(&[[ready::input(Some(self.input))]], None);
+                    ready::has_input(self.input, None);
                 }
                 Err(error) => return Err(error),
             }
