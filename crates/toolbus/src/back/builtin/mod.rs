@@ -1,7 +1,7 @@
 //! Tools inside toolbus itself, for demos and tests: `specs/mediocre.md` §11.
 //!
 //! What can be answered at once is, without a task; the others run as tasks on the bus's
-//! thread, each with a [`Conversation`] to its caller.
+//! thread, each with a `Conversation` to its caller.
 
 mod args;
 mod conversation;

@@ -1,7 +1,7 @@
 //! Keeps a program alive for its callers: when to start it, when to part from it, what to
 //! tell whoever waited. Pure decisions; who spawns, reads and signals is told by [`Order`]s.
 //!
-//! Each life of the program is a [`Run`]: one process, one conversation. At most one run
+//! Each life of the program is a `Run`: one process, one conversation. At most one run
 //! takes calls; others are on their way out and end by themselves. A call that died with its
 //! process is never repeated; one that was not yet written moves on to the next run.
 
