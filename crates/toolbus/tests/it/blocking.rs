@@ -288,7 +288,13 @@ fn whatever_stage_it_dies_at_the_next_call_works() {
     let unavailable = FailureKind::Unavailable;
     let not_ready = "`sh` ended with exit status 9 before it was ready";
     check_first_life("at_once", "true", unavailable, not_ready);
-    check_first_life("half_ready", r#"printf '{"jsonrpc"'"#, unavailable, not_ready);
+    // What stands before the end counts as a line, and says more than that it ended.
+    check_first_life(
+        "half_ready",
+        r#"printf '{"jsonrpc"'"#,
+        unavailable,
+        "expected a ready request as first line (not JSON: unexpected end at byte 10), got: {\"jsonrpc\"",
+    );
     check_first_life(
         "not_ready",
         "echo hello; cat",

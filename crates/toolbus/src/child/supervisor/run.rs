@@ -284,8 +284,11 @@ impl<C: Calling> Run<C> {
             }
             Standing::Broken(fault) => {
                 let Fault { failure, parting } = fault.clone();
-                // Often its death is heard of before its last line is read, which says why.
-                self.fault.get_or_insert(failure);
+                // Often its death is heard of before its last line is read, which says why. That
+                // it is gone is no reason: how it went says more.
+                if failure.kind != FailureKind::Gone {
+                    self.fault.get_or_insert(failure);
+                }
                 if self.takes_calls() {
                     self.move_on();
                     self.part(now, parting, order);
