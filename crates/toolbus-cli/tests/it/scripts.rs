@@ -33,7 +33,7 @@ fn the_manual_page_of_a_command() {
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH SYNOPSIS
-            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
+            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-\-allow\-shell\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH DESCRIPTION
@@ -63,6 +63,9 @@ fn the_manual_page_of_a_command() {
             .TP
             \fB\-\-stop\-timeout\fR \fI<TIME>\fR [default: 5s]
             Let a peer have this long to end by itself before it is made to
+            .TP
+            \fB\-\-allow\-shell\fR
+            Allow the address `shell:`, whose one tool runs any command
             .TP
             [\fIADDRESS\fR]
             Peers whose tools are served, in place of those in the config, e.g. `builtin:`
