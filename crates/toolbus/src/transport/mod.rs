@@ -4,3 +4,14 @@ pub(crate) mod now;
 pub mod pipe;
 pub(crate) mod ready;
 pub mod stdio;
+
+pub mod stream;
+pub mod tcp;
+#[cfg(feature = "tls")]
+pub mod tls;
+pub mod unix;
+
+mod accept;
+
+pub use accept::{Arrival, Listener, Whereabouts};
+pub use stream::Stream;

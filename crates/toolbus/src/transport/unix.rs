@@ -1,0 +1,116 @@
+//! Unix sockets: a file to be reached by, for nobody but its owner, and gone when we are.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net as blocking;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, fs};
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::tcp::{ConnectError, ListenError};
+
+/// How many may wait to be accepted, as for TCP.
+const BACKLOG: i32 = 1024;
+/// What fits into an address, its final zero not counted.
+const PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
+/// A socket that others find by its path. Dropping it removes the file.
+pub struct Socket {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    /// Which file is ours, so that a successor's is left alone.
+    file: (u64, u64),
+}
+
+/// Listens on `path`. A file that nobody listens behind any more is replaced.
+pub fn listen(path: &Path) -> Result<Socket, ListenError> {
+    let at = || path.display().to_string();
+    let fault = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::InUse { at: at() },
+        io::ErrorKind::PermissionDenied => ListenError::NotAllowed { at: at() },
+        _ => ListenError::Failed { at: at(), source },
+    };
+    let bytes = path.as_os_str().as_bytes().len();
+    if PATH_BYTES_MAX < bytes {
+        return Err(ListenError::TooLong { at: at(), bytes, bytes_max: PATH_BYTES_MAX });
+    }
+    if let Ok(there) = fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(ListenError::NoSocket { at: at() });
+        }
+        if is_alive(path).map_err(fault)? {
+            return Err(ListenError::InUse { at: at() });
+        }
+        // Two who start in the same moment may both think so, and the later one wins.
+        fs::remove_file(path).map_err(fault)?;
+    }
+    let listener = bind(path).map_err(fault)?;
+    let there = fs::symlink_metadata(path).map_err(fault)?;
+    let file = (there.dev(), there.ino());
+    Ok(Socket { listener, path: path.to_owned(), file })
+}
+
+/// Connects to whoever listens behind `path`.
+pub async fn connect(path: &Path, patience: Duration) -> Result<UnixStream, ConnectError> {
+    let at = || path.display().to_string();
+    match tokio::time::timeout(patience, UnixStream::connect(path)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(ConnectError::Refused { at: at() })
+        }
+        Ok(Err(source)) => Err(ConnectError::Failed { at: at(), source }),
+        Err(_) => Err(ConnectError::TimedOut { at: at(), patience }),
+    }
+}
+
+/// Nobody can connect before `listen`, and by then the file is its owner's alone.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket()?;
+    // On Linux the file gets the mode of the socket, so that no other is ever seen.
+    let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    UnixListener::from_std(blocking::UnixListener::from(socket))
+}
+
+/// Does anybody listen? Only a clear no counts: other errors may come from a live one that
+/// has no time. Nothing is waited for.
+fn is_alive(path: &Path) -> io::Result<bool> {
+    let asked = rustix::net::connect(&socket()?, &SocketAddrUnix::new(path)?);
+    Ok(asked != Err(rustix::io::Errno::CONNREFUSED))
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+impl Socket {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let is_ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == self.file);
+        if is_ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Socket").field(&self.path).finish()
+    }
+}

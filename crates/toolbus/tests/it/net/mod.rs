@@ -1,0 +1,91 @@
+//! Sockets of this machine: listening, connecting, parting.
+
+mod sockets;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use toolbus::transport::{Listener, Stream, Whereabouts};
+
+use crate::PATIENCE;
+
+/// Runs a test where a bus lives: on one thread, on real time.
+#[track_caller]
+fn run(test: impl Future<Output = ()>) {
+    run_on(false, test);
+}
+
+/// The same, but whenever everybody waits the clock jumps to whoever waits for it: long
+/// patience ends at once.
+#[track_caller]
+fn run_and_let_time_fly(test: impl Future<Output = ()>) {
+    run_on(true, test);
+}
+
+#[track_caller]
+fn run_on(start_paused: bool, test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(start_paused).build().unwrap();
+    let patience = if start_paused { PATIENCE * 1000 } else { PATIENCE };
+    let test = async { tokio::time::timeout(patience, test).await.expect("in time") };
+    tokio::task::LocalSet::new().block_on(&runtime, test);
+}
+
+/// Runs a test in a process of its own, where nobody else opens descriptors. In that process
+/// it says so, and the test goes on.
+fn is_alone(name: &str) -> bool {
+    const ALONE: &str = "TOOLBUS_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program).args(["--exact", name]).env(ALONE, "1").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    false
+}
+
+/// How many descriptors this process has open.
+fn open_descriptors() -> usize {
+    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+/// Bytes of which none is like its neighbour.
+fn pattern(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at % 251) as u8).collect()
+}
+
+async fn listen() -> (Listener, SocketAddr) {
+    let listener = Listener::tcp("127.0.0.1", 0).await.unwrap();
+    let Whereabouts::Tcp(address) = listener.whereabouts().unwrap() else { panic!("no TCP") };
+    (listener, address)
+}
+
+async fn accept(listener: &Listener) -> Stream {
+    listener.accept().await.open(PATIENCE).await.unwrap()
+}
+
+/// Both ends of one connection: ours, and the bare one of a stranger.
+async fn connected() -> (Stream, TcpStream) {
+    let (listener, address) = listen().await;
+    let (ours, theirs) = tokio::join!(accept(&listener), TcpStream::connect(address));
+    (ours, theirs.unwrap())
+}
+
+/// Reads to the end of the stream.
+async fn read_all(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await.unwrap();
+    all
+}
+
+async fn write_all(stream: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) {
+    stream.write_all(bytes).await.unwrap();
+    stream.flush().await.unwrap();
+}
