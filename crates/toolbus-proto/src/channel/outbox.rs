@@ -109,6 +109,17 @@ impl Outbox {
         }
     }
 
+    /// Takes the first of what waits, as far as it is of one piece: nothing is copied.
+    pub fn take_piece(&mut self) -> Option<Bytes> {
+        let piece = match self.pieces.pop_front() {
+            Some(piece) => piece,
+            None if self.tail.is_empty() => return None,
+            None => self.tail.split().freeze(),
+        };
+        self.len -= piece.len();
+        Some(piece)
+    }
+
     /// Takes all that waits as one run of bytes.
     pub fn take(&mut self) -> Bytes {
         let mut all = BytesMut::with_capacity(self.len);
@@ -140,6 +151,7 @@ mod tests {
         fn whatever_is_put_comes_out_in_order(
             sizes in prop::collection::vec(0usize..40_000, 1..8),
             steps in prop::collection::vec(1usize..30_000, 1..30),
+            whole in any::<bool>(),
         ) {
             let mut outbox = Outbox::new();
             let mut expected = Vec::new();
@@ -158,7 +170,13 @@ mod tests {
                 outbox.advance(step);
                 prop_assert_eq!(outbox.len(), expected.len() - written.len());
             }
-            written.extend_from_slice(&outbox.take());
+            if whole {
+                written.extend_from_slice(&outbox.take());
+            }
+            while let Some(piece) = outbox.take_piece() {
+                written.extend_from_slice(&piece);
+                prop_assert_eq!(outbox.len(), expected.len() - written.len());
+            }
             prop_assert_eq!(written, expected);
             prop_assert!(outbox.is_empty());
         }

@@ -12,6 +12,8 @@ pub mod tls;
 pub mod unix;
 
 mod accept;
+#[cfg(feature = "http")]
+pub mod http;
 
 pub use accept::{Arrival, Listener, Whereabouts};
 pub use stream::Stream;

@@ -1,5 +1,7 @@
-//! Sockets of this machine: listening, connecting, parting.
+//! Sockets of this machine: listening, connecting, parting, and what HTTP makes of them.
 
+#[cfg(all(feature = "http", feature = "tls"))]
+mod http;
 mod sockets;
 #[cfg(feature = "tls")]
 mod tls;
@@ -54,6 +56,17 @@ fn is_alone(name: &str) -> bool {
 fn open_descriptors() -> usize {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     std::fs::read_dir(folder).unwrap().count()
+}
+
+#[cfg(all(feature = "http", feature = "tls"))]
+/// Lets everybody else go on until `is_so`.
+async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let looking = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 /// Bytes of which none is like its neighbour.

@@ -1,0 +1,28 @@
+//! HTTP/1.1 and HTTP/2, serving and calling: one exchange at a time, its bodies as chunks.
+//!
+//! What comes is a [`Body`]: who does not take the next chunk holds the sender back. What goes
+//! is pushed into a [`BodySink`], which says when it is full and when nobody reads any more.
+//! What stands in heads and bodies is the business of the wires.
+
+mod body;
+mod client;
+mod line;
+mod server;
+mod sink;
+
+pub use body::{Body, BodyError};
+pub use client::{Answer, CallError, Client, Origin, Timeouts};
+pub use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
+pub use hyper::http::{Request, Response, header, request, response};
+pub use server::{Exchange, Limits, Responder, Server};
+pub use sink::BodySink;
+
+/// Runs the tasks of an HTTP/2 connection on our one thread.
+#[derive(Debug, Clone, Copy)]
+struct OnThisThread;
+
+impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThread {
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
+}

@@ -1,0 +1,344 @@
+//! Serving: both versions of HTTP on the same port, each exchange given to one handler.
+//!
+//! What a client can hold open is bounded everywhere: connections, heads, silence before and
+//! between requests, answers it does not read, bodies nobody wants any more. Only the time
+//! that a call itself takes is the handler's own business.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::http::{Request, Response, Version, request};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, Sleep, timeout_at};
+
+use super::OnThisThread;
+use super::body::{Body, Owner};
+use super::line::{InFlight, Io, Line, Open, Then};
+use super::sink::{BodySink, Pipe, Pushed};
+use crate::transport::{Arrival, Listener, Whereabouts};
+
+/// What a server bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once; more wait outside.
+    pub connections_max: usize,
+    /// Exchanges at once on one HTTP/2 connection.
+    pub streams_max: u32,
+    /// The size of a request's head.
+    pub head_bytes_max: usize,
+    /// From the first byte of a head to its last; also for the first byte of all, and for
+    /// shaking hands before it.
+    pub head_timeout: Duration,
+    /// How long a connection may be open without being used.
+    pub idle_timeout: Duration,
+    /// How long a client may read nothing of what is written to it.
+    pub write_timeout: Duration,
+    /// What is read of a body that the handler has dropped, so that its answer arrives.
+    pub drain_bytes_max: usize,
+    /// How long that may take after the answer is complete.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections_max: 1024,
+            streams_max: 256,
+            head_bytes_max: 64 * 1024,
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(300),
+            write_timeout: Duration::from_secs(60),
+            drain_bytes_max: 1024 * 1024,
+            drain_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A request, and the way to answer it.
+pub struct Exchange {
+    /// The head of the request.
+    pub head: request::Parts,
+    /// The body of the request. To be read to its end before anything slow is begun, or by
+    /// somebody else meanwhile: until then nobody sees an HTTP/1.1 client leave. A body that
+    /// was cut is itself the notice; some clients still read an answer to it.
+    pub body: Body,
+    /// Where the answer goes.
+    pub responder: Responder,
+    /// Who asks.
+    pub peer: Whereabouts,
+}
+
+/// Answers one request. Dropped without an answer, it is a 500.
+pub struct Responder {
+    pipe: Option<Rc<Pipe>>,
+}
+
+impl Responder {
+    /// Answers with a head; the body follows by the sink.
+    pub fn respond(mut self, head: Response<()>) -> BodySink {
+        let pipe = self.pipe.take().unwrap_or_default();
+        let sink = BodySink::new(pipe.clone());
+        pipe.begin(head);
+        sink
+    }
+
+    /// Answers with all there is to say, and says how long it is.
+    pub fn respond_whole(mut self, answer: Response<Bytes>) {
+        let pipe = self.pipe.take().unwrap_or_default();
+        let (head, body) = answer.into_parts();
+        let sink = BodySink::new(pipe.clone());
+        let _ = sink.send(&body);
+        sink.end();
+        pipe.begin(Response::from_parts(head, ()));
+    }
+
+    /// Waits until the client has left, also once the answer is being written. For one to
+    /// wait at a time.
+    pub fn gone(&self) -> impl Future<Output = ()> + use<> {
+        self.pipe.clone().unwrap_or_default().gone()
+    }
+
+    /// Has the client left?
+    pub fn is_gone(&self) -> bool {
+        self.pipe.as_ref().is_some_and(|pipe| pipe.is_gone())
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let Some(pipe) = self.pipe.take() {
+            pipe.give_up();
+        }
+    }
+}
+
+/// A server that runs. Dropping it ends everything at once.
+pub struct Server {
+    stop: watch::Sender<Option<Instant>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Serves whoever connects. The handler is called for each request and has to be quick:
+    /// what takes time is a task of its own. Must be called inside a `LocalSet`.
+    pub fn start(
+        listener: Listener,
+        limits: Limits,
+        handler: impl Fn(Exchange) + 'static,
+    ) -> Server {
+        let (stop, stopped) = watch::channel(None);
+        let shared = Shared { limits: Rc::new(limits), handler: Rc::new(handler) };
+        let task = tokio::task::spawn_local(accept(listener, shared, stopped));
+        Server { stop, task }
+    }
+
+    /// Stops accepting, lets go of who is idle, and gives exchanges in flight so long to end.
+    pub async fn shutdown(mut self, patience: Duration) {
+        self.stop.send_replace(Some(Instant::now() + patience));
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What all connections of a server have in common.
+#[derive(Clone)]
+struct Shared {
+    limits: Rc<Limits>,
+    handler: Rc<dyn Fn(Exchange)>,
+}
+
+type Stop = watch::Receiver<Option<Instant>>;
+
+async fn accept(listener: Listener, shared: Shared, mut stop: Stop) {
+    let mut connections = JoinSet::new();
+    let until = loop {
+        tokio::select! {
+            arrival = listener.accept(), if connections.len() < shared.limits.connections_max => {
+                connections.spawn_local(serve(arrival, shared.clone(), stop.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+            until = stopping(&mut stop) => break until,
+        }
+    };
+    drop(listener);
+    let all = async { while connections.join_next().await.is_some() {} };
+    if timeout_at(until, all).await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+/// Waits until it is said, and gives how long to wait then.
+async fn stopping(stop: &mut Stop) -> Instant {
+    match stop.wait_for(Option::is_some).await {
+        Ok(until) => until.unwrap_or_else(Instant::now),
+        // The server was dropped, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve(arrival: Arrival, shared: Shared, mut stop: Stop) {
+    let limits = shared.limits.clone();
+    let peer = arrival.peer.clone();
+    let opened = tokio::select! {
+        opened = arrival.open(limits.head_timeout) => opened,
+        _ = stopping(&mut stop) => return,
+    };
+    let stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!("{peer}: {error}"),
+    };
+    let line = Rc::new(Line::new(stream, limits.clone()));
+    let open = Open::new(line.clone());
+    let service = Service { line: line.clone(), handler: shared.handler, peer };
+    let builder = builder(&limits);
+    {
+        let io = TokioIo::new(Io(line.clone()));
+        let connection = pin!(builder.serve_connection(io, service));
+        drive(connection, &line, stop).await;
+    }
+    open.close().await;
+}
+
+fn builder(limits: &Limits) -> auto::Builder<OnThisThread> {
+    let mut builder = auto::Builder::new(OnThisThread);
+    // Also the room for what hyper has taken from a body and not yet written.
+    builder.http1().max_buf_size(limits.head_bytes_max.max(8192)).header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams_max)
+        .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
+        .max_send_buf_size(limits.head_bytes_max)
+        // A client that has vanished is found out.
+        .keep_alive_interval(limits.idle_timeout / 2)
+        .keep_alive_timeout(limits.head_timeout);
+    builder
+}
+
+type Connection<'a> = auto::Connection<'a, TokioIo<Io>, Service, OnThisThread>;
+
+/// Drives a connection until it ends, or patience with it does.
+async fn drive(mut connection: Pin<&mut Connection<'_>>, line: &Line, mut stop: Stop) {
+    let mut stopping = pin!(stopping(&mut stop));
+    let mut is_stopping = false;
+    let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+    poll_fn(|context| {
+        line.wakes(context);
+        if !is_stopping && stopping.as_mut().poll(context).is_ready() {
+            is_stopping = true;
+            line.part();
+            connection.as_mut().graceful_shutdown();
+        }
+        loop {
+            // How it ended is told to whoever had an exchange on it.
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            line.poll_drain(context);
+            let Some((deadline, then)) = line.deadline() else { return Poll::Pending };
+            if poll_alarm(alarm.as_mut(), context, deadline).is_pending() {
+                return Poll::Pending;
+            }
+            match then {
+                Then::Close => return Poll::Ready(()),
+                Then::StopDraining => line.stop_draining(),
+                Then::Part => {
+                    line.part();
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    })
+    .await;
+}
+
+/// One timer, set anew only when it must ring earlier or has rung too early: a connection in
+/// use moves its deadline with every request.
+fn poll_alarm(
+    mut alarm: Pin<&mut Sleep>,
+    context: &mut Context<'_>,
+    deadline: Instant,
+) -> Poll<()> {
+    loop {
+        if deadline < alarm.deadline() {
+            alarm.as_mut().reset(deadline);
+        }
+        std::task::ready!(alarm.as_mut().poll(context));
+        if deadline <= Instant::now() {
+            return Poll::Ready(());
+        }
+        alarm.as_mut().reset(deadline);
+    }
+}
+
+/// What hyper calls for each request of a connection.
+struct Service {
+    line: Rc<Line>,
+    handler: Rc<dyn Fn(Exchange)>,
+    peer: Whereabouts,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<Pushed<InFlight>>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let is_http2 = request.version() == Version::HTTP_2;
+        let in_flight = self.line.begin(is_http2);
+        let line = (!is_http2).then(|| self.line.clone());
+        let owner = line.clone().map_or(Owner::Nobody, Owner::Line);
+        let (head, incoming) = request.into_parts();
+        let pipe = Rc::new(Pipe::default());
+        let answering = Answering { pipe: pipe.clone(), line, in_flight: Some(in_flight) };
+        (self.handler)(Exchange {
+            head,
+            body: Body::new(incoming, owner),
+            responder: Responder { pipe: Some(pipe) },
+            peer: self.peer.clone(),
+        });
+        answering
+    }
+}
+
+/// Waits for the head of the answer. hyper drops it when the client leaves before.
+struct Answering {
+    pipe: Rc<Pipe>,
+    line: Option<Rc<Line>>,
+    /// `None` once the head is there.
+    in_flight: Option<InFlight>,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Pushed<InFlight>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let head = std::task::ready!(self.pipe.poll_head(context));
+        let Some(in_flight) = self.in_flight.take() else { return Poll::Pending };
+        let body = Pushed::new(self.pipe.clone(), self.line.take(), in_flight);
+        Poll::Ready(Ok(head.map(|()| body)))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if self.in_flight.is_some() {
+            self.pipe.leave();
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A body that we send, pushed chunk by chunk from wherever on our thread.
+//!
+//! Two hands hold it: a [`BodySink`], which fills it, and hyper, which takes what it can write.
+//! A good end has to be said. Whatever else becomes of the sink cuts the body short, and the
+//! other side can tell.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use hyper::http::{Response, StatusCode};
+use thiserror::Error;
+use toolbus_proto::channel::Outbox;
+
+use super::line::Line;
+use crate::link::{BYTES_WAITING_MAX, Room};
+
+/// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
+pub struct BodySink {
+    pipe: Rc<Pipe>,
+}
+
+impl BodySink {
+    pub(super) fn new(pipe: Rc<Pipe>) -> BodySink {
+        BodySink { pipe }
+    }
+
+    /// Appends a chunk; what is ready together goes out together, at once.
+    ///
+    /// It is taken even if there is no room, and thrown away if nobody reads any more.
+    pub fn send(&self, chunk: &Bytes) -> Room {
+        self.pipe.fill(|waiting| waiting.put_shared(chunk))
+    }
+
+    /// Appends all that waits in `outbox`.
+    pub fn send_all(&self, outbox: &mut Outbox) -> Room {
+        self.pipe.fill(|waiting| waiting.append(outbox))
+    }
+
+    /// Waits until there is room again, or nobody to have it for.
+    pub async fn room(&self) {
+        poll_fn(|context| {
+            let mut state = self.pipe.state.borrow_mut();
+            if state.is_gone || !state.told_full {
+                return Poll::Ready(());
+            }
+            state.room = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until nobody reads any more: the other side has left. For one to wait at a time.
+    pub fn gone(&self) -> impl Future<Output = ()> + use<> {
+        self.pipe.clone().gone()
+    }
+
+    /// Has the other side left?
+    pub fn is_gone(&self) -> bool {
+        self.pipe.state.borrow().is_gone
+    }
+
+    /// That was all of it.
+    pub fn end(self) {
+        self.pipe.finish(Ending::Well);
+    }
+
+    /// Breaks off: what was sent before goes out, then the other side sees the body cut.
+    pub fn abort(self) {}
+}
+
+impl Drop for BodySink {
+    fn drop(&mut self) {
+        self.pipe.finish(Ending::Cut);
+    }
+}
+
+/// What is between the two hands.
+#[derive(Default)]
+pub(super) struct Pipe {
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The head before the body, until it is taken; only a server has it here.
+    head: Option<Response<()>>,
+    waiting: Outbox,
+    ending: Ending,
+    /// The sender was told that there is no room.
+    told_full: bool,
+    is_gone: bool,
+    /// Who waits: hyper for something to write, the sender for room, somebody for the end.
+    taker: Option<Waker>,
+    room: Option<Waker>,
+    gone: Option<Waker>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// There may be more.
+    #[default]
+    Open,
+    Well,
+    Cut,
+}
+
+impl Pipe {
+    fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Room {
+        let mut state = self.state.borrow_mut();
+        put(&mut state.waiting);
+        if state.is_gone {
+            state.waiting = Outbox::new();
+            return Room::Enough;
+        }
+        state.told_full = BYTES_WAITING_MAX <= state.waiting.len();
+        let room = if state.told_full { Room::Full } else { Room::Enough };
+        let taker = state.taker.take();
+        drop(state);
+        wake(taker);
+        room
+    }
+
+    /// Only the first end counts.
+    fn finish(&self, ending: Ending) {
+        let mut state = self.state.borrow_mut();
+        if state.ending != Ending::Open {
+            return;
+        }
+        state.ending = ending;
+        let taker = state.taker.take();
+        drop(state);
+        wake(taker);
+    }
+
+    /// The head of the answer is known.
+    pub(super) fn begin(&self, head: Response<()>) {
+        let mut state = self.state.borrow_mut();
+        state.head = Some(head);
+        let taker = state.taker.take();
+        drop(state);
+        wake(taker);
+    }
+
+    /// Nobody is left to answer properly.
+    pub(super) fn give_up(&self) {
+        let mut head = Response::new(());
+        *head.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        self.finish(Ending::Well);
+        self.begin(head);
+    }
+
+    pub(super) fn poll_head(&self, context: &mut Context<'_>) -> Poll<Response<()>> {
+        let mut state = self.state.borrow_mut();
+        match state.head.take() {
+            Some(head) => Poll::Ready(head),
+            None => {
+                state.taker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Nobody takes anything any more.
+    pub(super) fn leave(&self) {
+        let mut state = self.state.borrow_mut();
+        state.is_gone = true;
+        state.waiting = Outbox::new();
+        let (room, gone) = (state.room.take(), state.gone.take());
+        drop(state);
+        wake(room);
+        wake(gone);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state.borrow().is_gone
+    }
+
+    pub(super) async fn gone(self: Rc<Pipe>) {
+        poll_fn(|context| {
+            let mut state = self.state.borrow_mut();
+            if state.is_gone {
+                return Poll::Ready(());
+            }
+            state.gone = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Was all of it taken, up to a good end?
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.state.borrow();
+        state.ending == Ending::Well && state.waiting.is_empty()
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The hand of hyper's.
+pub(super) struct Pushed<G> {
+    pipe: Rc<Pipe>,
+    /// Where an HTTP/1.1 connection tells that written bytes wait for the other side to read.
+    line: Option<Rc<Line>>,
+    /// Nothing was taken since hyper had the time to flush what it has.
+    is_flushed: bool,
+    /// Dropped together with the body.
+    _guard: G,
+}
+
+impl<G> Pushed<G> {
+    pub(super) fn new(pipe: Rc<Pipe>, line: Option<Rc<Line>>, guard: G) -> Pushed<G> {
+        Pushed { pipe, line, is_flushed: false, _guard: guard }
+    }
+}
+
+/// Whoever filled the body broke off.
+#[derive(Debug, Error)]
+#[error("the body is cut short")]
+pub(super) struct CutShort;
+
+impl<G: Unpin> hyper::body::Body for Pushed<G> {
+    type Data = Bytes;
+    type Error = CutShort;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        let pipe = self.pipe.clone();
+        let mut state = pipe.state.borrow_mut();
+        if let Some(piece) = state.waiting.take_piece() {
+            self.is_flushed = false;
+            if state.told_full && state.waiting.len() < BYTES_WAITING_MAX / 2 {
+                state.told_full = false;
+                let room = state.room.take();
+                drop(state);
+                wake(room);
+            }
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        let was_flushed = std::mem::replace(&mut self.is_flushed, true);
+        match state.ending {
+            Ending::Open => state.taker = Some(context.waker().clone()),
+            Ending::Well => return Poll::Ready(None),
+            // An error would make hyper forget what it has not written. So it comes only
+            // after a pause, in which hyper flushes…
+            Ending::Cut if !was_flushed => context.waker().wake_by_ref(),
+            // … and after the line has taken it, which wakes us then.
+            Ending::Cut if self.line.as_ref().is_some_and(|line| line.is_blocked()) => {}
+            Ending::Cut => return Poll::Ready(Some(Err(CutShort))),
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pipe.is_done()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Known if all of it was there before the head was written: a `Content-Length`.
+        let state = self.pipe.state.borrow();
+        match state.ending {
+            Ending::Well => SizeHint::with_exact(state.waiting.len() as u64),
+            Ending::Open | Ending::Cut => SizeHint::default(),
+        }
+    }
+}
+
+impl<G> Drop for Pushed<G> {
+    fn drop(&mut self) {
+        if !self.pipe.is_done() {
+            self.pipe.leave();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Body as _;
+    use tokio::io::{AsyncReadExt, AsyncWrite};
+    use tokio::net::UnixStream;
+
+    use super::super::Limits;
+    use super::super::line::Io;
+    use super::*;
+    use crate::transport::Stream;
+
+    /// An error while written bytes wait for their reader would make hyper forget them.
+    #[tokio::test]
+    async fn a_break_waits_for_what_is_still_to_be_read() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let line = Rc::new(Line::new(Stream::Unix(ours), Rc::new(Limits::default())));
+        let mut io = Io(line.clone());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut write = |context: &mut Context<'_>| {
+            Pin::new(&mut io).poll_write(context, &[7; 64 * 1024]).map(Result::unwrap)
+        };
+        let mut unread = 0;
+        while let Poll::Ready(count) = write(&mut context) {
+            unread += count;
+        }
+
+        let pipe = Rc::new(Pipe::default());
+        let mut body = Pushed::new(pipe.clone(), Some(line), ());
+        BodySink::new(pipe).abort();
+        for _ in 0..3 {
+            assert!(Pin::new(&mut body).poll_frame(&mut context).is_pending());
+        }
+        // The other side reads, and what waited is written.
+        theirs.read_exact(&mut vec![0; unread]).await.unwrap();
+        poll_fn(write).await;
+        let ended = Pin::new(&mut body).poll_frame(&mut context);
+        assert!(matches!(ended, Poll::Ready(Some(Err(CutShort)))));
+    }
+}
