@@ -108,6 +108,17 @@ pub trait Sink {
     fn closed(&self) -> impl Future<Output = ()> {
         std::future::pending()
     }
+
+    /// The same, taken out of `outbox`. For those who can keep a large piece without a copy.
+    fn take_from(&mut self, outbox: &mut Outbox) -> impl Future<Output = io::Result<()>> {
+        async {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let filled = outbox.slices(&mut pieces);
+            let count = self.write(&pieces[..filled]).await?;
+            outbox.advance(count);
+            Ok(())
+        }
+    }
 }
 
 impl Source for Input {
@@ -181,11 +192,8 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
-            wrote = write(&outbox, sink.as_mut()), if may_write => match wrote {
-                Ok(count) => {
-                    outbox.advance(count);
-                    continue;
-                }
+            wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
+                Ok(()) => continue,
                 Err(error) => {
                     sink = None;
                     driven.write_failed(Instant::now(), error);
@@ -242,16 +250,14 @@ fn ask(driven: &impl Driven, input: &mut BytesMut, end: &mut End) -> Next {
     }
 }
 
-async fn write(outbox: &Outbox, sink: Option<&mut impl Sink>) -> io::Result<usize> {
+async fn write(outbox: &mut Outbox, sink: Option<&mut impl Sink>) -> io::Result<()> {
     let Some(sink) = sink else { return std::future::pending().await };
     if outbox.is_empty() {
         // What is owed behind the end may be owed to nobody.
         sink.closed().await;
         return Err(io::ErrorKind::BrokenPipe.into());
     }
-    let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-    let filled = outbox.slices(&mut pieces);
-    sink.write(&pieces[..filled]).await
+    sink.take_from(outbox).await
 }
 
 /// Waits until then, or for ever.
