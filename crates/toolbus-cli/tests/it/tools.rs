@@ -90,10 +90,10 @@ fn nobody_to_ask() {
         "#]],
     );
     check(
-        "tools mcp+stdio:x",
+        "tools orchard+stdio:x",
         expect![[r#"
             stderr
-            error: cannot open `mcp+stdio:x`: the MCP wire is not there yet
+            error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
             exit 2
         "#]],
     );

@@ -6,6 +6,7 @@
 pub mod builtin;
 mod child;
 pub mod connection;
+pub mod mcp;
 mod open;
 pub mod oracle;
 pub mod settings;

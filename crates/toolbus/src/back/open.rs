@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use thiserror::Error;
+use toolbus_proto::mcp::calling;
 use toolbus_proto::oracle::Functions;
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::{self, SignatureError};
@@ -10,10 +11,12 @@ use toolbus_proto::tool::Wire;
 
 use super::Back;
 use super::builtin::Builtin;
+use super::mcp::{self, Mcp};
 use super::oracle::{self, Oracle};
-use super::settings::{ProgramSettings, Settings};
+use super::settings::{McpSettings, ProgramSettings, Settings};
 use super::shell::Shell;
 use crate::address::{Address, Place};
+use crate::bus::TIMEOUT;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience, Program};
 
@@ -28,6 +31,9 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
         Place::Command { wire: Wire::Oracle, words } => {
             let options = oracle_options(address, words, settings)?;
             Ok(Rc::new(Oracle::new(options)))
+        }
+        Place::Command { wire: Wire::Mcp, words } => {
+            Ok(Rc::new(Mcp::new(mcp_options(words, settings))))
         }
         Place::Command { wire, .. } => Err(not_yet(wire_name(*wire))),
         Place::Url(url) => Err(not_yet(wire_name(url.wire))),
@@ -65,6 +71,28 @@ fn oracle_settings(settings: &Settings) -> toolbus_proto::oracle::Settings {
         leniency: match settings.oracle.lenient_felts {
             true => Leniency::Lenient,
             false => Leniency::Strict,
+        },
+    }
+}
+
+/// What the settings mean for an MCP server.
+fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
+    let name = settings.name.clone().unwrap_or_else(|| file_name(words));
+    let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
+    let McpSettings { timeout_total, probe_timeout, input_timeout, reply_bytes_max, .. } =
+        settings.mcp;
+    let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
+    mcp::Options {
+        program: program(words, settings, env),
+        patience: patience(Patience::MCP, settings),
+        restart: settings.restart.unwrap_or(Restart::OnDemand),
+        timeout: settings.timeout.unwrap_or(TIMEOUT),
+        settings: calling::Settings {
+            timeout_total,
+            probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
+            input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
+            line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
+            ..defaults
         },
     }
 }

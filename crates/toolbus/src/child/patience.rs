@@ -33,6 +33,14 @@ impl Patience {
         back_off_max: Duration::from_secs(5),
     };
 
+    /// What an MCP server gets (`specs` 2.10).
+    pub const MCP: Patience = Patience {
+        start: Duration::from_secs(20),
+        back_off: Duration::from_millis(500),
+        back_off_max: Duration::from_secs(30),
+        ..Patience::ORACLE
+    };
+
     /// How long the start after `failures` failed ones in a row is put off. The first retry
     /// never is.
     pub(crate) fn back_off(&self, failures: u32) -> Duration {
