@@ -15,6 +15,9 @@ pub enum Naming {
     Plain,
     /// `<back>.<tool>`, for the config.
     Dotted,
+    /// `<back>_<tool>`, for MCP clients, whose names have no dots. Two such names may fall
+    /// together, so one is never taken apart again.
+    Underscored,
 }
 
 /// What one back offers.
@@ -57,14 +60,21 @@ impl Catalogue {
                     }
                     // Whoever wants that of another back names the back alone.
                     Some(_) if is_generic(offer.wire, &spec.name) => {}
-                    Some(first) => {
+                    Some(taken) => {
                         let mut offers = offers.iter();
-                        let first = offers.find(|(back, _)| *back == first.back);
-                        let first = first.map_or(&offer.address, |(_, offer)| &offer.address);
-                        return Err(NameTaken {
-                            name,
-                            first: first.clone(),
-                            second: offer.address.clone(),
+                        let first = offers.find(|(back, _)| *back == taken.back);
+                        let first = first.map_or(offer, |(_, offer)| offer);
+                        return Err(match naming {
+                            Naming::Plain | Naming::Dotted => NameTaken::Offered {
+                                name,
+                                first: first.address.clone(),
+                                second: offer.address.clone(),
+                            },
+                            Naming::Underscored => NameTaken::Spelled {
+                                name,
+                                first: Naming::Dotted.name(&first.back, &taken.spec.name),
+                                second: Naming::Dotted.name(&offer.back, &spec.name),
+                            },
                         });
                     }
                 }
@@ -97,6 +107,7 @@ impl Naming {
         match self {
             Naming::Plain => tool.clone(),
             Naming::Dotted => ToolName::new(format!("{back}.{tool}")),
+            Naming::Underscored => ToolName::new(format!("{back}_{tool}")),
         }
     }
 }
@@ -106,22 +117,40 @@ fn is_generic(wire: Wire, tool: &ToolName) -> bool {
     matches!((wire, tool.as_str()), (Wire::Oracle, "invoke") | (Wire::Mediocre, "call"))
 }
 
-/// Two backs offer tools of one name.
+/// Two tools would have one name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("tool `{name}` is offered by both `{first}` and `{second}`")]
-pub struct NameTaken {
-    /// The name.
-    pub name: ToolName,
-    /// Who offers it.
-    pub first: Address,
-    /// Who offers it too.
-    pub second: Address,
+pub enum NameTaken {
+    /// Two backs offer it.
+    #[error("tool `{name}` is offered by both `{first}` and `{second}`")]
+    Offered {
+        /// The name.
+        name: ToolName,
+        /// Who offers it.
+        first: Address,
+        /// Who offers it too.
+        second: Address,
+    },
+    /// Two names of a back and its tool are written alike.
+    #[error("tool name {name} stands for both {first} and {second}")]
+    Spelled {
+        /// The name.
+        name: ToolName,
+        /// What it stands for.
+        first: ToolName,
+        /// What it stands for, too.
+        second: ToolName,
+    },
 }
 
 impl NameTaken {
     /// What the reader can do about it.
     pub fn hint(&self) -> String {
-        "name the backs in a config: there their tools are `<back>.<tool>`".to_owned()
+        match self {
+            NameTaken::Offered { .. } => {
+                "name the backs in a config: there their tools are `<back>.<tool>`".to_owned()
+            }
+            NameTaken::Spelled { .. } => "give one of the backs another name".to_owned(),
+        }
     }
 }
 
@@ -166,6 +195,20 @@ mod tests {
         let taken = "tool `f` is offered by both `stdio:a` and `stdio:b`";
         assert_eq!(names(Naming::Plain, &offers).unwrap_err(), taken);
         assert_eq!(names(Naming::Dotted, &offers).unwrap(), "a.f=0:f b.f=1:f");
+    }
+
+    #[test]
+    fn names_with_underscores_may_fall_together() {
+        let offers =
+            [offer("stdio:a", Wire::Oracle, &["b"]), offer("builtin:", Wire::Inside, &["add"])];
+        assert_eq!(names(Naming::Underscored, &offers).unwrap(), "a_b=0:b builtin_add=1:add");
+        let offers =
+            [offer("stdio:a", Wire::Oracle, &["b_c"]), offer("stdio:a_b", Wire::Oracle, &["c"])];
+        // What an address is called has no underscores; what a config names may.
+        let offers =
+            offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
+        let taken = "tool name a_b_c stands for both a.b_c and a_b.c";
+        assert_eq!(names(Naming::Underscored, &offers).unwrap_err(), taken);
     }
 
     #[test]

@@ -79,6 +79,12 @@ impl Bus {
         Ok(Bus::new(Naming::Dotted, members.collect::<Result<_, _>>()?))
     }
 
+    /// The same bus with names for MCP clients: plain for one back, else `<back>_<tool>`.
+    pub fn named_for_mcp(self) -> Bus {
+        let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
+        Bus { naming, ..self }
+    }
+
     /// A bus of backs that were opened elsewhere, by name.
     #[cfg(test)]
     fn of_backs(naming: Naming, backs: Vec<(Address, Rc<dyn Back>)>) -> Bus {
@@ -162,7 +168,7 @@ impl Bus {
     fn route(&self, name: &ToolName) -> Option<(&Member, ToolName)> {
         let (member, tool) = match (self.naming, self.members.as_slice()) {
             (Naming::Plain, [only]) => (only, name.clone()),
-            (Naming::Plain, members) => {
+            (Naming::Plain | Naming::Underscored, members) => {
                 let catalogue = self.catalogue.borrow();
                 let (back, tool) = catalogue.find(name)?;
                 (&members[back], tool.clone())
@@ -203,10 +209,19 @@ impl Bus {
         }
     }
 
+    /// The wire in which everything may be said as it is: that of the only back, unless some
+    /// of its tools are not to be called.
+    pub fn native_wire(&self) -> Option<Wire> {
+        match self.members.as_slice() {
+            [only] if only.allow.is_none() => Some(only.back.wire()),
+            _ => None,
+        }
+    }
+
     /// Who gets what is said in `wire` itself: there must be no doubt.
     fn only(&self, wire: Wire) -> Result<&Member, Failure> {
-        match self.members.as_slice() {
-            [only] if only.back.wire() == wire => Ok(only),
+        match self.members.first() {
+            Some(only) if self.native_wire() == Some(wire) => Ok(only),
             _ => {
                 let message = "a native call needs exactly one back, of the same wire";
                 Err(Failure::new(FailureKind::Unavailable, message))
