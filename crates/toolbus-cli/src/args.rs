@@ -31,6 +31,7 @@ use crate::render::style::{self, ColorWhen};
 ///
 ///   builtin:          small tools inside toolbus itself, to try things out
 ///   stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
+///   mcp+stdio:COMMAND an MCP server, likewise
 ///   shell:            one tool, `exec`; off unless `--allow-shell` is given
 ///
 /// Standard output carries answers and nothing else, so that it can be piped; everything

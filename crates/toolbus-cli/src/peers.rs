@@ -74,9 +74,18 @@ impl Peers {
         &self,
         work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
+        self.meet_as(|bus| bus, work)
+    }
+
+    /// Like [`Peers::meet`], on the bus that `prepare` makes of theirs.
+    pub(crate) fn meet_as<T>(
+        &self,
+        prepare: impl FnOnce(Bus) -> Bus,
+        work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
         runtime::block_on(async {
             let mut signals = Signals::listen()?;
-            let bus = Rc::new(self.open()?);
+            let bus = Rc::new(prepare(self.open()?));
             let worked = tokio::select! {
                 worked = work(bus.clone()) => worked,
                 exit = signals.next() => Err(Failed::quietly(exit)),

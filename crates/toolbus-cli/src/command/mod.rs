@@ -7,6 +7,7 @@ mod decode;
 mod demo;
 mod help;
 mod man;
+mod mcp;
 mod oracle;
 mod tools;
 
@@ -18,6 +19,7 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
+    Mcp(mcp::McpArgs),
     #[command(subcommand)]
     Oracle(oracle::OracleCommand),
     Check(check::CheckArgs),
@@ -35,6 +37,7 @@ impl Command {
             Command::Demo(args) => demo::run(args, globals),
             Command::Tools(args) => tools::run(args, globals),
             Command::Call(args) => call::run(args, globals),
+            Command::Mcp(args) => mcp::run(args, globals),
             Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
             Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
             Command::Check(args) => check::run(args, globals),

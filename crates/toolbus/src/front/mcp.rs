@@ -1,0 +1,176 @@
+//! Being an MCP server: the tools of the bus for the editor or agent that started us.
+//!
+//! In front of exactly one MCP server everything passes as it is. In front of anything else
+//! the bus is asked for its tools, as often as the client asks: who cannot be reached is left
+//! out of the list, and asked again with the next.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, spawn_local};
+use toolbus_proto::channel::{Down, Ended, Ticket, Up};
+use toolbus_proto::mcp::conversation::Settings;
+use toolbus_proto::mcp::{Behind, Server};
+use toolbus_proto::tool::{
+    Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
+};
+
+use super::{Front, Route};
+use crate::bus::{Bus, Listed};
+use crate::link::{Answerer, Room, Slot, Uplink};
+use crate::pump::{Sink, Source};
+
+/// What can be set about an MCP server of ours.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The longest line of the client; else as the wire's spec says.
+    pub line_bytes_max: Option<usize>,
+    /// How long a call may be quiet; else as its back says.
+    pub timeout: Option<Duration>,
+}
+
+/// Serves the tools of a bus until the client has had enough. The bus is
+/// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
+pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
+    let (behind, route): (_, Rc<dyn Route>) = match bus.native_wire() {
+        Some(Wire::Mcp) => (Behind::Server, bus),
+        _ => (Behind::Hub, Rc::new(Hub(Rc::new(Offered::of(bus))))),
+    };
+    // A pipe has one client.
+    let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
+    if let Some(bytes_max) = options.line_bytes_max {
+        settings.line_bytes_max = bytes_max;
+    }
+    Front::new(Server::new(settings), route, options.timeout).serve(source, sink).await
+}
+
+/// The bus, asked for its tools whenever somebody wants to know them.
+struct Hub(Rc<Offered>);
+
+impl Route for Hub {
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        let must_ask = match &call.what {
+            What::Tools => true,
+            What::Tool { name, .. } => self.0.may_be_left_out(name),
+            What::Native { .. } => false,
+        };
+        match must_ask {
+            true => Later::start(self.0.clone(), call, down),
+            false => self.0.bus.start(call, down),
+        }
+    }
+}
+
+/// What the bus offered when it was last asked.
+struct Offered {
+    bus: Rc<Bus>,
+    heard: Cell<Heard>,
+}
+
+/// Who was heard when the bus was last asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// Nobody was asked yet, or no list could be made.
+    Nobody,
+    /// Somebody did not answer.
+    Some,
+    All,
+}
+
+impl Offered {
+    fn of(bus: Rc<Bus>) -> Offered {
+        Offered { bus, heard: Cell::new(Heard::Nobody) }
+    }
+
+    /// Is it a tool of nobody, but may be one of a back that was left out?
+    fn may_be_left_out(&self, name: &ToolName) -> bool {
+        self.heard.get() != Heard::All && self.bus.resolve(name).is_none()
+    }
+
+    /// Asks all backs, and offers from now on what they have.
+    async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        let listed = self.bus.list().await;
+        let mut first_failure = None;
+        for Listed { back, tools, .. } in &listed {
+            if let Err(failure) = tools {
+                tracing::warn!(peer = %back, "left out: {failure}");
+                first_failure.get_or_insert(failure);
+            }
+        }
+        if let Some(failure) = first_failure
+            && listed.iter().all(|listed| listed.tools.is_err())
+        {
+            return Err(failure.clone());
+        }
+        match self.bus.offer(&listed) {
+            Ok(()) => {}
+            Err(taken) if self.heard.get() == Heard::Nobody => {
+                return Err(Failure::new(FailureKind::Unavailable, taken.to_string()));
+            }
+            // Nobody loses a tool because another one came.
+            Err(taken) => {
+                tracing::warn!("the list stays as it was: {taken}");
+                return Ok(self.bus.tools().into());
+            }
+        }
+        self.heard.set(if first_failure.is_none() { Heard::All } else { Heard::Some });
+        // In the order of the backs, each in its own.
+        let tools = listed.iter().flat_map(|Listed { back, tools, .. }| {
+            tools
+                .iter()
+                .flat_map(|tools| tools.iter())
+                .map(|tool| ToolSpec { name: self.bus.name_of(back, &tool.name), ..tool.clone() })
+        });
+        Ok(tools.collect())
+    }
+}
+
+/// A call that waits until all backs have been asked.
+#[derive(Default)]
+struct Later {
+    asking: RefCell<Option<AbortHandle>>,
+    /// The call itself, once it could be made.
+    made: RefCell<Option<Uplink>>,
+}
+
+impl Later {
+    fn start(offered: Rc<Offered>, call: Call, down: Slot) -> Uplink {
+        let later = Rc::new(Later::default());
+        let asked = later.clone();
+        let asking = spawn_local(async move {
+            let tools = offered.ask().await;
+            match (&call.what, tools) {
+                (What::Tools, tools) => {
+                    let _ = down.send(Down::Done(tools.map(Outcome::Tools)));
+                }
+                (_, Err(failure)) => {
+                    let _ = down.send(Down::Done(Err(failure)));
+                }
+                (_, Ok(_)) => {
+                    let uplink = offered.bus.start(call, down);
+                    asked.made.replace(Some(uplink));
+                }
+            }
+        });
+        later.asking.replace(Some(asking.abort_handle()));
+        Uplink::new(later, Ticket(0))
+    }
+}
+
+impl Answerer for Later {
+    fn send(&self, _ticket: Ticket, up: Up) -> Room {
+        let asking = self.asking.borrow_mut().take_if(|_| matches!(up, Up::Cancel(_)));
+        if let Some(asking) = asking {
+            asking.abort();
+        }
+        self.made.borrow().as_ref().map_or(Room::Enough, |uplink| uplink.send(up))
+    }
+
+    fn resume(&self, _ticket: Ticket) {
+        if let Some(uplink) = &*self.made.borrow() {
+            uplink.resume();
+        }
+    }
+}
