@@ -29,10 +29,10 @@ use crate::render::style::{self, ColorWhen};
 ///
 /// A peer is named by one string, its ADDRESS:
 ///
-///   builtin:          small tools inside toolbus itself, to try things out
-///   stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
-///   mcp+stdio:COMMAND an MCP server, likewise
-///   shell:            one tool, `exec`; off unless `--allow-shell` is given
+///   builtin:           small tools inside toolbus itself, to try things out
+///   stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+///   mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+///   shell:             one tool, `exec`; off unless `--allow-shell` is given
 ///
 /// Standard output carries answers and nothing else, so that it can be piped; everything
 /// for people goes to standard error.

@@ -18,6 +18,7 @@ fn toolbus_in_short() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
+              mcp          Be an MCP server on standard input and output
               oracle       Call a Cairo oracle, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -52,9 +53,10 @@ fn toolbus_at_length() {
 
             A peer is named by one string, its ADDRESS:
 
-              builtin:          small tools inside toolbus itself, to try things out
-              stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
-              shell:            one tool, `exec`; off unless `--allow-shell` is given
+              builtin:           small tools inside toolbus itself, to try things out
+              stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              shell:             one tool, `exec`; off unless `--allow-shell` is given
 
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -65,6 +67,7 @@ fn toolbus_at_length() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
+              mcp          Be an MCP server on standard input and output
               oracle       Call a Cairo oracle, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -751,4 +754,122 @@ fn the_version_is_that_of_toolbus_wherever_it_is_asked() {
         let ran = Page::of(words).run();
         assert_eq!(ran.stdout, format!("toolbus {}\n", env!("CARGO_PKG_VERSION")), "{words:?}");
     }
+}
+
+#[test]
+fn mcp_in_short() {
+    check(
+        "mcp -h",
+        expect![[r#"
+        stdout
+        Be an MCP server on standard input and output
+
+        Usage: toolbus mcp [OPTIONS] [ADDRESS]...
+
+        Arguments:
+          [ADDRESS]...  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+
+        Options:
+              --http <ADDR>           Serve over HTTP at this address instead; not there yet
+              --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
+              --timeout <TIME>        Give up on a call that is quiet for this long, e.g. `90`, `500ms`
+                                      [default: 60s]
+              --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
+                                      protocol says]
+              --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
+                                      [default: 5s]
+              --allow-shell           Allow the address `shell:`, whose one tool runs any command
+
+        Global options:
+              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+              --json                 Print lines of JSON, failures included
+          -v, --verbose...           Say more: -v what happens, -vv every detail
+          -q, --quiet                Say less: errors only, no warnings
+              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+              --log-format <FORMAT>  Log as text, or as lines of json
+          -h, --help                 Show help: -h in short, --help with the story and examples
+          -V, --version              Show the version
+        exit 0
+    "#]],
+    );
+}
+
+#[test]
+fn mcp_at_length() {
+    check(
+        "mcp --help",
+        expect![[r#"
+        stdout
+        Be an MCP server on standard input and output
+
+        Serves the tools of the addresses, or of the config, to the editor or agent that started us.
+        Standard output carries the protocol and nothing else.
+
+        In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools are
+        offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that cannot be opened
+        is left out with a warning, and tried again with the next list.
+
+        Usage: toolbus mcp [OPTIONS] [ADDRESS]...
+
+        Arguments:
+          [ADDRESS]...
+                  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+
+        Options:
+              --http <ADDR>
+                  Serve over HTTP at this address instead; not there yet
+
+              --line-max <BYTES>
+                  Refuse lines longer than this, e.g. `16MiB`
+
+                  [default: 16MiB]
+
+              --timeout <TIME>
+                  Give up on a call that is quiet for this long, e.g. `90`, `500ms` [default: 60s]
+
+              --start-timeout <TIME>
+                  Give up if a peer is not ready after this long [default: as its protocol says]
+
+              --stop-timeout <TIME>
+                  Let a peer have this long to end by itself before it is made to
+
+                  [default: 5s]
+
+              --allow-shell
+                  Allow the address `shell:`, whose one tool runs any command
+
+        Global options:
+              --config <FILE>
+                  Read this config [default: toolbus.toml, if there is one]
+
+              --json
+                  Print lines of JSON, failures included
+
+          -v, --verbose...
+                  Say more: -v what happens, -vv every detail
+
+          -q, --quiet
+                  Say less: errors only, no warnings
+
+              --color <WHEN>
+                  Colour words for people: auto (on a terminal), always or never
+
+              --log-format <FORMAT>
+                  Log as text, or as lines of json
+
+          -h, --help
+                  Show help: -h in short, --help with the story and examples
+
+          -V, --version
+                  Show the version
+
+        Examples:
+          toolbus mcp builtin:
+          toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
+
+        For an editor's or agent's config:
+          "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}
+        exit 0
+    "#]],
+    );
 }

@@ -75,9 +75,23 @@ pub(crate) fn oracle(steps: &[&str]) -> String {
     format!("stdio:{}", command_line(steps))
 }
 
+/// The address of an MCP server that does these steps.
+pub(crate) fn mcp_server(steps: &[&str]) -> String {
+    format!("mcp+stdio:{}", command_line(steps))
+}
+
 /// The address of an oracle of ours that serves these.
 pub(crate) fn ourselves(words: &[&str]) -> String {
+    format!("stdio:{}", our_command(&[&["oracle", "serve"], words].concat()))
+}
+
+/// The address of an MCP server of ours that serves these.
+pub(crate) fn mcp_ourselves(words: &[&str]) -> String {
+    format!("mcp+stdio:{}", our_command(&[&["mcp"], words].concat()))
+}
+
+fn our_command(words: &[&str]) -> String {
     let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     let quoted: Vec<_> = quoted.collect();
-    format!("stdio:{} oracle serve {}", env!("CARGO_BIN_EXE_toolbus"), quoted.join(" "))
+    format!("{} {}", env!("CARGO_BIN_EXE_toolbus"), quoted.join(" "))
 }

@@ -157,9 +157,10 @@ fn the_manual_page_of_toolbus() {
             .PP
             A peer is named by one string, its ADDRESS:
             .PP
-              builtin:          small tools inside toolbus itself, to try things out
-              stdio:COMMAND     an oracle: COMMAND is started and spoken to over its pipes
-              shell:            one tool, `exec`; off unless `\-\-allow\-shell` is given
+              builtin:           small tools inside toolbus itself, to try things out
+              stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              shell:             one tool, `exec`; off unless `\-\-allow\-shell` is given
             .PP
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -202,6 +203,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-call(1)
             Call one tool and print its answer
+            .TP
+            toolbus\-mcp(1)
+            Be an MCP server on standard input and output
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one

@@ -78,6 +78,10 @@ impl Tour {
         self.command("toolbus tools builtin:")?;
         self.command("toolbus oracle invoke 'stdio:toolbus oracle serve builtin:' \\")?;
         self.say("        --fn 'upper(text: ByteArray) -> ByteArray' upper hello")?;
+        self.say("\n  Or give an editor or agent the tools, in its config for MCP:")?;
+        self.say(
+            r#"  "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}"#,
+        )?;
         self.say("")
     }
 

@@ -9,7 +9,8 @@ use crate::failed::Failed;
 
 /// The wires that are there, each with the words that make this program a peer of it: one that
 /// serves the tools at an address.
-const WIRES: [(&str, &str, &[&str]); 1] = [("oracle", "stdio:", &["oracle", "serve"])];
+const WIRES: [(&str, &str, &[&str]); 2] =
+    [("oracle", "stdio:", &["oracle", "serve"]), ("mcp", "mcp+stdio:", &["mcp"])];
 
 pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Every front before every back")?;

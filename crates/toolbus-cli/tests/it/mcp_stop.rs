@@ -1,0 +1,49 @@
+//! How MCP servers are left: closed, made to go, and that nobody stays behind (`specs` 2.10).
+
+use rustix::process::Signal;
+use toolbus_testkit::scratch::Scratch;
+
+use crate::live::{Live, marked};
+use crate::mcp::{DISCOVERED, modern_call};
+use crate::page::{Page, mcp_server};
+
+/// A server that hears no SIGTERM, nor does its child; it leaves a mark when it is called.
+fn stubborn(mark: &str) -> String {
+    let family = ["ignore-term", "fork", "{", "ignore-term", "stay", "}"];
+    let called = ["read", "answer", DISCOVERED, "read", "mark", mark, "stay"];
+    mcp_server(&[&family[..], &called].concat())
+}
+
+#[test]
+fn the_end_of_input_is_the_goodbye() {
+    let scratch = Scratch::new();
+    let mark = scratch.file("heard-the-end");
+    let greet = ["read", "answer", DISCOVERED];
+    let steps = ["read", "answer", r#"{"content":[]}"#, "readall", "mark", &mark];
+    let page = Page::of(&["call", &mcp_server(&[&greet[..], &steps].concat()), "f"]).run();
+    assert_eq!(page.status.code(), Some(0), "{page}");
+    marked(&mark, 1)[0].assert_gone();
+}
+
+#[test]
+fn whoever_does_not_go_is_made_to() {
+    let scratch = Scratch::new();
+    let mark = scratch.file("called");
+    let mut live = Live::start(&["mcp", "--stop-timeout", "100ms", &stubborn(&mark)]);
+    live.say(&modern_call(1, "f", "{}"));
+    let called = marked(&mark, 1);
+    live.signal(Signal::TERM);
+    assert_eq!(live.end(), "exit 143\n");
+    called[0].assert_gone();
+}
+
+#[test]
+fn nobody_outlives_us() {
+    let scratch = Scratch::new();
+    let mark = scratch.file("called");
+    let mut live = Live::start(&["mcp", &stubborn(&mark)]);
+    live.say(&modern_call(1, "f", "{}"));
+    let called = marked(&mark, 1);
+    live.signal(Signal::KILL);
+    called[0].assert_gone();
+}
