@@ -26,9 +26,13 @@ struct Inner<C> {
     machine: RefCell<C>,
     slots: Slots,
     wake: Wake,
+    /// Rung when a call has ended, all is written, or the connection is over.
+    changed: Wake,
     closing: Cell<Closing>,
     /// Why no call can be taken any more.
     ended: RefCell<Option<Failure>>,
+    /// Nothing more will come either.
+    is_over: Cell<bool>,
 }
 
 impl<C: Calling + 'static> Connection<C> {
@@ -43,8 +47,10 @@ impl<C: Calling + 'static> Connection<C> {
             machine: RefCell::new(machine),
             slots: Slots::new(sharing),
             wake: Wake::default(),
+            changed: Wake::default(),
             closing: Cell::new(Closing::No),
             ended: RefCell::default(),
+            is_over: Cell::new(false),
         });
         let driven = inner.clone();
         let pump = spawn_local(async move {
@@ -65,6 +71,35 @@ impl<C: Calling + 'static> Connection<C> {
         self.inner.machine.borrow_mut().call(Instant::now(), ticket, call);
         self.inner.settle();
         Uplink::new(self.inner.clone(), ticket)
+    }
+
+    /// Waits until the machine says so after a call has ended or all is written, and tells
+    /// whether it did: the connection may be over before. One task at a time may wait.
+    pub(crate) async fn until(&self, is_so: impl Fn(&C) -> bool) -> bool {
+        loop {
+            if self.inner.is_over.get() {
+                return false;
+            }
+            if is_so(&self.inner.machine.borrow()) {
+                return true;
+            }
+            self.inner.changed.rung().await;
+        }
+    }
+
+    /// Waits until the connection is over. One task at a time may wait, here or above.
+    pub(crate) async fn over(&self) {
+        self.until(|_| false).await;
+    }
+
+    /// Would a call still go out?
+    pub(crate) fn takes_calls(&self) -> bool {
+        self.inner.ended.borrow().is_none()
+    }
+
+    /// What the machine has to say about itself.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&C) -> T) -> T {
+        question(&self.inner.machine.borrow())
     }
 
     /// Says the wire's goodbye and waits until the other side has closed, for ever if it does
@@ -101,6 +136,9 @@ impl<C: Calling> Inner<C> {
             let down = self.machine.borrow_mut().poll_down();
             let Some((ticket, down)) = down else { break };
             passed = Passed::Something;
+            if let Down::Done(_) = down {
+                self.changed.ring();
+            }
             match self.slots.deliver(ticket, down) {
                 Delivered::Taken | Delivered::Filled => {}
                 Delivered::Overflowed => {
@@ -127,6 +165,8 @@ impl<C: Calling> Inner<C> {
             self.slots.turn_passed();
         }
         self.slots.end_all(&failure);
+        self.is_over.set(true);
+        self.changed.ring();
     }
 
     /// A conversation that cannot go on is ended as the machine says.
@@ -181,6 +221,11 @@ impl<C: Calling> Driven for Inner<C> {
         self.slots.left(bytes);
     }
 
+    fn sent(&self, now: Instant) {
+        self.machine.borrow_mut().handle_sent(now);
+        self.changed.ring();
+    }
+
     /// No call can follow, but the answer to an earlier one may be under way: it comes before
     /// the end, which is near.
     fn write_failed(&self, _now: Instant, error: io::Error) {
@@ -189,7 +234,10 @@ impl<C: Calling> Driven for Inner<C> {
     }
 
     fn closing(&self) -> Closing {
-        self.closing.get()
+        match self.closing.get() {
+            Closing::No if self.machine.borrow().is_finished() => Closing::AfterWriting,
+            closing => closing,
+        }
     }
 
     fn has_ended(&self, _now: Instant) -> bool {

@@ -50,7 +50,7 @@ pub struct Front<S: Serving + 'static> {
     backlog: Backlog,
     /// The latest progress of calls, where the other side does not even read the earlier.
     progress: RefCell<HashMap<Ticket, Down>>,
-    /// Writing failed: whatever is asked, no answer can be given.
+    /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
     wake: Wake,
 }
@@ -256,12 +256,23 @@ impl<S: Serving + 'static> Driven for Front<S> {
         }
     }
 
+    fn sent(&self, now: Instant) {
+        self.machine.borrow_mut().handle_sent(now);
+    }
+
+    fn read_failed(&self, _now: Instant) {
+        self.nobody_listens.set(true);
+    }
+
     fn write_failed(&self, _now: Instant, _error: io::Error) {
         self.nobody_listens.set(true);
     }
 
     fn closing(&self) -> Closing {
-        Closing::No
+        match self.machine.borrow().is_finished() {
+            true => Closing::AfterWriting,
+            false => Closing::No,
+        }
     }
 
     fn has_ended(&self, _now: Instant) -> bool {

@@ -38,6 +38,10 @@ pub(crate) trait Driven {
     fn transmit(&self, out: &mut Outbox) -> Passed;
     /// So many bytes wait to be written.
     fn left(&self, bytes: usize);
+    /// All that was handed out has been written.
+    fn sent(&self, now: Instant);
+    /// The stream broke while it was read; its end is told as well.
+    fn read_failed(&self, _now: Instant) {}
     /// The other side does not listen any more, or the stream broke. What it wrote before is
     /// still read, unless [`Driven::closing`] says otherwise.
     fn write_failed(&self, now: Instant, error: io::Error);
@@ -193,7 +197,15 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
         tokio::select! {
             biased;
             wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
-                Ok(()) => continue,
+                Ok(()) => {
+                    if outbox.is_empty() {
+                        driven.sent(Instant::now());
+                    }
+                    // What is out may have been all that it waited for.
+                    if !outbox.is_empty() || next == Next::Turn {
+                        continue;
+                    }
+                }
                 Err(error) => {
                     sink = None;
                     driven.write_failed(Instant::now(), error);
@@ -207,6 +219,9 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
                 // A stream that breaks has ended: what came before is all there is.
                 if let Ok(0) | Err(_) = read {
                     end = End::Seen;
+                }
+                if read.is_err() {
+                    driven.read_failed(Instant::now());
                 }
             },
             () = driven.wake().rung(), if next != Next::Turn => {

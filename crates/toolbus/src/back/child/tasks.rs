@@ -80,6 +80,10 @@ impl<C: Calling + 'static> Driven for Conversation<C> {
         self.inner.slots.left(bytes);
     }
 
+    fn sent(&self, now: Instant) {
+        self.inner.supervisor.borrow_mut().handle_sent(now, self.run);
+    }
+
     fn write_failed(&self, _now: Instant, _error: io::Error) {
         self.inner.act(|supervisor, now| supervisor.handle_write_failed(now, self.run));
         self.inner.wake();
@@ -97,6 +101,7 @@ impl<C: Calling + 'static> Driven for Conversation<C> {
         &self.hand.wake
     }
 }
+
 async fn read_stderr<C: Calling + 'static>(inner: Rc<Inner<C>>, run: RunId, mut stderr: Input) {
     let mut bytes = BytesMut::new();
     let peer = inner.name.clone();

@@ -215,6 +215,13 @@ impl<C: Calling> Supervisor<C> {
         }
     }
 
+    /// All that was to be written to this run has been written.
+    pub fn handle_sent(&mut self, now: Instant, id: RunId) {
+        if let Some(at) = self.find(id) {
+            self.runs[at].1.machine.handle_sent(now);
+        }
+    }
+
     /// What comes back to the callers.
     pub fn poll_down(&mut self) -> Option<(Ticket, Down)> {
         self.downs.pop_front()

@@ -82,6 +82,8 @@ impl Driven for End {
 
     fn left(&self, _bytes: usize) {}
 
+    fn sent(&self, _now: Instant) {}
+
     fn write_failed(&self, _now: Instant, error: io::Error) {
         *self.trouble.borrow_mut() = Some(error.to_string());
         self.closing.set(Some(Closing::Now));
