@@ -11,6 +11,7 @@ pub mod address;
 pub mod back;
 pub mod blocking;
 pub mod bus;
+pub mod chance;
 pub mod check;
 pub mod front;
 pub mod link;

@@ -30,7 +30,11 @@ pub fn error(failure: &Failure) -> PeerError {
     };
     let detail = failure.detail.as_ref().map(Json::compact);
     let meta = [("code", code), ("reason", reason), ("detail", detail)];
-    told(&failure.message, &meta)
+    // What the bus calls a tool is a method here.
+    match failure.message.strip_prefix("no such tool: ") {
+        Some(name) if !failure.from_peer => told(&format!("no such method: {name}"), &meta),
+        _ => told(&failure.message, &meta),
+    }
 }
 
 /// The error of a call without a method.

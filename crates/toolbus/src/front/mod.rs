@@ -4,6 +4,7 @@
 //! asked goes to the route, what comes back goes to the machine, and the pump moves the bytes.
 
 pub mod mcp;
+pub mod mediocre;
 pub mod oracle;
 
 use std::cell::{Cell, RefCell};
@@ -52,6 +53,10 @@ pub struct Front<S: Serving + 'static> {
     progress: RefCell<HashMap<Ticket, Down>>,
     /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
+    /// No call is under way, and every answer is written.
+    is_idle: Cell<bool>,
+    /// Rung when that has come to be.
+    idle: Wake,
     wake: Wake,
 }
 
@@ -80,6 +85,8 @@ impl<S: Serving + 'static> Front<S> {
             backlog: Backlog::default(),
             progress: RefCell::default(),
             nobody_listens: Cell::new(false),
+            is_idle: Cell::new(true),
+            idle: Wake::default(),
             wake: Wake::default(),
         })
     }
@@ -90,6 +97,13 @@ impl<S: Serving + 'static> Front<S> {
         let _cancels = CancelAll(self);
         drive(self, source, sink).await;
         self.machine.borrow().ended().cloned().unwrap_or(Ended::Well)
+    }
+
+    /// Waits until no call is under way and every answer is written. One task may wait.
+    pub async fn idle(&self) {
+        while !self.is_idle.get() {
+            self.idle.rung().await;
+        }
     }
 
     /// Ends what is under way: nobody waits for it any more.
@@ -131,6 +145,7 @@ impl<S: Serving + 'static> Front<S> {
     fn start(&self, ticket: Ticket, mut call: Call) {
         let Some(this) = self.this.upgrade() else { return };
         call.deadline.quiet = call.deadline.quiet.or(self.timeout);
+        self.is_idle.set(false);
         self.running.borrow_mut().insert(ticket, None);
         let uplink = self.route.start(call, Slot::new(this, ticket));
         match self.running.borrow_mut().get_mut(&ticket) {
@@ -242,6 +257,10 @@ impl<S: Serving + 'static> Driven for Front<S> {
     }
 
     fn left(&self, bytes: usize) {
+        let is_idle = bytes == 0 && self.running.borrow().is_empty();
+        if !self.is_idle.replace(is_idle) && is_idle {
+            self.idle.ring();
+        }
         let may_go_on = self.backlog.set(bytes);
         if !self.backlog.is_full() && !self.progress.borrow().is_empty() {
             for (ticket, progress) in self.progress.take() {

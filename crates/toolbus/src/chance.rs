@@ -1,0 +1,50 @@
+//! Chance from the operating system, for what nobody may foresee.
+
+use std::fmt;
+
+use toolbus_proto::mediocre::frames::Chance;
+
+/// Asked for at once, since a frame takes it four bytes at a time.
+const BUFFER_BYTES: usize = 128;
+
+/// The operating system's generator.
+pub struct OsChance {
+    buffer: [u8; BUFFER_BYTES],
+    used: usize,
+}
+
+impl OsChance {
+    /// Nothing is drawn before it is needed.
+    pub fn new() -> OsChance {
+        OsChance { buffer: [0; BUFFER_BYTES], used: BUFFER_BYTES }
+    }
+}
+
+impl Default for OsChance {
+    fn default() -> OsChance {
+        OsChance::new()
+    }
+}
+
+impl Chance for OsChance {
+    /// # Panics
+    ///
+    /// If the system has no chance to give: whatever stood there instead could be foreseen.
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            if self.used == BUFFER_BYTES {
+                getrandom::fill(&mut self.buffer).expect("the system has a generator");
+                self.used = 0;
+            }
+            // What was given out is not kept.
+            *byte = std::mem::take(&mut self.buffer[self.used]);
+            self.used += 1;
+        }
+    }
+}
+
+impl fmt::Debug for OsChance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OsChance")
+    }
+}
