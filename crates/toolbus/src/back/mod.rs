@@ -7,6 +7,7 @@ pub mod builtin;
 mod child;
 pub mod connection;
 pub mod mcp;
+pub mod mediocre;
 mod open;
 pub mod oracle;
 pub mod settings;

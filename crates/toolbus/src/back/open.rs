@@ -1,9 +1,12 @@
 //! From an address to somebody who answers: the one place that knows which wire is which.
 
+#[cfg(feature = "tls")]
+use std::path::Path;
 use std::rc::Rc;
 
 use thiserror::Error;
 use toolbus_proto::mcp::calling;
+use toolbus_proto::mediocre::Methods;
 use toolbus_proto::oracle::Functions;
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::{self, SignatureError};
@@ -12,13 +15,18 @@ use toolbus_proto::tool::Wire;
 use super::Back;
 use super::builtin::Builtin;
 use super::mcp::{self, Mcp};
+use super::mediocre::{self, Host, Mediocre, Started};
 use super::oracle::{self, Oracle};
 use super::settings::{McpSettings, ProgramSettings, Settings};
 use super::shell::Shell;
-use crate::address::{Address, Place};
+#[cfg(feature = "tls")]
+use crate::address::Url;
+use crate::address::{Address, Carrier, Place};
 use crate::bus::TIMEOUT;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience, Program};
+#[cfg(feature = "tls")]
+use crate::transport::tls::{ClientTls, Identity, Inside};
 
 /// Makes a back of an address. Nothing is started or connected to before it is asked.
 pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
@@ -27,7 +35,7 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
         Place::Builtin => Ok(Rc::new(Builtin::new())),
         Place::Shell if !settings.allow_shell => Err(OpenError::ShellIsOff),
         Place::Shell => Ok(Rc::new(Shell::new(oracle_settings(settings)))),
-        Place::Unix(_) => Err(not_yet(wire_name(Wire::Mediocre))),
+        Place::Unix(path) => Ok(Rc::new(mediocre_at(Host::Unix(path.clone()), address, settings))),
         Place::Command { wire: Wire::Oracle, words } => {
             let options = oracle_options(address, words, settings)?;
             Ok(Rc::new(Oracle::new(options)))
@@ -35,7 +43,27 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
         Place::Command { wire: Wire::Mcp, words } => {
             Ok(Rc::new(Mcp::new(mcp_options(words, settings))))
         }
+        Place::Command { wire: Wire::Mediocre, words } => {
+            let pass = settings.program.env_pass.clone();
+            let started = Started {
+                program: program(words, settings, EnvPolicy::Clean { pass }),
+                patience: patience(Patience::MEDIOCRE, settings),
+                restart: settings.restart.unwrap_or(Restart::OnDemand),
+            };
+            let options = mediocre_options(file_name(words), settings);
+            Ok(Rc::new(Mediocre::program(started, options)))
+        }
         Place::Command { wire, .. } => Err(not_yet(wire_name(*wire))),
+        Place::Url(url) if url.wire == Wire::Mediocre => {
+            let (host, port) = (url.host.clone(), url.port);
+            let host = match url.carrier {
+                Carrier::Tcp => Host::Tcp { host, port },
+                #[cfg(feature = "tls")]
+                Carrier::Tls => Host::Tls { host, port, tls: client_tls(address, url)? },
+                _ => return Err(not_yet(carrier_name(url.carrier))),
+            };
+            Ok(Rc::new(mediocre_at(host, address, settings)))
+        }
         Place::Url(url) => Err(not_yet(wire_name(url.wire))),
     }
 }
@@ -75,6 +103,24 @@ fn oracle_settings(settings: &Settings) -> toolbus_proto::oracle::Settings {
     }
 }
 
+fn mediocre_at(host: Host, address: &Address, settings: &Settings) -> Mediocre {
+    let start = settings.start_timeout.unwrap_or(Patience::MEDIOCRE.start);
+    Mediocre::at(host, mediocre_options(address.peer_name(), settings), start)
+}
+
+/// What the settings mean for a mediocre-rpc server.
+fn mediocre_options(name: String, settings: &Settings) -> mediocre::Options {
+    let given = settings.mediocre.methods.as_ref();
+    mediocre::Options {
+        name: settings.name.clone().unwrap_or(name),
+        reading: settings.mediocre.reading(),
+        methods: match given {
+            Some(methods) => Methods::given(methods.iter().map(String::as_str)),
+            None => Methods::asked(),
+        },
+    }
+}
+
 /// What the settings mean for an MCP server.
 fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
     let name = settings.name.clone().unwrap_or_else(|| file_name(words));
@@ -94,6 +140,28 @@ fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
             line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
             ..defaults
         },
+    }
+}
+
+/// What the parameters of an address say about whom to trust and who we are.
+#[cfg(feature = "tls")]
+fn client_tls(address: &Address, url: &Url) -> Result<ClientTls, OpenError> {
+    let path = |name| url.parameter(name).map(Path::new);
+    let fault = |why: String| OpenError::Tls { address: address.clone(), why };
+    let identity = match (path("cert"), path("key")) {
+        (Some(cert), Some(key)) => Some(Identity { cert, key }),
+        (None, None) => None,
+        _ => return Err(fault("`cert` and `key` belong together".to_owned())),
+    };
+    ClientTls::load(path("ca"), identity, Inside::Bytes).map_err(|error| fault(error.to_string()))
+}
+
+fn carrier_name(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::Http | Carrier::Https => "mediocre-rpc over HTTP",
+        Carrier::Tls => "TLS",
+        Carrier::Tcp => "TCP",
+        Carrier::Quic => "QUIC",
     }
 }
 
@@ -151,6 +219,14 @@ pub enum OpenError {
         #[source]
         error: SignatureError,
     },
+    /// The files for TLS are not as they should be.
+    #[error("cannot open `{address}`: {why}")]
+    Tls {
+        /// What was to be opened.
+        address: Address,
+        /// What is wrong.
+        why: String,
+    },
     /// Whoever may use the shell has to say so.
     #[error("`shell:` is off: whoever calls it can run any command")]
     ShellIsOff,
@@ -160,7 +236,7 @@ impl OpenError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OpenError::NotYet { .. } | OpenError::Signature { .. } => None,
+            OpenError::NotYet { .. } | OpenError::Signature { .. } | OpenError::Tls { .. } => None,
             OpenError::ShellIsOff => {
                 Some("allow it by `--allow-shell`, or `allow_shell = true` in the config".into())
             }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toolbus_proto::json::Json;
+use toolbus_proto::mediocre::{Reading, decode};
 
 pub use crate::child::supervisor::Restart;
 
@@ -72,6 +73,22 @@ pub struct MediocreSettings {
     pub object_bytes_max: Option<usize>,
     /// The deepest object.
     pub depth_max: Option<usize>,
+}
+
+impl MediocreSettings {
+    /// How a peer's bytes are read because of it.
+    pub fn reading(&self) -> Reading {
+        let usual = Reading::default();
+        Reading {
+            blob_len: match self.blob_len {
+                BlobLen::Exact => decode::BlobLen::Exact,
+                BlobLen::Hint => decode::BlobLen::Hint,
+            },
+            is_strict: self.strict,
+            object_bytes_max: self.object_bytes_max.unwrap_or(usual.object_bytes_max),
+            depth_max: self.depth_max.unwrap_or(usual.depth_max),
+        }
+    }
 }
 
 /// How the length of a blob is taken.

@@ -41,6 +41,9 @@ impl Patience {
         ..Patience::ORACLE
     };
 
+    /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
+    pub const MEDIOCRE: Patience = Patience { start: Duration::from_secs(20), ..Patience::ORACLE };
+
     /// How long the start after `failures` failed ones in a row is put off. The first retry
     /// never is.
     pub(crate) fn back_off(&self, failures: u32) -> Duration {

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -37,6 +38,17 @@ impl Stream {
     /// most a second or 1 MiB, and closes.
     pub async fn close(mut self) {
         linger(&mut self).await;
+    }
+
+    /// A second hold on the socket, in order to look at it while others read and write.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        let socket = match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.get_ref().0.as_fd(),
+        };
+        socket.try_clone_to_owned()
     }
 
     /// Parts the two directions, for a pump, and keeps a hand on both for the end.
