@@ -83,13 +83,24 @@ impl Peers {
         prepare: impl FnOnce(Bus) -> Bus,
         work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
+        self.meet_with_signals(prepare, async |bus, signals| {
+            tokio::select! {
+                worked = work(bus) => worked,
+                exit = signals.next() => Err(Failed::quietly(exit)),
+            }
+        })
+    }
+
+    /// Like [`Peers::meet_as`], for work that does not just break off when it is told to end.
+    pub(crate) fn meet_with_signals<T>(
+        &self,
+        prepare: impl FnOnce(Bus) -> Bus,
+        work: impl AsyncFnOnce(Rc<Bus>, &mut Signals) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
         runtime::block_on(async {
             let mut signals = Signals::listen()?;
             let bus = Rc::new(prepare(self.open()?));
-            let worked = tokio::select! {
-                worked = work(bus.clone()) => worked,
-                exit = signals.next() => Err(Failed::quietly(exit)),
-            };
+            let worked = work(bus.clone(), &mut signals).await;
             signals.or_kill(bus.shutdown(), || bus.kill()).await;
             worked
         })

@@ -258,6 +258,11 @@ pub struct Wants {
     pub sends_parts: bool,
     /// How many parts it will send, if it knows.
     pub parts: Option<u64>,
+    /// What the answering peer said in its own wire, event by event, as [`Down::Log`] and as
+    /// `toolbus decode` prints it. For people who look at a wire; not every wire can.
+    ///
+    /// [`Down::Log`]: crate::channel::Down::Log
+    pub events: bool,
 }
 
 /// A piece of a reply or of an input that comes bit by bit.

@@ -9,6 +9,7 @@ mod help;
 mod man;
 mod mcp;
 mod oracle;
+mod rpc;
 mod tools;
 
 use crate::args::Globals;
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Mcp(mcp::McpArgs),
     #[command(subcommand)]
     Oracle(oracle::OracleCommand),
+    #[command(subcommand)]
+    Rpc(rpc::RpcCommand),
     Check(check::CheckArgs),
     #[command(subcommand)]
     Decode(decode::DecodeCommand),
@@ -40,6 +43,8 @@ impl Command {
             Command::Mcp(args) => mcp::run(args, globals),
             Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
             Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
+            Command::Rpc(rpc::RpcCommand::Call(args)) => rpc::call(args, globals),
+            Command::Rpc(rpc::RpcCommand::Serve(args)) => rpc::serve(args, globals),
             Command::Check(args) => check::run(args, globals),
             Command::Decode(decode::DecodeCommand::Oracle(args)) => decode::oracle(args),
             Command::Decode(decode::DecodeCommand::Mediocre(args)) => decode::mediocre(args),

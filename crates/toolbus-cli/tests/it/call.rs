@@ -199,10 +199,10 @@ fn what_is_found_before_the_call() {
         "#]],
     );
     check(
-        "call mediocre+tcp://localhost:1 add",
+        "call mediocre+http://localhost:1 add",
         expect![[r#"
             stderr
-            error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
+            error: cannot open `mediocre+http://localhost:1`: mediocre-rpc over HTTP is not there yet
             exit 2
         "#]],
     );
@@ -262,7 +262,7 @@ fn an_answer_over_the_limit() {
 #[test]
 fn tools_of_the_config() {
     let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
-                  [back.later]\nconnect = \"mediocre+tcp://localhost:1\"\n";
+                  [back.later]\nconnect = \"mediocre+http://localhost:1\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"
@@ -288,7 +288,7 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: cannot open `mediocre+tcp://localhost:1`: the mediocre wire is not there yet
+        error: cannot open `mediocre+http://localhost:1`: mediocre-rpc over HTTP is not there yet
         exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"

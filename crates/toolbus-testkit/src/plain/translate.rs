@@ -64,7 +64,7 @@ impl SaysUp {
                 let mut call = Call::tool(now, says.tool.as_str(), args);
                 call.trace = says.trace.map(|parent| Trace { parent, state: None });
                 call.wants =
-                    Wants { progress: says.progress, sends_parts: says.parts, parts: None };
+                    Wants { progress: says.progress, sends_parts: says.parts, ..Wants::default() };
                 Asked::Call(call)
             }
             SaysUp::Native { method, body } => {

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Down, Fault, Flow, Outbox, Parting, Standing, Ticket, Up};
+use toolbus_proto::channel::{
+    Calling, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::link::{Answerer, Delivered, Room, Slot, Slots, Uplink};
@@ -148,8 +150,12 @@ impl<C: Calling> Inner<C> {
         }
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
-            let Some(notice) = notice else { return passed };
-            tracing::debug!("{notice:?}");
+            // Whoever asked is told of what ends a call; nobody else minds.
+            match notice {
+                Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
+                Some(notice) => tracing::debug!("{notice:?}"),
+                None => return passed,
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 mod blocking;
 #[cfg(target_os = "linux")]
 mod child;
+mod mediocre;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;

@@ -111,14 +111,14 @@ impl Shown {
 
 /// The blob that is arriving; kept only as long as it can be shown.
 #[derive(Default)]
-struct Blob {
+pub(crate) struct Blob {
     kept: Vec<u8>,
     /// Since it is too large: its hash and length so far.
     large: Option<(Sha256, u64)>,
 }
 
 impl Blob {
-    fn take(&mut self, data: &[u8]) {
+    pub(crate) fn take(&mut self, data: &[u8]) {
         if self.large.is_none() && BLOB_SHOWN_MAX < self.kept.len() + data.len() {
             let kept = std::mem::take(&mut self.kept);
             self.large = Some((Sha256::new_with_prefix(&kept), kept.len() as u64));
@@ -132,7 +132,7 @@ impl Blob {
         }
     }
 
-    fn line(self) -> String {
+    pub(crate) fn line(self) -> String {
         match self.large {
             None => printed::blob(&base64(&self.kept)),
             Some((hash, len)) => {

@@ -5,7 +5,7 @@ mod oracle;
 
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 
-pub(crate) use mediocre::mediocre;
+pub(crate) use mediocre::{Blob, mediocre};
 pub(crate) use oracle::oracle;
 
 /// Show what the bytes of a capture say, event by event

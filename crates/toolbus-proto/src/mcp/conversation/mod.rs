@@ -324,7 +324,8 @@ impl Conversation {
     fn ask(&mut self, now: Instant, call: InFlight, what: What, trace: Option<Trace>) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let wants = Wants { progress: call.wants_progress(), sends_parts: false, parts: None };
+        let wants =
+            Wants { progress: call.wants_progress(), sends_parts: false, ..Wants::default() };
         let caller = self.settings.caller;
         let asked = Call { caller, trace, wants, ..Call::of(now, what) };
         if !matches!(call.job, Job::Aside) {

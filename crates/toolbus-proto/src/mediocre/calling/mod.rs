@@ -17,6 +17,7 @@ use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
 use super::frames::Chance;
 use super::methods::{Methods, Request};
+use super::printed;
 use super::queue::{Queue, piece};
 use super::translate;
 use crate::channel::{
@@ -66,6 +67,8 @@ struct Asking {
     /// When a byte moved last.
     moved: Instant,
     purpose: Purpose,
+    /// The caller wants to see what is said.
+    wants_events: bool,
     input: Input,
     /// A failure in the stream of the response; it is told behind the tail.
     failed: Option<Failure>,
@@ -125,6 +128,7 @@ impl<C: Chance> Caller<C> {
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
             let (deadline, trace) = (call.deadline, call.trace.clone());
+            let wants_events = call.wants.events;
             if let (Purpose::List, Some(tools)) = (purpose, self.methods.tools()) {
                 self.done(ticket, Ok(Outcome::Tools(tools)));
                 continue;
@@ -145,7 +149,8 @@ impl<C: Chance> Caller<C> {
                 false => Input::Whole,
             };
             let (moved, failed) = (self.now, None);
-            self.stage = Stage::Asking(Asking { ticket, deadline, moved, purpose, input, failed });
+            let asking = Asking { ticket, deadline, moved, purpose, wants_events, input, failed };
+            self.stage = Stage::Asking(asking);
             match self.write_request(&request) {
                 Ok(()) => ups.into_iter().for_each(|up| self.go_on(ticket, up)),
                 Err(unwritable) => self.drop_connection(ticket, unwritable),
@@ -232,6 +237,8 @@ impl<C: Chance> Caller<C> {
             Some(Ok(event)) => {
                 let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
                 self.notices.extend(notes);
+                let notes = printed::notes(&event);
+                self.show(printed::event(&event).into_iter().chain(notes));
                 self.handle_said(event.said);
             }
         }
@@ -249,7 +256,17 @@ impl<C: Chance> Caller<C> {
         }
     }
 
+    /// Shows what was said to a caller who wants to see it.
+    fn show(&mut self, lines: impl Iterator<Item = String>) {
+        if let Stage::Asking(Asking { ticket, wants_events: true, .. }) = self.stage {
+            for line in lines {
+                self.downs.push(ticket, Down::Log(Json::from_trusted(line)));
+            }
+        }
+    }
+
     fn handle_broken(&mut self, error: &FramingError) {
+        self.show(std::iter::once(printed::error(error)));
         let what = format!("{} at {}", error.code, error.offset);
         self.notices.push_back(Notice::Broke(what));
         let failure = translate::broke(error);

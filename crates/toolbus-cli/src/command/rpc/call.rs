@@ -1,0 +1,131 @@
+//! `toolbus rpc call`: one call of a method, and all that it answers.
+
+use std::fs;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use toolbus::address::Purpose;
+use toolbus::back::settings::Settings;
+use toolbus::back::{self, Back};
+use toolbus::link::Inbox;
+use toolbus_proto::channel::Down;
+use toolbus_proto::json::{Json, Kind};
+use toolbus_proto::tool::{Call, Failure, FailureKind};
+
+use super::elements::{self, Source, Way};
+use super::printed::{Form, Printer};
+use super::{CallArgs, address};
+use crate::args::Globals;
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::render::failure;
+use crate::runtime::{self, Signals};
+
+/// How long no byte may move, unless somebody says otherwise.
+const QUIET: Duration = Duration::from_secs(60);
+
+pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
+    let address = address(Purpose::Call, &args.url)?;
+    if args.method.is_empty() {
+        return Err(Failed::usage("a method must have a name"));
+    }
+    let debug = args.debug.clone().map(Json::from_trusted);
+    if debug.as_ref().is_some_and(|debug| debug.kind() != Kind::Object) {
+        return Err(Failed::usage("`--debug` must be a JSON object"));
+    }
+    let sources = args.elements.open()?;
+    let form = match (&args.out, globals.json) {
+        (_, true) => Form::Events,
+        (None, false) => Form::Lines,
+        (Some(folder), false) => {
+            fs::create_dir_all(folder).map_err(|error| {
+                let message = format!("cannot make the folder `{}`", folder.display());
+                Failed::usage(message).caused_by(&error)
+            })?;
+            Form::Files(folder.clone())
+        }
+    };
+    let settings = Settings { mediocre: args.reading.settings(), ..Settings::default() };
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let back =
+            back::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
+        let done = tokio::select! {
+            done = converse(&*back, args, sources, form) => done,
+            exit = signals.next() => Err(Failed::quietly(exit)),
+        };
+        // Told before the goodbye, which may take its time.
+        let done = done.map_err(|failed| failed.told(globals));
+        signals.or_kill(back.shutdown(), || back.kill()).await;
+        done
+    })
+}
+
+async fn converse(
+    back: &dyn Back,
+    args: &CallArgs,
+    sources: Vec<Source>,
+    form: Form,
+) -> Result<(), Failed> {
+    let (inbox, slot) = Inbox::new();
+    let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
+    let uplink = back.start(request(args, is_stream, &sources), slot);
+    let way = Way { inbox: &inbox, uplink: &uplink };
+    let tail = args.tail.clone().map(Json::from_trusted);
+    let mut sending = pin!(elements::send(sources, tail, &way));
+    let mut is_sending = is_stream;
+    let mut printer = Printer::new(form);
+    loop {
+        // The answer may be there before all is said.
+        let down = tokio::select! {
+            biased;
+            down = inbox.next(&uplink) => down,
+            sent = &mut sending, if is_sending => {
+                sent?;
+                is_sending = false;
+                continue;
+            }
+        };
+        let is_done = matches!(down, Down::Done(_));
+        if let Err(failure) = printer.take(down)? {
+            return Err(failed(&failure, printer.meta.as_ref()));
+        }
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+/// The call as the generic tool of a mediocre-rpc server takes it: so `debug` has a place.
+fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
+    let mut text = format!("{{\"method\":{}", Json::of(&args.method));
+    for (name, value) in [("args", &args.args), ("debug", &args.debug)] {
+        if let Some(value) = value {
+            text.push_str(&format!(",\"{name}\":{value}"));
+        }
+    }
+    text.push('}');
+    let mut call = Call::tool(Instant::now(), "call", Some(Json::from_trusted(text)));
+    match args.timeout {
+        Some(timeout) => call.deadline.total = Some(timeout),
+        None => call.deadline.quiet = Some(QUIET),
+    }
+    call.wants.sends_parts = is_stream;
+    // Nobody knows how many values come on standard input.
+    let is_counted = is_stream && !sources.iter().any(Source::is_stdin);
+    call.wants.parts = is_counted.then_some(sources.len() as u64);
+    call.wants.events = true;
+    call
+}
+
+fn failed(failure: &Failure, meta: Option<&Json>) -> Failed {
+    if !failure.from_peer {
+        return failure::failed(failure);
+    }
+    let exit = match failure.kind {
+        FailureKind::TimedOut => Exit::TimedOut,
+        _ => Exit::Failed,
+    };
+    let failed = Failed::new(exit, failure.message.clone());
+    failed.lines(meta.map(|meta| format!("meta: {}", meta.compact())))
+}

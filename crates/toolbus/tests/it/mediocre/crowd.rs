@@ -1,0 +1,49 @@
+//! A thousand connections that crawl, and one beside them that does not.
+
+use tokio::net::TcpStream;
+use toolbus::front::mediocre::Settings;
+
+use super::{Raw, run, served};
+
+const CROWD: usize = 1000;
+
+#[test]
+fn a_thousand_slow_clients_keep_nobody_waiting() {
+    raise_limit();
+    run(async {
+        let server = served(Settings::default()).await;
+        let mut crowd: Vec<Raw<TcpStream>> = Vec::new();
+        for number in 0..CROWD {
+            let mut client = Raw::to(server.at).await;
+            match number % 2 {
+                // Never reads what it asked for.
+                0 => client.say(r#"{"method":"blob","args":{"bytes":100000000}}"#).await,
+                // Never comes to the end of what it has to say.
+                _ => client.say(r#"{"method":"echo","streamStart":true}{"el":"#).await,
+            }
+            crowd.push(client);
+        }
+        let mut fast = Raw::to(server.at).await;
+        for number in 0..1000 {
+            let call = format!(r#"{{"method":"add","args":{{"a":{number},"b":1}}}}"#);
+            assert_eq!(fast.ask(&call).await, format!(r#"{{"res":{}}}"#, number + 1));
+        }
+        // And each of the crowd still gets its own.
+        for (number, client) in crowd.iter_mut().enumerate().step_by(101) {
+            let head = client.line().await;
+            if number % 2 == 1 {
+                assert_eq!(client.ask("7}").await, r#"{"el":7}"#);
+            } else {
+                assert_eq!(head, r#"{"streamStart":true,"streamLen":1}"#);
+            }
+        }
+    });
+}
+
+/// Both ends of each connection are ours.
+fn raise_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
