@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use toolbus::address::Place;
-use toolbus::check::{self, Subject, Verdict};
+use toolbus::address::{Carrier, Place, Purpose};
+use toolbus::check::{self, Subject, Verdict, mediocre};
 use toolbus::child::{Patience, Program};
-use toolbus_proto::tool::Wire;
+use toolbus_proto::tool::{Failure, Wire};
 
-use super::oracle;
+use super::{oracle, rpc};
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -16,21 +16,25 @@ use crate::runtime::{self, Signals};
 
 /// Test somebody's program against the rules of its protocol
 ///
-/// TARGET is started, several times, and talked to; an oracle is named by its connection,
-/// `stdio:COMMAND`. Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`,
+/// TARGET is talked to, several times. An oracle is named by its connection, `stdio:COMMAND`,
+/// and started; a mediocre-rpc server by `tcp://HOST:PORT` or `unix:PATH`. Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`,
 /// where a note is nothing that the document demands. With `--json` it is
 /// `{"rule":…,"outcome":"ok","why":…}`. The exit code is 1 if a rule fails, and 3 if TARGET
-/// cannot be started at all.
+/// cannot be started or reached at all.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus check oracle 'stdio:./my-oracle'
-  toolbus check oracle 'stdio:toolbus oracle serve builtin:'")]
+  toolbus check oracle 'stdio:toolbus oracle serve builtin:'
+  toolbus check mediocre tcp://127.0.0.1:7420 --method ping")]
 pub(crate) struct CheckArgs {
     /// Protocol it should speak
     #[arg(value_name = "PROTOCOL")]
     pub(crate) protocol: Protocol,
-    /// Program to test, e.g. `stdio:./my-oracle`
+    /// Whom to test, e.g. `stdio:./my-oracle`
     pub(crate) target: String,
+    /// Method of a mediocre-rpc server that may be called with null, and as an empty stream
+    #[arg(long, value_name = "NAME")]
+    pub(crate) method: Option<String>,
     /// Give up if it is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
@@ -43,15 +47,11 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Protocol {
     Oracle,
+    Mediocre,
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
-    let Protocol::Oracle = args.protocol;
-    let subject = Subject {
-        program: program(&args.target)?,
-        start: args.start_timeout.unwrap_or(Patience::ORACLE.start),
-        stop: args.stop_timeout,
-    };
+    let target = Target::read(args)?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut done = Ok(());
@@ -68,13 +68,58 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
             }
         };
         tokio::select! {
-            checked = check::oracle::check(&subject, &mut tell) => {
+            checked = target.check(&mut tell) => {
                 checked.map_err(|failure| render::failure::failed(&failure))?;
             }
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }
         done
     })
+}
+
+/// Who is tested.
+enum Target {
+    Oracle(Subject),
+    Mediocre(mediocre::Subject),
+}
+
+impl Target {
+    fn read(args: &CheckArgs) -> Result<Target, Failed> {
+        match args.protocol {
+            Protocol::Oracle if args.method.is_some() => {
+                Err(Failed::usage("`--method` is for mediocre-rpc servers"))
+            }
+            Protocol::Oracle => Ok(Target::Oracle(Subject {
+                program: program(&args.target)?,
+                start: args.start_timeout.unwrap_or(Patience::ORACLE.start),
+                stop: args.stop_timeout,
+            })),
+            Protocol::Mediocre => Ok(Target::Mediocre(mediocre::Subject {
+                place: server(&args.target)?,
+                method: args.method.clone(),
+                start: args.start_timeout.unwrap_or(Patience::MEDIOCRE.start),
+            })),
+        }
+    }
+
+    async fn check(&self, tell: impl FnMut(check::Finding)) -> Result<(), Failure> {
+        match self {
+            Target::Oracle(subject) => check::oracle::check(subject, tell).await,
+            Target::Mediocre(subject) => mediocre::check(subject, tell).await,
+        }
+    }
+}
+
+/// Where a mediocre-rpc server listens.
+fn server(target: &str) -> Result<mediocre::Place, Failed> {
+    match rpc::address(Purpose::Call, target)?.place() {
+        Place::Unix(path) => Ok(mediocre::Place::Unix(path.clone())),
+        Place::Url(url) if url.carrier == Carrier::Tcp => {
+            Ok(mediocre::Place::Tcp { host: url.host.clone(), port: url.port })
+        }
+        _ => Err(Failed::usage(format!("`{target}` cannot be tested yet"))
+            .hint("name a server by `tcp://HOST:PORT` or `unix:PATH`")),
+    }
 }
 
 /// What to start for an oracle's connection string.
