@@ -169,9 +169,9 @@ impl Blocks {
         self.end_result(result, server, Some(&told)).unwrap_or_default()
     }
 
+    /// A client holds a tool to its output schema, so whatever a schema may describe is shown.
     fn shows_structured(&self, value: &Json) -> bool {
         match value.kind() {
-            Kind::String => false,
             Kind::Object => Revision::V2025_06_18 <= self.revision,
             _ => self.revision == Revision::MODERN,
         }
