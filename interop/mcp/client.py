@@ -1,0 +1,71 @@
+"""A client made with the official Python SDK, in both eras, against a server it starts.
+
+    client.py builtin|foreign WORD…     the words start the server
+"""
+
+import asyncio
+import sys
+
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.types import ElicitResult
+
+
+def same(what, got, want):
+    if got != want:
+        sys.exit(f"mcp: {what}: got {got!r}, want {want!r}")
+
+
+def text(result):
+    return [block.text for block in result.content]
+
+
+async def builtin(client, mode):
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    same("tools", {"add", "upper", "fail", "sleep"} <= set(names), True)
+    same("add", text(await client.call_tool("add", {"a": 1, "b": 2})), ["3"])
+    same("upper", text(await client.call_tool("upper", {"text": "hé"})), ["HÉ"])
+    failed = await client.call_tool("fail", {"message": "oops"})
+    same("fail", (failed.is_error, text(failed)), (True, ["oops"]))
+    try:
+        await client.call_tool("nope", {})
+        sys.exit("mcp: an unknown tool was called")
+    except MCPError as error:
+        same("unknown tool", (error.error.code, error.error.message), (-32602, "unknown tool: nope"))
+    many = [client.call_tool("add", {"a": n, "b": n}) for n in range(100)]
+    same("a hundred", [text(r)[0] for r in await asyncio.gather(*many)], [str(2 * n) for n in range(100)])
+
+
+async def foreign(client, mode):
+    same("who", (client.server_info.name, client.server_info.version), ("foreign", "1.2.3"))
+    same("add", (await client.call_tool("add", {"a": 1, "b": 2})).structured_content, {"result": 3})
+    told = []
+
+    async def progress(done, total, message):
+        told.append((done, total))
+
+    steps = await client.call_tool("steps", {"count": 3}, progress_callback=progress)
+    same("steps", (text(steps), told), (["3 steps"], [(1, 3), (2, 3), (3, 3)]))
+    same("fail", (await client.call_tool("fail", {})).is_error, True)
+    prompt = await client.get_prompt("greet", {"name": "Ada"})
+    same("prompt", prompt.messages[0].content.text, "Greet Ada")
+    note = await client.read_resource("note://one")
+    same("resource", note.contents[0].text, "a note")
+    if mode == "legacy":
+        same("ask", text(await client.call_tool("ask", {})), ["hello Ada"])
+
+
+async def elicited(context, params):
+    return ElicitResult(action="accept", content={"name": "Ada"})
+
+
+async def main(what, words):
+    talk = {"builtin": builtin, "foreign": foreign}[what]
+    for mode in ["legacy", "auto"]:
+        server = StdioServerParameters(command=words[0], args=words[1:])
+        async with Client(server, mode=mode, read_timeout_seconds=60, elicitation_callback=elicited) as client:
+            version = {"legacy": "2025-11-25", "auto": "2026-07-28"}[mode]
+            same("version", client.protocol_version, version)
+            await talk(client, mode)
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2:]))
