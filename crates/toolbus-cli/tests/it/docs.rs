@@ -19,6 +19,11 @@ fn readme() {
 }
 
 #[test]
+fn mcp() {
+    check("docs/mcp.md");
+}
+
+#[test]
 fn oracle() {
     check("docs/oracle.md");
 }
