@@ -20,6 +20,7 @@ fn toolbus_in_short() {
               call         Call one tool and print its answer
               mcp          Be an MCP server on standard input and output
               oracle       Call a Cairo oracle, or be one
+              rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
               completions  Print the completion script for a shell
@@ -69,6 +70,7 @@ fn toolbus_at_length() {
               call         Call one tool and print its answer
               mcp          Be an MCP server on standard input and output
               oracle       Call a Cairo oracle, or be one
+              rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
               completions  Print the completion script for a shell

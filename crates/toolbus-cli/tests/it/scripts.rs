@@ -210,6 +210,9 @@ fn the_manual_page_of_toolbus() {
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
             .TP
+            toolbus\-rpc(1)
+            Call a mediocre\-rpc server, or be one
+            .TP
             toolbus\-check(1)
             Test somebody\*(Aqs program against the rules of its protocol
             .TP

@@ -9,8 +9,11 @@ use crate::failed::Failed;
 
 /// The wires that are there, each with the words that make this program a peer of it: one that
 /// serves the tools at an address.
-const WIRES: [(&str, &str, &[&str]); 2] =
-    [("oracle", "stdio:", &["oracle", "serve"]), ("mcp", "mcp+stdio:", &["mcp"])];
+const WIRES: [(&str, &str, &[&str]); 3] = [
+    ("oracle", "stdio:", &["oracle", "serve"]),
+    ("mediocre", "mediocre+stdio:", &["rpc", "serve", "--listen", "stdio:"]),
+    ("mcp", "mcp+stdio:", &["mcp"]),
+];
 
 pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Every front before every back")?;
