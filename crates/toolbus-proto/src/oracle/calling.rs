@@ -406,9 +406,12 @@ impl Calling for Executor {
 }
 
 /// When a call has waited long enough. The start has a patience of its own, which may be
-/// longer than a call's: until the oracle is ready no call is late.
+/// longer than a call's: until the oracle is ready only the time in all is counted.
 fn give_up(opened: Option<Instant>, deadline: &Deadline) -> Option<Instant> {
-    deadline.instant(opened?.max(deadline.asked))
+    match opened {
+        Some(opened) => deadline.instant(opened.max(deadline.asked)),
+        None => deadline.total.map(|total| deadline.asked + total),
+    }
 }
 
 fn cancelled() -> Failure {

@@ -27,7 +27,7 @@ const UNKNOWN_METHOD: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What may be read ahead while a call runs.
+/// What may be read ahead while a call runs, and no more than a line.
 const AHEAD_BYTES_MAX: usize = 256 * 1024;
 
 /// A tool and the function it is offered as; that function's name is its selector.
@@ -46,6 +46,7 @@ pub struct Oracle {
     served: BTreeMap<String, Arc<Served>>,
     reserved: [Arc<Served>; 2],
     lines: Lines,
+    ahead_bytes_max: usize,
     stage: Stage,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -90,6 +91,7 @@ impl Oracle {
             served,
             reserved: reserved(),
             lines: Lines::new(settings.line_bytes_max),
+            ahead_bytes_max: AHEAD_BYTES_MAX.min(settings.line_bytes_max),
             stage: Stage::Greeting,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -252,7 +254,7 @@ impl Oracle {
     fn flow(&self, input: &BytesMut) -> Flow {
         match self.stage {
             Stage::Over(_) => Flow::Close,
-            Stage::Answering(_) if AHEAD_BYTES_MAX <= input.len() => Flow::Pause,
+            Stage::Answering(_) if self.ahead_bytes_max <= input.len() => Flow::Pause,
             _ => Flow::More,
         }
     }

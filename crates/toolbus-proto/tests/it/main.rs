@@ -14,5 +14,6 @@ mod mcp_http;
 mod mcp_remote;
 mod mcp_serving;
 mod mediocre;
+mod oracle_faults;
 mod oracle_serving;
 mod oracle_vectors;
