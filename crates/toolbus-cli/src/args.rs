@@ -32,6 +32,8 @@ use crate::render::style::{self, ColorWhen};
 ///   builtin:           small tools inside toolbus itself, to try things out
 ///   stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
 ///   mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+///   mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
+///                      a mediocre-rpc server
 ///   shell:             one tool, `exec`; off unless `--allow-shell` is given
 ///
 /// Standard output carries answers and nothing else, so that it can be piped; everything

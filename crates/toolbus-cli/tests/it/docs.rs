@@ -28,6 +28,11 @@ fn oracle() {
     check("docs/oracle.md");
 }
 
+#[test]
+fn mediocre() {
+    check("docs/mediocre.md");
+}
+
 #[track_caller]
 fn check(document: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);

@@ -57,6 +57,8 @@ fn toolbus_at_length() {
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
+                                 a mediocre-rpc server
               shell:             one tool, `exec`; off unless `--allow-shell` is given
 
             Standard output carries answers and nothing else, so that it can be piped; everything

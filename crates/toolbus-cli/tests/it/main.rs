@@ -20,6 +20,7 @@ mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
 mod page;
+mod rpc;
 mod scripts;
 mod shell;
 mod tools;

@@ -160,6 +160,8 @@ fn the_manual_page_of_toolbus() {
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
+                                 a mediocre\-rpc server
               shell:             one tool, `exec`; off unless `\-\-allow\-shell` is given
             .PP
             Standard output carries answers and nothing else, so that it can be piped; everything

@@ -1,0 +1,151 @@
+//! `toolbus rpc serve`: where it listens, whom it serves, how it ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpStream};
+
+use expect_test::expect;
+use rustix::process::Signal;
+use toolbus_testkit::scratch::Scratch;
+
+use super::{Server, over_pipes};
+use crate::page::{Page, check};
+
+const ADD: &str = r#"{"method":"add","args":{"a":1,"b":2}}"#;
+
+fn stdio(said: &str) -> Page {
+    Page::of(&["rpc", "serve", "--listen", "stdio:", "builtin:"]).stdin(said)
+}
+
+#[test]
+fn standard_streams_end_with_their_input() {
+    stdio(&format!("{ADD}{ADD}")).check(expect![[r#"
+        stdout
+        {"res":3}
+        {"res":3}
+        stderr
+        listening on mediocre+stdio:
+        exit 0
+    "#]]);
+    stdio("[]").check(expect![[r#"
+        stdout
+        {"err":{"msg":"expected an object at byte 0","meta":{"code":"protocol","reason":"not_an_object","offset":0}}}
+        stderr
+        listening on mediocre+stdio:
+        error: expected an object at byte 0
+        exit 3
+    "#]]);
+}
+
+#[test]
+fn it_listens_in_several_places_at_once() {
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
+    let unix = format!("unix:{path}");
+    let server = Server::start(&["mediocre+tcp://127.0.0.1:0", &unix], &["builtin:"]);
+    assert_eq!(server.urls[1], format!("mediocre+unix:{path}"));
+    for url in &server.urls {
+        let page = Page::of(&["rpc", "call", url, "add", r#"{"a":1,"b":2}"#]).run();
+        assert_eq!(page.stdout, "3\n", "{page}");
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.end(), "exit 143\n");
+    assert!(!std::path::Path::new(&path).exists());
+}
+
+#[test]
+fn tools_of_others_are_served_and_called_from_anywhere() {
+    let backs = format!("mediocre+{}", over_pipes());
+    let server = Server::start(&["tcp://127.0.0.1:0"], &[&backs]);
+    let words = ["call", server.url(), "upper", "text=hi"];
+    Page::of(&words).check(expect![[r#"
+        stdout
+        "HI"
+        exit 0
+    "#]]);
+    let page = server.call(&["echo", "--el", "1", "--blob", "-"]).stdin("hi").run();
+    assert_eq!(page.stdout, "1\n{\"$bytes\":\"aGk=\"}\n", "{page}");
+}
+
+#[test]
+fn a_signal_leaves_calls_in_flight_their_time() {
+    let server = Server::builtin();
+    let at = server.url().strip_prefix("mediocre+tcp://").unwrap();
+    let mut busy = TcpStream::connect(at).unwrap();
+    busy.write_all(br#"{"method":"count","args":{"n":2,"ms":100}}"#).unwrap();
+    let mut lines = BufReader::new(busy.try_clone().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), r#"{"streamStart":true,"streamLen":2}"#);
+    server.signal(Signal::INT);
+    let rest: Vec<_> = lines.collect();
+    assert_eq!(rest, [r#"{"el":0}"#, r#"{"el":1}"#, r#"{"streamEnd":true}"#]);
+    busy.shutdown(Shutdown::Both).unwrap();
+    assert_eq!(server.end(), "exit 130\n");
+}
+
+#[test]
+fn our_own_server_keeps_all_rules() {
+    let server = Server::builtin();
+    Page::of(&["check", "mediocre", server.url(), "--method", "echo"]).check(expect![[r#"
+        stdout
+        ok unknown-method
+        ok missing-method
+        ok pipelined
+        ok whitespace
+        ok byte-by-byte
+        ok unknown-fields
+        ok half-close
+        ok stray-bytes
+        ok single-call
+        ok stream-call
+        exit 0
+    "#]]);
+    check(
+        "check mediocre tcp://127.0.0.1:1",
+        expect![[r#"
+        stderr
+        error: nobody listens on 127.0.0.1:1
+        exit 3
+    "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_served() {
+    let server = Server::builtin();
+    let page = Page::of(&["rpc", "serve", "--listen", server.url(), "builtin:"]).run();
+    assert_eq!(page.status.code(), Some(1), "{page}");
+    check(
+        "rpc serve builtin:",
+        expect![[r#"
+            stderr
+            error: --listen is missing
+            usage: toolbus rpc serve --listen <URL> <ADDRESS>...
+            hint: `--help` tells more
+            exit 2
+        "#]],
+    );
+    check(
+        "rpc serve --listen http://127.0.0.1:0 builtin:",
+        expect![[r#"
+        stderr
+        error: cannot listen on `http://127.0.0.1:0`: mediocre-rpc over HTTP is not there yet
+        exit 2
+    "#]],
+    );
+    check(
+        "rpc serve --listen tls://127.0.0.1:0 builtin:",
+        expect![[r#"
+        stderr
+        error: cannot listen on `tls://127.0.0.1:0`: who are we?
+        hint: name our certificate and its key by `?cert=FILE&key=FILE`
+        exit 2
+    "#]],
+    );
+    check(
+        "rpc serve --listen tcp://127.0.0.1:0 mediocre+tcp://127.0.0.1:1",
+        expect![[r#"
+        stderr
+        error: cannot open `mediocre+tcp://127.0.0.1:1`: nobody listens on 127.0.0.1:1
+        exit 3
+    "#]],
+    );
+}
