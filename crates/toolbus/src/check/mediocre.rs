@@ -104,7 +104,7 @@ async fn stray_bytes(subject: &Subject) -> Result<(), String> {
     match talk.event().await? {
         None => return Ok(()),
         Some(Said::Head(Head { message: Message::Response { err: Some(_), .. }, .. })) => {}
-        Some(said) => return Err(format!("it said {said:?}")),
+        Some(_) => return Err("it answered as if nothing was wrong".to_owned()),
     }
     talk.ends().await
 }
@@ -188,7 +188,7 @@ impl Talk {
         let closed = || "it closed the connection".to_owned();
         let head = match self.event().await?.ok_or_else(closed)? {
             Said::Head(head) => head,
-            said => return Err(format!("it said {said:?}")),
+            _ => return Err("it said something that is no response".to_owned()),
         };
         match (&head.message, expected) {
             (Message::Response { err: None, .. }, Answer::Err) => {
@@ -207,7 +207,7 @@ impl Talk {
     async fn ends(&mut self) -> Result<(), String> {
         match self.event().await? {
             None => Ok(()),
-            Some(said) => Err(format!("it went on and said {said:?}")),
+            Some(_) => Err("it went on talking".to_owned()),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `toolbus rpc serve`: where it listens, whom it serves, how it ends.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 
 use expect_test::expect;
 use rustix::process::Signal;
@@ -106,6 +107,44 @@ fn our_own_server_keeps_all_rules() {
         exit 3
     "#]],
     );
+}
+
+/// Answers the first byte of each connection in the same way, and then only listens.
+fn stubborn(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            thread::spawn(move || {
+                let mut byte = [0];
+                if client.read_exact(&mut byte).is_ok() {
+                    client.write_all(answer.as_bytes()).unwrap();
+                    let _ = std::io::copy(&mut client, &mut std::io::sink());
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_breaks_most_rules() {
+    Page::of(&["check", "mediocre", &stubborn("{\"res\":1}")]).check(expect![[r#"
+        stdout
+        FAIL unknown-method: it answered without `err`
+        FAIL missing-method: answer 1 of 2: it answered without `err`
+        FAIL pipelined: answer 1 of 3: it answered without `err`
+        FAIL whitespace: answer 1 of 3: it answered without `err`
+        FAIL byte-by-byte: it answered without `err`
+        FAIL unknown-fields: it answered without `err`
+        FAIL half-close: it answered without `err`
+        FAIL stray-bytes: it answered as if nothing was wrong
+        exit 1
+    "#]]);
+    let page = Page::of(&["check", "mediocre", &stubborn("hello"), "--json"]).run();
+    let first = r#"{"rule":"unknown-method","outcome":"fail","why":"it said what cannot be read: expected an object at byte 0"}"#;
+    assert_eq!((page.stdout.lines().next(), page.status.code()), (Some(first), Some(1)), "{page}");
 }
 
 #[test]
