@@ -30,6 +30,8 @@ const CONNECTIONS_MAX: usize = 16;
 const WAITING_MAX: usize = 1024;
 /// How long a connection is kept for the next call.
 const IDLE: Duration = Duration::from_secs(60);
+/// How long connections may have something to write when they are to be closed.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connections to one host.
 pub(super) struct Pool {
@@ -100,9 +102,13 @@ impl Pool {
         uplink
     }
 
-    /// Ends all calls, closes all connections and waits until they are closed.
+    /// Closes all connections and waits until they are closed. The end of a stream that was
+    /// cut short is still written; a call that is under way after that is ended.
     pub(super) async fn shutdown(&self) {
         let mut workers = self.close();
+        self.asked.notify_waiters();
+        let all = async { while workers.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(STOP_PATIENCE, all).await;
         workers.shutdown().await;
     }
 
@@ -129,6 +135,9 @@ impl Pool {
 
     /// Waits for a call to put on a connection that is free; not longer than it is worth while.
     async fn next_asked(&self, connection: &Connection<Caller<OsChance>>) -> Option<Rc<Journey>> {
+        if self.is_closed.get() {
+            return None;
+        }
         let _free = Free::new(&self.free);
         let mut idle = pin!(tokio::time::sleep(IDLE));
         loop {
@@ -140,7 +149,7 @@ impl Pool {
             };
             // Another connection may have been faster.
             let journey = self.next_waiting();
-            if journey.is_some() || !is_asked {
+            if journey.is_some() || !is_asked || self.is_closed.get() {
                 return journey;
             }
         }

@@ -182,6 +182,23 @@ fn an_early_answer_cuts_the_stream_and_the_connection_is_used_again() {
 }
 
 #[test]
+fn a_stream_that_was_cut_short_is_ended_before_the_goodbye() {
+    run(async {
+        let (listener, back) = played().await;
+        let (inbox, slot) = Inbox::new();
+        let mut streamed = Call::tool(Instant::now(), "m", None);
+        streamed.wants.sends_parts = true;
+        let uplink = back.start(streamed, slot);
+        let mut client = accept(&listener).await;
+        assert_eq!(client.line().await, r#"{"method":"m","streamStart":true}"#);
+        client.say("{\"res\":true}\n").await;
+        assert_eq!(inbox.whole(uplink).await, value("true"));
+        let (said, ()) = tokio::join!(client.rest(), back.shutdown());
+        assert_eq!(said, "{\"streamEnd\":true}\n");
+    });
+}
+
+#[test]
 fn much_flows_both_ways_at_once() {
     const PIECES: usize = 400;
     run(async {
