@@ -19,7 +19,7 @@ pub mod stderr;
 pub mod words;
 
 pub use diagnose::SpawnError;
-pub use patience::Patience;
+pub use patience::{Meanwhile, Patience};
 pub(crate) use process::Group;
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};

@@ -19,6 +19,18 @@ pub struct Patience {
     pub back_off: Duration,
     /// What a failed start costs at most.
     pub back_off_max: Duration,
+    /// What becomes of calls while a start is put off.
+    pub meanwhile: Meanwhile,
+}
+
+/// What becomes of calls while a start is put off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// They wait for it.
+    Wait,
+    /// They fail at once and are told when to come again: one list of many backs must not
+    /// wait for the one that is broken.
+    Refuse,
 }
 
 impl Patience {
@@ -31,6 +43,7 @@ impl Patience {
         last_words: Duration::from_secs(1),
         back_off: Duration::from_millis(100),
         back_off_max: Duration::from_secs(5),
+        meanwhile: Meanwhile::Wait,
     };
 
     /// What an MCP server gets (`specs` 2.10).
@@ -38,6 +51,7 @@ impl Patience {
         start: Duration::from_secs(20),
         back_off: Duration::from_millis(500),
         back_off_max: Duration::from_secs(30),
+        meanwhile: Meanwhile::Refuse,
         ..Patience::ORACLE
     };
 

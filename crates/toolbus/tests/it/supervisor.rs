@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
 use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
-use toolbus::child::{Exit, Patience};
+use toolbus::child::{Exit, Meanwhile, Patience};
 use toolbus_proto::channel::{Down, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::plain::{Caller, Limits};
@@ -21,6 +21,7 @@ const PATIENCE: Patience = Patience {
     last_words: Duration::from_secs(1),
     back_off: Duration::from_millis(100),
     back_off_max: Duration::from_millis(300),
+    meanwhile: Meanwhile::Wait,
 };
 
 fn check(expect: Expect) {
@@ -295,6 +296,34 @@ fn a_start_that_fails_is_put_off_from_the_third_on_and_never_for_long() {
 }
 
 #[test]
+fn where_nobody_waits_for_a_start_that_is_put_off_calls_fail_at_once() {
+    let patience = Patience { meanwhile: Meanwhile::Refuse, ..PATIENCE };
+    let host = || Host::with(patience, Restart::OnDemand);
+    transcript::check(
+        host,
+        expect![[r#"
+            -- call t1
+            == r0 spawn
+            -- spawn failed
+            == t1 unavailable no such program
+            == r0 forget
+            -- call t2
+            == r1 spawn
+            -- spawn failed
+            == t2 unavailable no such program
+            == r1 forget
+            -- call t3
+            == t3 unavailable `plain` failed to start 2 times; next try in 100 ms
+            -- wait 0.1
+            -- call t4
+            == r2 spawn
+            << [0,{"ready":1}]
+            >> [1,{"call":{"tool":"f"}}]
+        "#]],
+    );
+}
+
+#[test]
 fn whoever_waits_for_a_start_that_is_put_off_can_be_stopped() {
     check(expect![[r#"
         -- call t1
@@ -360,10 +389,14 @@ struct Host {
 
 impl Host {
     fn new(restart: Restart) -> Host {
+        Host::with(PATIENCE, restart)
+    }
+
+    fn with(patience: Patience, restart: Restart) -> Host {
         let make = || Caller::new(Limits::default());
         Host {
             clock: Clock::new(),
-            supervisor: Supervisor::new("plain", PATIENCE, restart, make),
+            supervisor: Supervisor::new("plain", patience, restart, make),
             run: RunId(0),
             input: BytesMut::new(),
         }

@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind};
 
-use super::Patience;
+use super::{Meanwhile, Patience};
 use run::Run;
 
 /// Names one life of the program.
@@ -253,6 +253,15 @@ impl<C: Calling> Supervisor<C> {
         }
         if self.restart == Restart::Never && self.next_run > 0 {
             let message = format!("`{}` has ended and is not to be started again", self.name);
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        if let (Meanwhile::Refuse, Some(not_before)) = (self.patience.meanwhile, self.not_before)
+            && now < not_before
+        {
+            let (name, starts) = (&self.name, self.starts_failed);
+            let millis = not_before.duration_since(now).as_millis();
+            let message =
+                format!("`{name}` failed to start {starts} times; next try in {millis} ms");
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
         Ok(self.start(now))
