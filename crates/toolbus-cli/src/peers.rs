@@ -85,8 +85,11 @@ impl Peers {
     ) -> Result<T, Failed> {
         self.meet_with_signals(prepare, async |bus, signals| {
             tokio::select! {
-                worked = work(bus) => worked,
-                exit = signals.next() => Err(Failed::quietly(exit)),
+                worked = work(bus.clone()) => worked,
+                exit = signals.next() => {
+                    bus.hurry();
+                    Err(Failed::quietly(exit))
+                }
             }
         })
     }

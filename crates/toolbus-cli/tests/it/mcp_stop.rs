@@ -32,6 +32,20 @@ fn whoever_does_not_go_is_made_to() {
     let mut live = Live::start(&["mcp", "--stop-timeout", "100ms", &stubborn(&mark)]);
     live.say(&modern_call(1, "f", "{}"));
     let called = marked(&mark, 1);
+    live.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    live.hang_up();
+    assert_eq!(live.end(), "exit 0\n");
+    called[0].assert_gone();
+}
+
+#[test]
+fn a_signal_makes_the_goodbye_a_short_one() {
+    let scratch = Scratch::new();
+    let mark = scratch.file("called");
+    // The goodbye alone would take longer than any test waits.
+    let mut live = Live::start(&["mcp", "--stop-timeout", "10m", &stubborn(&mark)]);
+    live.say(&modern_call(1, "f", "{}"));
+    let called = marked(&mark, 1);
     live.signal(Signal::TERM);
     assert_eq!(live.end(), "exit 143\n");
     called[0].assert_gone();

@@ -18,6 +18,9 @@ use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::link::{Inbox, Sharing, Slot, Uplink};
 
+/// How long a server may take for each step of its goodbye once we were told to end.
+const IN_A_HURRY: Duration = Duration::from_secs(1);
+
 /// All that can be set about an MCP server behind the bus.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -85,6 +88,11 @@ impl Back for Mcp {
         Box::pin(async {
             tokio::join!(self.legacy.shutdown(), self.modern.shutdown());
         })
+    }
+
+    fn hurry(&self) {
+        self.legacy.hurry(IN_A_HURRY);
+        self.modern.hurry(IN_A_HURRY);
     }
 
     fn kill(&self) {

@@ -41,6 +41,10 @@ pub trait Back {
     /// Says goodbye and waits until nobody is left.
     fn shutdown(&self) -> LocalFuture<'_, ()>;
 
+    /// Somebody wants us gone: the goodbye that follows is to be a short one, where the wire's
+    /// spec says so.
+    fn hurry(&self) {}
+
     /// Cuts the goodbye short: whoever is left is killed.
     fn kill(&self) {}
 }

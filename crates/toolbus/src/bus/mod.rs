@@ -251,6 +251,11 @@ impl Bus {
         leaving.join_all().await;
     }
 
+    /// Somebody wants us gone: the goodbye is to be a short one.
+    pub fn hurry(&self) {
+        self.members.iter().for_each(|member| member.back.hurry());
+    }
+
     /// Cuts the goodbye short: whoever is left is killed.
     pub fn kill(&self) {
         self.members.iter().for_each(|member| member.back.kill());

@@ -58,6 +58,11 @@ impl Patience {
     /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
     pub const MEDIOCRE: Patience = Patience { start: Duration::from_secs(20), ..Patience::ORACLE };
 
+    /// The same, but no step of a goodbye takes longer than `limit`.
+    pub(crate) fn at_most(self, limit: Duration) -> Patience {
+        Patience { stop: self.stop.min(limit), signal: self.signal.min(limit), ..self }
+    }
+
     /// How long the start after `failures` failed ones in a row is put off. The first retry
     /// never is.
     pub(crate) fn back_off(&self, failures: u32) -> Duration {

@@ -10,7 +10,7 @@ mod tasks;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
@@ -85,6 +85,11 @@ impl<C: Calling + 'static> Child<C> {
             }
             gone.await;
         }
+    }
+
+    /// Each step of the goodbye takes at most `limit` from now on.
+    pub(crate) fn hurry(&self, limit: Duration) {
+        self.inner.supervisor.borrow_mut().hurry(limit);
     }
 
     pub(crate) fn kill(&self) {

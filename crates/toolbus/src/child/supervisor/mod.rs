@@ -8,7 +8,7 @@
 mod run;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
@@ -117,6 +117,12 @@ impl<C: Calling> Supervisor<C> {
     pub fn stop(&mut self, now: Instant) {
         self.stopping = true;
         self.each(now, |run, orders| run.stop(now, orders));
+    }
+
+    /// Each step of a goodbye that begins after this takes at most `limit`.
+    pub fn hurry(&mut self, limit: Duration) {
+        self.patience = self.patience.at_most(limit);
+        self.runs.iter_mut().for_each(|(_, run)| run.set_patience(self.patience));
     }
 
     /// The patience is over: kills whoever is left.

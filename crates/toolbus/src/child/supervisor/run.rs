@@ -91,6 +91,10 @@ impl<C: Calling> Run<C> {
         order(Order::Spawn);
     }
 
+    pub(super) fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
     pub(super) fn takes_calls(&self) -> bool {
         matches!(self.stage, Stage::PutOff { .. } | Stage::Starting { .. } | Stage::Serving)
     }
