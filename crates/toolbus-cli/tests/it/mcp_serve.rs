@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
-use crate::mcp::{INITIALIZE, META, discover, legacy_call, modern_call, request};
+use crate::mcp::{INITIALIZE, INITIALIZED, META, discover, legacy_call, modern_call, request};
 use crate::page::{Page, check, mcp_ourselves, mcp_server, oracle, ourselves};
 
 /// A server of ours with which a legacy session is open.
@@ -126,10 +126,13 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
     let shy = oracle(&["once", &scratch.file("shy"), "{", "exit", "3", "}", "echo-oracle"]);
     let mut live = session(&["-q", "builtin:", &shy]);
     let invoke = legacy_call(1, "faulty-tool_invoke", r#"{"selector":"f","calldata":["0x7"]}"#);
+    // It is there now, and that is news for the client.
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    assert_eq!(live.ask(&invoke), changed);
     expect![[
         r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[\"0x7\"]"}]}}"#
     ]]
-    .assert_eq(&live.ask(&invoke));
+    .assert_eq(&live.hear());
     expect![[r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#]]
         .assert_eq(&live.ask(&legacy_call(2, "builtin_add", r#"{"a":1,"b":2}"#)));
     expect![[r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"unknown tool: add"}}"#]]
@@ -137,6 +140,20 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
     let tools = live.ask(&request(4, "tools/list", "{}"));
     let names = tools.split(r#"{"name":""#).skip(1).filter_map(|tool| tool.split('"').next());
     expect!["builtin_add builtin_blob builtin_count builtin_early builtin_echo builtin_fail builtin_sink builtin_sleep builtin_upper faulty-tool_invoke"].assert_eq(&names.collect::<Vec<_>>().join(" "));
+}
+
+#[test]
+fn a_change_behind_several_peers_is_told() {
+    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let opening = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
+    let calls = ["read", "answer", tools, "read", "say", changed, "answer", tools, "readall"];
+    let server = mcp_server(&[&opening[..], &calls].concat());
+    let mut live = session(&["builtin:", &server]);
+    let mut heard = [live.ask(&legacy_call(1, "faulty-tool_f", "{}")), live.hear()];
+    heard.sort_unstable_by_key(|line| line.contains("result"));
+    assert_eq!(heard[0], changed);
+    assert!(heard[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result""#), "{}", heard[1]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! A server may know two eras and yet keep a process to the one it was first spoken to in.
 //! So each era has a process of its own, started by the first call that is made in it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,11 @@ impl Back for Mcp {
             Era::Legacy => self.legacy.start(call, down),
             Era::Modern => self.modern.start(call, down),
         }
+    }
+
+    fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.legacy.watch(changed.clone());
+        self.modern.watch(changed);
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

@@ -15,6 +15,7 @@ pub mod shell;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolSpec, Wire};
@@ -37,6 +38,9 @@ pub trait Back {
 
     /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
     fn start(&self, call: Call, down: Slot) -> Uplink;
+
+    /// Calls this whenever it says that its tools have changed.
+    fn watch(&self, _changed: Rc<dyn Fn()>) {}
 
     /// Says goodbye and waits until nobody is left.
     fn shutdown(&self) -> LocalFuture<'_, ()>;

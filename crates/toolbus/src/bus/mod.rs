@@ -152,6 +152,12 @@ impl Bus {
         self.catalogue.borrow().tools().collect()
     }
 
+    /// Calls this whenever a back says that its tools have changed. It is called in the middle
+    /// of other work and must not call back.
+    pub fn watch(&self, changed: &Rc<dyn Fn()>) {
+        self.members.iter().for_each(|member| member.back.watch(changed.clone()));
+    }
+
     /// What a tool of this back is called here.
     pub fn name_of(&self, back: &str, tool: &ToolName) -> ToolName {
         self.naming.name(back, tool)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, spawn_local};
-use toolbus_proto::channel::{Down, Ended, Ticket, Up};
+use toolbus_proto::channel::{Down, Ended, Notice, Ticket, Up};
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
 use toolbus_proto::tool::{
@@ -20,6 +20,7 @@ use toolbus_proto::tool::{
 use super::{Front, Route};
 use crate::bus::{Bus, Listed};
 use crate::link::{Answerer, Room, Slot, Uplink};
+use crate::pump::wake::Wake;
 use crate::pump::{Sink, Source};
 
 /// What can be set about an MCP server of ours.
@@ -34,16 +35,32 @@ pub struct Options {
 /// Serves the tools of a bus until the client has had enough. The bus is
 /// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
 pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
+    let changed = Rc::new(Wake::default());
     let (behind, route): (_, Rc<dyn Route>) = match bus.native_wire() {
         Some(Wire::Mcp) => (Behind::Server, bus),
-        _ => (Behind::Hub, Rc::new(Hub(Rc::new(Offered::of(bus))))),
+        _ => {
+            let bell = changed.clone();
+            let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
+            bus.watch(&ring);
+            (Behind::Hub, Rc::new(Hub(Rc::new(Offered::new(bus, changed.clone())))))
+        }
     };
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
         settings.line_bytes_max = bytes_max;
     }
-    Front::new(Server::new(settings), route, options.timeout).serve(source, sink).await
+    let front = Front::new(Server::new(settings), route, options.timeout);
+    let telling = async {
+        loop {
+            changed.rung().await;
+            front.tell(&Notice::ToolsChanged);
+        }
+    };
+    tokio::select! {
+        ended = front.serve(source, sink) => ended,
+        ended = telling => ended,
+    }
 }
 
 /// The bus, asked for its tools whenever somebody wants to know them.
@@ -67,6 +84,8 @@ impl Route for Hub {
 struct Offered {
     bus: Rc<Bus>,
     heard: Cell<Heard>,
+    /// Rung when others are offered than the client was told.
+    changed: Rc<Wake>,
 }
 
 /// Who was heard when the bus was last asked.
@@ -80,8 +99,12 @@ enum Heard {
 }
 
 impl Offered {
-    fn of(bus: Rc<Bus>) -> Offered {
-        Offered { bus, heard: Cell::new(Heard::Nobody) }
+    fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Offered {
+        Offered { bus, heard: Cell::new(Heard::Nobody), changed }
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        self.bus.tools().into_iter().map(|tool| tool.name).collect()
     }
 
     /// Is it a tool of nobody, but may be one of a back that was left out?
@@ -140,6 +163,7 @@ impl Later {
         let later = Rc::new(Later::default());
         let asked = later.clone();
         let asking = spawn_local(async move {
+            let before = offered.names();
             let tools = offered.ask().await;
             match (&call.what, tools) {
                 (What::Tools, tools) => {
@@ -149,6 +173,10 @@ impl Later {
                     let _ = down.send(Down::Done(Err(failure)));
                 }
                 (_, Ok(_)) => {
+                    // Whoever was left out may have come, and this is no list that says so.
+                    if offered.names() != before {
+                        offered.changed.ring();
+                    }
                     let uplink = offered.bus.start(call, down);
                     asked.made.replace(Some(uplink));
                 }

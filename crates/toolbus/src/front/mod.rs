@@ -104,6 +104,10 @@ impl<S: Serving + 'static> Front<S> {
         while !self.is_idle.get() {
             self.idle.rung().await;
         }
+    /// Something changed behind us that whoever is served may want to know.
+    pub fn tell(&self, notice: &Notice) {
+        self.machine.borrow_mut().tell(Instant::now(), notice);
+        self.wake.ring();
     }
 
     /// Ends what is under way: nobody waits for it any more.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Ticket, Up};
+use toolbus_proto::channel::{Calling, Notice, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
@@ -42,6 +42,8 @@ struct Inner<C: Calling + 'static> {
     /// When the keeper will look at the clock. Rung when that must be earlier.
     armed: Cell<Option<Instant>>,
     bell: Wake,
+    /// Called when the program says that its tools have changed.
+    watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     /// Told when a process has been forgotten.
     gone: Notify,
 }
@@ -63,6 +65,7 @@ impl<C: Calling + 'static> Child<C> {
             hands: RefCell::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
+            watchers: RefCell::default(),
             gone: Notify::new(),
         });
         let keeper = spawn_local(keep(Rc::downgrade(&inner)));
@@ -85,6 +88,11 @@ impl<C: Calling + 'static> Child<C> {
             }
             gone.await;
         }
+    }
+
+    /// Calls this whenever the program says that its tools have changed.
+    pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.inner.watchers.borrow_mut().push(changed);
     }
 
     /// Each step of the goodbye takes at most `limit` from now on.
@@ -142,6 +150,9 @@ impl<C: Calling + 'static> Inner<C> {
             let notice = self.supervisor.borrow_mut().poll_notice();
             let Some(notice) = notice else { break };
             pump::log(&self.name, &notice);
+            if notice == Notice::ToolsChanged {
+                self.watchers.borrow().iter().for_each(|changed| changed());
+            }
         }
         loop {
             if self.slots.needs_turn() {
