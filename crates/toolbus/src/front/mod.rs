@@ -5,6 +5,8 @@
 
 pub mod mcp;
 pub mod mediocre;
+#[cfg(feature = "http")]
+pub mod mcp_http;
 pub mod oracle;
 
 use std::cell::{Cell, RefCell};

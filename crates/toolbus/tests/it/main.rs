@@ -8,6 +8,8 @@ mod blocking;
 #[cfg(target_os = "linux")]
 mod child;
 mod mediocre;
+#[cfg(feature = "http")]
+mod mcp_http;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;

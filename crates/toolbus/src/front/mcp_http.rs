@@ -1,0 +1,131 @@
+//! Being an MCP server over HTTP: the tools of the bus for whoever can reach our port.
+//!
+//! All clients, of both eras, talk to one [`Endpoint`](toolbus_proto::mcp::http::Endpoint);
+//! `site` moves what it says and asks. Here is where to listen, and until when.
+
+mod listen;
+mod site;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::time::Duration;
+
+use thiserror::Error;
+use toolbus_proto::mcp::Behind;
+use toolbus_proto::mcp::http::{Bound, Endpoint, Gate, Settings};
+
+use self::site::Site;
+use super::Route;
+use crate::back::settings::Secret;
+use crate::transport::http::{Limits, Server};
+use crate::transport::{Listener, Whereabouts};
+
+pub use listen::{At, AtError, OpenError, listen, listening_on};
+
+/// How long what is under way may still take when we are to stop.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// How long the last answers may take to be read then.
+const LAST_BYTES: Duration = Duration::from_secs(1);
+
+/// What can be set about an MCP server of ours over HTTP.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The one path there is.
+    pub path: String,
+    /// Origins that may come in besides our own, e.g. `https://app.example`.
+    pub origins: Vec<String>,
+    /// The token that everybody must show.
+    pub token: Option<Secret<String>>,
+    /// Do without a token although other machines can reach us.
+    pub insecure: bool,
+    /// The longest body of a request.
+    pub body_bytes_max: usize,
+    /// How long a call may be quiet; else as its back says.
+    pub timeout: Option<Duration>,
+    /// What is borne of connections.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            path: "/mcp".to_owned(),
+            origins: Vec::new(),
+            token: None,
+            insecure: false,
+            body_bytes_max: 16 << 20,
+            timeout: None,
+            // The rest of a body that is refused is read for a second, however much that is.
+            limits: Limits {
+                drain_bytes_max: usize::MAX,
+                drain_timeout: Duration::from_secs(1),
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
+/// way then may end, but not for long. Must be called inside a `LocalSet`.
+///
+/// [`Behind::Server`] is for a route that leads to exactly one MCP server.
+pub async fn serve(
+    route: Rc<dyn Route>,
+    behind: Behind,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let bound = match listener.whereabouts().map_err(ServeError::Address)? {
+        Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
+        Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
+    };
+    let gate = Gate {
+        bound,
+        path: options.path,
+        origins: options.origins,
+        token: options.token.map(|token| token.reveal().clone()),
+        body_bytes_max: options.body_bytes_max,
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let settings = Settings { version, behind, gate, first_caller: 1 };
+    let endpoint = Endpoint::new(settings, session_names().map_err(ServeError::Chance)?);
+    let site = Site::new(endpoint, route, options.timeout);
+
+    let visited = site.clone();
+    let server =
+        Server::start(listener, options.limits, move |exchange| visited.clone().welcome(exchange));
+    let stopping = async {
+        stop.await;
+        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), site.finish(LAST_CALLS));
+    };
+    tokio::select! {
+        () = stopping => {}
+        () = site.run() => {}
+    }
+    // Also what nobody could wait for any longer.
+    site.cancel_all();
+    Ok(())
+}
+
+/// Names that nobody can guess: 32 hex digits each.
+fn session_names() -> io::Result<impl FnMut() -> String> {
+    let mut chance = File::open("/dev/urandom")?;
+    Ok(move || {
+        let mut bytes = [0; 16];
+        chance.read_exact(&mut bytes).expect("an open source of chance never runs dry");
+        format!("{:032x}", u128::from_be_bytes(bytes))
+    })
+}
+
+/// Why nobody can be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// It is not known who can reach us.
+    #[error("cannot tell where we listen")]
+    Address(#[source] io::Error),
+    /// Names of sessions would be guessed.
+    #[error("cannot open the system's source of chance")]
+    Chance(#[source] io::Error),
+}

@@ -1,0 +1,153 @@
+//! Where an MCP server over HTTP listens, and when it must not.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::Options;
+use crate::transport::tcp::ListenError;
+use crate::transport::{Listener, Whereabouts};
+
+/// A host and port to listen on: `HOST:PORT`, `:PORT` or `PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    /// A name, an IPv4 address, or an IPv6 address without its brackets.
+    pub host: String,
+    /// The port; 0 takes a free one.
+    pub port: u16,
+}
+
+impl FromStr for At {
+    type Err = AtError;
+
+    fn from_str(text: &str) -> Result<At, AtError> {
+        let fault = || AtError { text: text.to_owned() };
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        let port = port.parse().map_err(|_| fault())?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match (host, bare) {
+            ("", _) => Ipv4Addr::LOCALHOST.to_string(),
+            (_, Some(bare)) => bare.to_owned(),
+            // An IPv6 address without brackets: which colon is the last is anybody's guess.
+            (host, None) if host.contains(':') => return Err(fault()),
+            (host, None) => host.to_owned(),
+        };
+        Ok(At { host, port })
+    }
+}
+
+impl At {
+    /// Can only this machine reach it, whatever a name server says?
+    fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        address.map_or(self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Listens, unless strangers could come in: where other machines can reach us a token is
+/// needed, or the word that it is not.
+pub async fn listen(at: &At, options: &Options) -> Result<Listener, OpenError> {
+    if !at.is_loopback() && options.token.is_none() {
+        if !options.insecure {
+            return Err(OpenError::Unprotected { at: at.clone() });
+        }
+        tracing::warn!("whoever can reach {at} can call all tools: no token is asked for");
+    }
+    Ok(Listener::tcp(&at.host, at.port).await?)
+}
+
+/// What people are told once it listens: `listening on http://127.0.0.1:8932/mcp`.
+pub fn listening_on(listener: &Listener, options: &Options) -> io::Result<String> {
+    let path = &options.path;
+    Ok(match listener.whereabouts()? {
+        Whereabouts::Tcp(address) => format!("listening on http://{address}{path}"),
+        Whereabouts::Unix(file) => format!("listening on {}, path {path}", file.display()),
+    })
+}
+
+/// What was given is no host and port.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is no address to listen on")]
+pub struct AtError {
+    text: String,
+}
+
+impl AtError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> String {
+        "write `HOST:PORT`, `:PORT` or `PORT`, e.g. `127.0.0.1:8932` or `[::1]:8932`".to_owned()
+    }
+}
+
+/// Why we do not listen.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Anybody could call all tools.
+    #[error("will not listen on {at} without a token: other machines can reach it")]
+    Unprotected {
+        /// Where it would have been.
+        at: At,
+    },
+    /// The system does not let us.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
+
+impl OpenError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            OpenError::Unprotected { .. } => Some(
+                "name the variable that holds one by `--token-env` (`token_env` in the config), \
+                 or allow it by `--insecure`"
+                    .to_owned(),
+            ),
+            OpenError::Listen(error) => error.hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_may_leave_out_the_host() {
+        for (text, expected) in [
+            ("8932", "127.0.0.1:8932"),
+            (":0", "127.0.0.1:0"),
+            ("localhost:1", "localhost:1"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(text.parse::<At>().unwrap().to_string(), expected);
+        }
+        for text in ["", "host", "host:", "host:65536", "::1:80", "80:host"] {
+            assert!(text.parse::<At>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn others_need_a_token_or_a_word() {
+        let at = At { host: "0.0.0.0".into(), port: 0 };
+        let refused = listen(&at, &Options::default()).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "will not listen on 0.0.0.0:0 without a token: other machines can reach it"
+        );
+        assert!(refused.hint().unwrap().contains("--insecure"));
+        let insecure = Options { insecure: true, ..Options::default() };
+        assert!(listen(&at, &insecure).await.is_ok());
+    }
+}
