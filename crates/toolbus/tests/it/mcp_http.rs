@@ -1,4 +1,5 @@
-//! MCP over HTTP: our front on a real socket, with clients that know only HTTP.
+//! MCP over HTTP on real sockets: our front with clients that know only HTTP, our back with
+//! servers that know only HTTP, and both with each other.
 
 mod serving;
 mod strangers;
@@ -17,7 +18,7 @@ use toolbus::bus::Bus;
 use toolbus::front::Route;
 use toolbus::front::mcp_http::{self, Options};
 use toolbus::link::{Answerer, Room, Slot, Uplink};
-use toolbus::transport::http::{Body, Client, Origin, Request, Response, Timeouts};
+use toolbus::transport::http::{Body, Client, Origin, Request, Response, Timeouts, request};
 use toolbus::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
@@ -95,9 +96,13 @@ fn post(headers: &[(&str, &str)], message: &str) -> Request<Bytes> {
     let usual = Request::post("/mcp")
         .header("Content-Type", "application/json")
         .header("Accept", "application/json, text/event-stream");
-    let request =
-        headers.iter().fold(usual, |request, (name, value)| request.header(*name, *value));
-    request.body(Bytes::copy_from_slice(message.as_bytes())).unwrap()
+    with(usual, headers).map(|_| Bytes::copy_from_slice(message.as_bytes()))
+}
+
+/// The request with these headers, and no body.
+fn with(request: request::Builder, headers: &[(&str, &str)]) -> Request<Bytes> {
+    let all = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    all.body(Bytes::new()).unwrap()
 }
 
 /// All of an answer.

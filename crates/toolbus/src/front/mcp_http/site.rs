@@ -23,8 +23,8 @@ use crate::link::{Asker, Room, Slot, Uplink};
 use crate::pump::reactor::until;
 use crate::pump::wake::Wake;
 use crate::transport::http::{
-    BodyError, BodySink, Exchange, HeaderName, HeaderValue, Responder, Response, StatusCode,
-    request,
+    BodyError, BodySink, Exchange, HeaderName, HeaderValue, Method, Responder, Response,
+    StatusCode, request,
 };
 
 /// How long a client may pause within a body.
@@ -45,13 +45,15 @@ pub(super) struct Site {
     progress: RefCell<HashMap<Ticket, Down>>,
     next_exchange: Cell<u64>,
     wake: Wake,
-    /// Rung when a call has ended.
-    ended: Wake,
+    /// Rung when an exchange is answered to its end.
+    answered: Wake,
 }
 
 /// An exchange that is not answered to the end.
 struct Open {
     way: Way,
+    /// Somebody waits for an answer, and does not only listen.
+    is_owed: bool,
     /// Dropped with it: whoever waits for the client to leave need not any longer.
     _open: oneshot::Sender<()>,
 }
@@ -79,7 +81,7 @@ impl Site {
             progress: RefCell::default(),
             next_exchange: Cell::new(1),
             wake: Wake::default(),
-            ended: Wake::default(),
+            answered: Wake::default(),
         })
     }
 
@@ -105,8 +107,8 @@ impl Site {
         self.endpoint.borrow_mut().close(Instant::now());
         self.go_on();
         let idle = async {
-            while !self.running.borrow().is_empty() {
-                self.ended.rung().await;
+            while self.exchanges.borrow().values().any(|open| open.is_owed) {
+                self.answered.rung().await;
             }
         };
         let _ = tokio::time::timeout(patience, idle).await;
@@ -149,8 +151,9 @@ impl Site {
         self.next_exchange.set(id.0 + 1);
         let (open, over) = oneshot::channel();
         let gone = responder.gone();
-        let way = Way::Waiting(responder);
-        self.exchanges.borrow_mut().insert(id, Open { way, _open: open });
+        let is_owed = parts.method == Method::POST;
+        let open = Open { way: Way::Waiting(responder), is_owed, _open: open };
+        self.exchanges.borrow_mut().insert(id, open);
         self.endpoint.borrow_mut().handle_request(Instant::now(), id, &head, &body);
         self.go_on();
         // When to wake next may have changed.
@@ -159,6 +162,7 @@ impl Site {
             _ = over => {}
             () = gone => self.lose(id),
         }
+        self.answered.ring();
     }
 
     /// The client of an exchange went away.
@@ -213,7 +217,6 @@ impl Site {
     fn end(&self, ticket: Ticket) -> Option<Uplink> {
         self.progress.borrow_mut().remove(&ticket);
         let uplink = self.running.borrow_mut().remove(&ticket);
-        self.ended.ring();
         uplink.flatten().and_then(Rc::into_inner)
     }
 
@@ -224,10 +227,8 @@ impl Site {
             let write = self.endpoint.borrow_mut().poll_write();
             let Some((id, write)) = write else { return full };
             // Whoever is gone is not written to.
-            let Some(Open { way, _open }) = self.exchanges.borrow_mut().remove(&id) else {
-                continue;
-            };
-            let way = match (write, way) {
+            let Some(mut open) = self.exchanges.borrow_mut().remove(&id) else { continue };
+            open.way = match (write, open.way) {
                 (Write::Whole(answer), Way::Waiting(responder)) => {
                     responder.respond_whole(response(answer));
                     continue;
@@ -247,7 +248,7 @@ impl Site {
                 }
                 (_, way) => way,
             };
-            self.exchanges.borrow_mut().insert(id, Open { way, _open });
+            self.exchanges.borrow_mut().insert(id, open);
         }
     }
 

@@ -30,19 +30,12 @@ fn a_legacy_session_lasts_from_initialize_to_delete() {
         let last = events[events.len() - 2];
         assert!(last.contains(r#""id":2,"result":{"content":[{"type":"text","text":"0"}"#));
 
-        let mut own = Request::get("/mcp").header("Accept", "text/event-stream");
-        for (name, value) in &session {
-            own = own.header(*name, *value);
-        }
-        let mut own = served.send(own.body(Bytes::new()).unwrap()).await;
+        let mut own = served.send(get(&session)).await;
         assert_eq!(own.status(), 200);
         read_until(own.body_mut(), "id: 2.0\ndata:\n\n").await;
 
-        let mut delete = Request::delete("/mcp");
-        for (name, value) in &session {
-            delete = delete.header(*name, *value);
-        }
-        whole(served.send(delete.body(Bytes::new()).unwrap()).await).await.is(204, "");
+        let delete = with(Request::delete("/mcp"), &session);
+        whole(served.send(delete).await).await.is(204, "");
         assert_eq!(own.body_mut().next().await.unwrap(), None, "the session's stream ends with it");
         let ping = r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#;
         assert_eq!(served.post(&session, ping).await.status, 404);
@@ -116,13 +109,8 @@ fn a_legacy_client_that_lost_its_stream_resumes_it() {
         drop(answer);
         let _ = slot.send(progress(2));
 
-        let mut again = Request::get("/mcp")
-            .header("Accept", "text/event-stream")
-            .header("Last-Event-ID", "1.1");
-        for (name, value) in &session {
-            again = again.header(*name, *value);
-        }
-        let mut again = served.send(again.body(Bytes::new()).unwrap()).await;
+        let seen = [&session[..], &[("Last-Event-ID", "1.1")]].concat();
+        let mut again = served.send(get(&seen)).await;
         assert_eq!(again.status(), 200);
         let missed = read_until(again.body_mut(), "\n\n").await;
         assert!(missed.starts_with("event: message\nid: 1.2\n"), "{missed}");
@@ -151,6 +139,18 @@ fn what_is_under_way_is_answered_before_the_end() {
         let answer = whole(answer.await.unwrap().unwrap()).await;
         assert!(answer.body.contains(r#""text":"just so""#), "{answer:?}");
         served.task.await.unwrap();
+    });
+}
+
+#[test]
+fn whoever_only_listens_is_told_of_the_end() {
+    run(async {
+        let served = Served::builtin().await;
+        let session = session(&served).await;
+        let mut own = served.send(get(&borrowed(&session))).await;
+        read_until(own.body_mut(), "id: 1.0\ndata:\n\n").await;
+        served.stop().await;
+        assert_eq!(own.body_mut().next().await.unwrap(), None);
     });
 }
 
@@ -188,4 +188,8 @@ fn a_client_that_does_not_read_holds_its_call_back() {
         read_until(answer.body_mut(), r#""text":"end""#).await;
         served.stop().await;
     });
+}
+
+fn get(headers: &[(&str, &str)]) -> Request<Bytes> {
+    with(Request::get("/mcp").header("Accept", "text/event-stream"), headers)
 }
