@@ -7,6 +7,8 @@ pub mod builtin;
 mod child;
 pub mod connection;
 pub mod mcp;
+#[cfg(feature = "http")]
+pub mod mcp_http;
 pub mod mediocre;
 mod open;
 pub mod oracle;

@@ -15,6 +15,8 @@ use toolbus_proto::tool::Wire;
 use super::Back;
 use super::builtin::Builtin;
 use super::mcp::{self, Mcp};
+#[cfg(feature = "http")]
+use super::mcp_http::{self, McpHttp};
 use super::mediocre::{self, Host, Mediocre, Started};
 use super::oracle::{self, Oracle};
 use super::settings::{McpSettings, ProgramSettings, Settings};
@@ -63,6 +65,13 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
                 _ => return Err(not_yet(carrier_name(url.carrier))),
             };
             Ok(Rc::new(mediocre_at(host, address, settings)))
+        }
+        #[cfg(feature = "http")]
+        Place::Url(url) if url.wire == Wire::Mcp => {
+            let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
+            let options = mcp_http::Options::of(&name, url, settings);
+            let fault = |error| OpenError::McpHttp { address: address.clone(), error };
+            Ok(Rc::new(McpHttp::new(options.map_err(fault)?)))
         }
         Place::Url(url) => Err(not_yet(wire_name(url.wire))),
     }
@@ -227,6 +236,15 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
+    /// An MCP server cannot be called as it is set up.
+    #[cfg(feature = "http")]
+    #[error("cannot open `{address}`: {error}")]
+    McpHttp {
+        /// What was to be opened.
+        address: Address,
+        /// What is wrong with it.
+        error: mcp_http::OptionsError,
+    },
     /// Whoever may use the shell has to say so.
     #[error("`shell:` is off: whoever calls it can run any command")]
     ShellIsOff,
@@ -237,6 +255,8 @@ impl OpenError {
     pub fn hint(&self) -> Option<String> {
         match self {
             OpenError::NotYet { .. } | OpenError::Signature { .. } | OpenError::Tls { .. } => None,
+            #[cfg(feature = "http")]
+            OpenError::McpHttp { error, .. } => error.hint(),
             OpenError::ShellIsOff => {
                 Some("allow it by `--allow-shell`, or `allow_shell = true` in the config".into())
             }

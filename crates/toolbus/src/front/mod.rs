@@ -4,9 +4,9 @@
 //! asked goes to the route, what comes back goes to the machine, and the pump moves the bytes.
 
 pub mod mcp;
-pub mod mediocre;
 #[cfg(feature = "http")]
 pub mod mcp_http;
+pub mod mediocre;
 pub mod oracle;
 
 use std::cell::{Cell, RefCell};
@@ -106,6 +106,8 @@ impl<S: Serving + 'static> Front<S> {
         while !self.is_idle.get() {
             self.idle.rung().await;
         }
+    }
+
     /// Something changed behind us that whoever is served may want to know.
     pub fn tell(&self, notice: &Notice) {
         self.machine.borrow_mut().tell(Instant::now(), notice);

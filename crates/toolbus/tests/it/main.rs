@@ -7,9 +7,9 @@
 mod blocking;
 #[cfg(target_os = "linux")]
 mod child;
-mod mediocre;
 #[cfg(feature = "http")]
 mod mcp_http;
+mod mediocre;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;

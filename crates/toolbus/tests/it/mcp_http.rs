@@ -1,6 +1,8 @@
 //! MCP over HTTP on real sockets: our front with clients that know only HTTP, our back with
 //! servers that know only HTTP, and both with each other.
 
+mod calling;
+mod scripted;
 mod serving;
 mod strangers;
 

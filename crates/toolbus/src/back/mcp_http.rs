@@ -1,0 +1,104 @@
+//! An MCP server somewhere else: its tools are tools, and whatever an MCP client says to it
+//! passes as it is.
+//!
+//! Each era has a conversation of its own, begun by the first call that is made in it. One
+//! that cannot go on fails its calls, and the next call begins another.
+
+mod options;
+mod talk;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolbus_proto::mcp::calling::era_of;
+use toolbus_proto::mcp::wire::Era;
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+
+use self::talk::Talk;
+use super::{Back, LocalFuture};
+use crate::link::{Inbox, Slot, Uplink};
+
+pub use options::{Options, OptionsError};
+
+/// How long the goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// An MCP server that is reached over HTTP when it is first called.
+pub struct McpHttp {
+    options: Rc<Options>,
+    legacy: RefCell<Option<Rc<Talk>>>,
+    modern: RefCell<Option<Rc<Talk>>>,
+}
+
+impl McpHttp {
+    /// Connects to nobody yet.
+    pub fn new(options: Options) -> McpHttp {
+        let options = Rc::new(options);
+        McpHttp { options, legacy: RefCell::default(), modern: RefCell::default() }
+    }
+
+    /// The conversation of that era, anew if the last one has ended.
+    fn talk(&self, era: Era) -> Rc<Talk> {
+        let place = match era {
+            Era::Legacy => &self.legacy,
+            Era::Modern => &self.modern,
+        };
+        let mut place = place.borrow_mut();
+        match &*place {
+            Some(talk) if !talk.has_ended() => talk.clone(),
+            _ => place.insert(Talk::begin(self.options.clone())).clone(),
+        }
+    }
+}
+
+impl Back for McpHttp {
+    fn wire(&self) -> Wire {
+        Wire::Mcp
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async {
+            let (inbox, slot) = Inbox::new();
+            let mut call = Call::of(Instant::now(), What::Tools);
+            call.deadline.quiet = Some(self.options.timeout);
+            let uplink = self.start(call, slot);
+            match inbox.whole(uplink).await? {
+                Outcome::Tools(tools) => Ok(tools),
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
+    }
+
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        self.talk(era_of(&call)).start(call, down)
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(async {
+            let close = async |talk: Option<Rc<Talk>>| {
+                let Some(talk) = talk else { return };
+                let _ = tokio::time::timeout(GOODBYE, talk.close()).await;
+                talk.end(&leaving());
+            };
+            tokio::join!(close(self.legacy.take()), close(self.modern.take()));
+        })
+    }
+
+    fn kill(&self) {
+        for talk in [self.legacy.take(), self.modern.take()].into_iter().flatten() {
+            talk.end(&leaving());
+        }
+    }
+}
+
+impl Drop for McpHttp {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn leaving() -> Failure {
+    Failure::new(FailureKind::Gone, "toolbus said goodbye to the server")
+}

@@ -1,0 +1,98 @@
+//! Our back before a server that does what the test says.
+
+use std::cell::RefCell;
+
+use toolbus::back::settings::{McpSettings, Secret};
+use toolbus::transport::http::{Exchange, Limits, Server};
+
+use super::calling::{back_at, call};
+use super::*;
+
+/// An older server, which has moved, keeps a session and offers no stream of its own.
+#[test]
+fn an_old_server_gets_what_it_needs() {
+    run(async {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let (_server, address) = scripted(heard.clone(), |request| {
+            let reply = |status: u16| Response::builder().status(status);
+            if !request.path.ends_with('/') {
+                let moved = reply(307).header("Location", format!("{}/", request.path));
+                return moved.body(Bytes::new()).unwrap();
+            }
+            let json = || reply(200).header("Content-Type", "application/json");
+            match &*request.method {
+                "initialize" => json().header("Mcp-Session-Id", "s1").body(
+                    r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#
+                        .into(),
+                ),
+                "tools/call" => json().body(
+                    r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"hi"}]}}"#
+                        .into(),
+                ),
+                "notifications/initialized" => reply(202).body(Bytes::new()),
+                "DELETE" => reply(204).body(Bytes::new()),
+                "GET" => reply(405).body(Bytes::new()),
+                _ => reply(400).body("what?".into()),
+            }
+            .unwrap()
+        })
+        .await;
+        let headers = vec![("X-Key".to_owned(), Secret::new("k".to_owned()))];
+        let mcp = McpSettings { headers, ..McpSettings::default() };
+        let settings = Settings { mcp, ..Settings::default() };
+        let back = back_at(&format!("mcp+http://{address}/mcp"), &settings);
+        let said = call(&*back, "say", "{}").await.unwrap();
+        assert_eq!(said, Outcome::Text("hi".into()));
+        back.shutdown().await;
+
+        let heard = heard.borrow();
+        let lines: Vec<_> = heard.iter().filter(|line| line.contains("/mcp/ ")).collect();
+        // The stream of its own is asked for beside the call: in any order.
+        for expected in [
+            "/mcp/ server/discover session=- version=2026-07-28 key=k",
+            "/mcp/ initialize session=- version=- key=k",
+            "/mcp/ notifications/initialized session=s1 version=2025-06-18 key=k",
+            "/mcp/ tools/call session=s1 version=2025-06-18 key=k",
+        ] {
+            assert!(lines.iter().any(|line| **line == expected), "{expected}: {lines:#?}");
+        }
+        let last = lines.last().unwrap();
+        assert_eq!(**last, "/mcp/ DELETE session=s1 version=2025-06-18 key=k");
+    });
+}
+
+/// What a server heard.
+struct Heard {
+    path: String,
+    /// The method of the message, or of the request if it has none.
+    method: String,
+}
+
+async fn scripted(
+    heard: Rc<RefCell<Vec<String>>>,
+    answer: impl Fn(&Heard) -> Response<Bytes> + 'static,
+) -> (Server, SocketAddr) {
+    let listener = Listener::tcp("127.0.0.1", 0).await.unwrap();
+    let Whereabouts::Tcp(address) = listener.whereabouts().unwrap() else { panic!("no TCP") };
+    let answer = Rc::new(answer);
+    let server = Server::start(listener, Limits::default(), move |exchange| {
+        let (heard, answer) = (heard.clone(), answer.clone());
+        spawn_local(async move {
+            let Exchange { head, mut body, responder, .. } = exchange;
+            let body = body.collect(1 << 20, PATIENCE).await.unwrap();
+            let message: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
+            let method = message.as_ref().and_then(|message| message["method"].as_str());
+            let method = method.unwrap_or(head.method.as_str()).to_owned();
+            let header = |name| head.headers.get(name).map_or("-", |value| value.to_str().unwrap());
+            let path = head.uri.path().to_owned();
+            heard.borrow_mut().push(format!(
+                "{path} {method} session={} version={} key={}",
+                header("Mcp-Session-Id"),
+                header("MCP-Protocol-Version"),
+                header("X-Key"),
+            ));
+            responder.respond_whole(answer(&Heard { path, method }));
+        });
+    });
+    (server, address)
+}
