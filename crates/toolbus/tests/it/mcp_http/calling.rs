@@ -27,6 +27,27 @@ fn tools_are_listed_and_called() {
 }
 
 #[test]
+fn many_calls_at_once_get_each_its_own_answer() {
+    run(async {
+        let served = Served::builtin().await;
+        let back = back(&served, &Settings::default());
+        let calls = (0..200).map(|number| {
+            let back = back.clone();
+            spawn_local(async move {
+                let args = format!(r#"{{"a":{number},"b":1000}}"#);
+                let sum = call(&*back, "add", &args).await.unwrap();
+                assert_eq!(sum, Outcome::Value(Json::parse((number + 1000).to_string()).unwrap()));
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        back.shutdown().await;
+        served.stop().await;
+    });
+}
+
+#[test]
 fn a_call_that_nobody_waits_for_is_cancelled_there() {
     run(async {
         let (route, mut strings) = puppet();

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use toolbus::back::settings::{McpSettings, Secret};
 use toolbus::transport::http::{Exchange, Limits, Server};
+use toolbus_proto::tool::FailureKind;
 
 use super::calling::{back_at, call};
 use super::*;
@@ -58,6 +59,24 @@ fn an_old_server_gets_what_it_needs() {
         }
         let last = lines.last().unwrap();
         assert_eq!(**last, "/mcp/ DELETE session=s1 version=2025-06-18 key=k");
+    });
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    run(async {
+        let listener = Listener::tcp("127.0.0.1", 0).await.unwrap();
+        let Whereabouts::Tcp(address) = listener.whereabouts().unwrap() else { panic!("no TCP") };
+        let kept = RefCell::new(Vec::new());
+        let server =
+            Server::start(listener, Limits::default(), move |asked| kept.borrow_mut().push(asked));
+        let start_timeout = Some(Duration::from_millis(10));
+        let settings = Settings { start_timeout, ..Settings::default() };
+        let back = back_at(&format!("mcp+http://{address}/mcp"), &settings);
+        let failure = call(&*back, "say", "{}").await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert_eq!(failure.message, "the server did not introduce itself within 10ms");
+        drop(server);
     });
 }
 
