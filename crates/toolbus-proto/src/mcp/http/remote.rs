@@ -10,9 +10,10 @@ use bytes::{Bytes, BytesMut};
 
 use super::exchange::ExchangeId;
 use super::gate::Verb;
-use super::headers::mirror_of;
+use super::headers::{mirror_of, mirrored};
 use super::remote_answer::{Heard, Reading};
 use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
+use crate::json::Json;
 use crate::mcp::calling::{Client, Settings};
 use crate::mcp::edit;
 use crate::mcp::wire::{Era, Revision};
@@ -21,6 +22,8 @@ use crate::tool::{Call, Failure, FailureKind, LastWords};
 /// How often, and after how long, a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
 const RESUME_AFTER: Duration = Duration::from_secs(1);
+/// Of how many tools it is kept which arguments headers repeat.
+const INPUTS_MAX: usize = 10_000;
 
 /// A request to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,6 +193,7 @@ impl Remote {
                 sent.seen = id.clone().or(sent.seen.take());
                 sent.retry = retry.unwrap_or(sent.retry);
             }
+            learn(&mut self.inputs, &sent.body, &heard);
             hear(&mut self.client, now, sent.purpose, heard);
         }
         self.send();
@@ -207,6 +211,7 @@ impl Remote {
             (Ok(_), Purpose::Reopen) if status == 200 => self.reopened(),
             (Ok(heard), purpose) => {
                 for heard in heard {
+                    learn(&mut self.inputs, &sent.body, &heard);
                     hear(&mut self.client, now, purpose, heard);
                 }
                 match purpose {
@@ -404,6 +409,28 @@ fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
             line.extend_from_slice(&message);
             line.extend_from_slice(b"\n");
             client.handle_bytes(now, &mut line);
+        }
+    }
+}
+
+/// Keeps of a list of tools the schemas by which arguments are repeated in headers, whoever
+/// asked for the list.
+fn learn(inputs: &mut HashMap<String, Bytes>, asked: &Bytes, heard: &Heard) {
+    let (Heard::Message(message) | Heard::Event { message, .. }) = heard else { return };
+    let asked = str::from_utf8(asked).unwrap_or_default();
+    if edit::text(asked, "method").as_deref() != Some("tools/list") {
+        return;
+    }
+    let Ok(answer) = Json::parse(message.clone()) else { return };
+    let result = edit::member(answer.as_str(), "result");
+    let Some(tools) = result.and_then(|result| edit::member(result, "tools")) else { return };
+    for tool in edit::elements(tools) {
+        let Some(name) = edit::text(tool, "name") else { continue };
+        let input = edit::member(tool, "inputSchema").unwrap_or_default();
+        if !mirrored(input).is_ok_and(|mirrored| !mirrored.is_empty()) {
+            inputs.remove(&*name);
+        } else if inputs.len() < INPUTS_MAX || inputs.contains_key(&*name) {
+            inputs.insert(name.into_owned(), Bytes::copy_from_slice(input.as_bytes()));
         }
     }
 }

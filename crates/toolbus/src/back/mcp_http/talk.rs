@@ -202,8 +202,7 @@ impl Talk {
         Room::Full
     }
 
-    /// The tools that can be called over HTTP. Which of their arguments headers repeat is known
-    /// from now on.
+    /// The tools that can be called over HTTP.
     fn listed(&self, tools: &[ToolSpec]) -> Arc<[ToolSpec]> {
         let is_fit = |tool: &&ToolSpec| match mirrored(tool.input.as_str()) {
             Ok(_) => true,
@@ -213,12 +212,7 @@ impl Talk {
                 false
             }
         };
-        let tools: Arc<[ToolSpec]> = tools.iter().filter(is_fit).cloned().collect();
-        let mut remote = self.remote.borrow_mut();
-        for tool in &*tools {
-            remote.set_input(tool.name.as_str(), tool.input.as_bytes().clone());
-        }
-        tools
+        tools.iter().filter(is_fit).cloned().collect()
     }
 
     fn make(&self, exchange: ExchangeId, request: Request) {

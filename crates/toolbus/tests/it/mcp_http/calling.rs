@@ -168,7 +168,7 @@ fn a_token_does_not_travel_in_clear() {
 }
 
 /// One back, and nothing between it and whoever asks.
-struct Passing(Rc<dyn Back>);
+pub(super) struct Passing(pub(super) Rc<dyn Back>);
 
 impl Route for Passing {
     fn start(&self, call: Call, down: Slot) -> Uplink {
@@ -178,7 +178,7 @@ impl Route for Passing {
 
 impl Served {
     /// A front before one MCP server.
-    async fn with_server(route: Rc<dyn Route>) -> Served {
+    pub(super) async fn with_server(route: Rc<dyn Route>) -> Served {
         let options = Options::default();
         let listener = mcp_http::listen(&"0".parse().unwrap(), &options).await.unwrap();
         Served::on(listener, options, route, Behind::Server)

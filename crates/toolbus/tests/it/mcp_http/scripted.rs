@@ -6,7 +6,7 @@ use toolbus::back::settings::{McpSettings, Secret};
 use toolbus::transport::http::{Exchange, Limits, Server};
 use toolbus_proto::tool::FailureKind;
 
-use super::calling::{back_at, call};
+use super::calling::{Passing, back_at, call};
 use super::*;
 
 /// An older server, which has moved, keeps a session and offers no stream of its own.
@@ -48,17 +48,51 @@ fn an_old_server_gets_what_it_needs() {
 
         let heard = heard.borrow();
         let lines: Vec<_> = heard.iter().filter(|line| line.contains("/mcp/ ")).collect();
-        // The stream of its own is asked for beside the call: in any order.
+        // Where the request for a stream of its own comes among them is a matter of chance.
         for expected in [
             "/mcp/ server/discover session=- version=2026-07-28 key=k",
             "/mcp/ initialize session=- version=- key=k",
             "/mcp/ notifications/initialized session=s1 version=2025-06-18 key=k",
             "/mcp/ tools/call session=s1 version=2025-06-18 key=k",
+            "/mcp/ DELETE session=s1 version=2025-06-18 key=k",
         ] {
             assert!(lines.iter().any(|line| **line == expected), "{expected}: {lines:#?}");
         }
-        let last = lines.last().unwrap();
-        assert_eq!(**last, "/mcp/ DELETE session=s1 version=2025-06-18 key=k");
+    });
+}
+
+/// The client asks us for the list, and knows the headers by it. So do we.
+#[test]
+fn arguments_are_repeated_in_headers_as_the_list_says() {
+    run(async {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let (_server, address) = scripted(heard.clone(), |request| {
+            let result = match &*request.method {
+                "server/discover" => r#""supportedVersions":["2026-07-28"],"capabilities":{}"#,
+                "tools/list" => {
+                    r#""tools":[{"name":"where","inputSchema":{"type":"object","properties":{"key":{"type":"string","x-mcp-header":"Key"}}}}]"#
+                }
+                _ => r#""content":[]"#,
+            };
+            let id = &request.id;
+            let body =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete",{result}}}}}"#);
+            let json = Response::builder().header("Content-Type", "application/json");
+            json.body(body.into()).unwrap()
+        })
+        .await;
+        let back = back_at(&format!("mcp+http://{address}/mcp"), &Settings::default());
+        let near = Served::with_server(Rc::new(Passing(back))).await;
+        let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")];
+        assert_eq!(near.post(&headers, list).await.status, 200);
+        let (headers, call) = modern("where", r#""arguments":{"key":"k"},"#);
+        let headers = [&headers[..], &[("Mcp-Param-Key", "k")]].concat();
+        let answer = near.post(&headers, &call).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let last = heard.borrow().last().cloned().unwrap();
+        assert_eq!(last, "/mcp tools/call session=- version=2026-07-28 key=k");
+        near.stop().await;
     });
 }
 
@@ -85,6 +119,8 @@ struct Heard {
     path: String,
     /// The method of the message, or of the request if it has none.
     method: String,
+    /// The id of the message, as it was written.
+    id: String,
 }
 
 async fn scripted(
@@ -104,13 +140,15 @@ async fn scripted(
             let method = method.unwrap_or(head.method.as_str()).to_owned();
             let header = |name| head.headers.get(name).map_or("-", |value| value.to_str().unwrap());
             let path = head.uri.path().to_owned();
+            let id = message.as_ref().map(|message| message["id"].to_string()).unwrap_or_default();
+            let key = head.headers.contains_key("X-Key").then_some("X-Key");
             heard.borrow_mut().push(format!(
                 "{path} {method} session={} version={} key={}",
                 header("Mcp-Session-Id"),
                 header("MCP-Protocol-Version"),
-                header("X-Key"),
+                header(key.unwrap_or("Mcp-Param-Key")),
             ));
-            responder.respond_whole(answer(&Heard { path, method }));
+            responder.respond_whole(answer(&Heard { path, method, id }));
         });
     });
     (server, address)
