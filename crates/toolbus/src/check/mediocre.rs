@@ -186,9 +186,8 @@ impl Talk {
     /// One whole answer.
     async fn answer(&mut self, expected: Answer) -> Result<(), String> {
         let closed = || "it closed the connection".to_owned();
-        let head = match self.event().await?.ok_or_else(closed)? {
-            Said::Head(head) => head,
-            _ => return Err("it said something that is no response".to_owned()),
+        let Said::Head(head) = self.event().await?.ok_or_else(closed)? else {
+            return Err("it said something that is no response".to_owned());
         };
         match (&head.message, expected) {
             (Message::Response { err: None, .. }, Answer::Err) => {

@@ -111,15 +111,15 @@ fn our_own_server_keeps_all_rules() {
 
 /// Answers the first byte of each connection in the same way, and then only listens.
 fn stubborn(answer: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("tcp://{}", listener.local_addr().expect("is bound"));
     thread::spawn(move || {
         for client in listener.incoming() {
-            let mut client = client.unwrap();
+            let mut client = client.expect("somebody connects");
             thread::spawn(move || {
                 let mut byte = [0];
                 if client.read_exact(&mut byte).is_ok() {
-                    client.write_all(answer.as_bytes()).unwrap();
+                    client.write_all(answer.as_bytes()).expect("is listened to");
                     let _ = std::io::copy(&mut client, &mut std::io::sink());
                 }
             });
