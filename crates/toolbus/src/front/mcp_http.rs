@@ -67,7 +67,8 @@ impl Default for Options {
 }
 
 /// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
-/// way then may end, but not for long. Must be called inside a `LocalSet`.
+/// way then may end, but not for long; what is left, or under way when this is dropped, is
+/// cancelled. Must be called inside a `LocalSet`.
 ///
 /// [`Behind::Server`] is for a route that leads to exactly one MCP server.
 pub async fn serve(
@@ -92,6 +93,7 @@ pub async fn serve(
     let settings = Settings { version, behind, gate, first_caller: 1 };
     let endpoint = Endpoint::new(settings, session_names().map_err(ServeError::Chance)?);
     let site = Site::new(endpoint, route, options.timeout);
+    let _cancels = CancelAll(site.clone());
 
     let visited = site.clone();
     let server =
@@ -104,9 +106,16 @@ pub async fn serve(
         () = stopping => {}
         () = site.run() => {}
     }
-    // Also what nobody could wait for any longer.
-    site.cancel_all();
     Ok(())
+}
+
+/// Cancels what a site has under way, however its serving ends.
+struct CancelAll(Rc<Site>);
+
+impl Drop for CancelAll {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
 }
 
 /// Names that nobody can guess: 32 hex digits each.

@@ -143,6 +143,21 @@ fn what_is_under_way_is_answered_before_the_end() {
 }
 
 #[test]
+fn what_is_under_way_is_cancelled_if_serving_is_given_up() {
+    run(async {
+        let (route, mut strings) = puppet();
+        let served = Served::with(Options::default(), route).await;
+        let session = session(&served).await;
+        let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"work"}}"#;
+        let timeouts = Timeouts { connect: PATIENCE, head: None };
+        let _answer = spawn_local(served.client.ask(post(&borrowed(&session), call), timeouts));
+        let _slot = strings.calls.recv().await.unwrap();
+        served.task.abort();
+        strings.cancels.recv().await.unwrap();
+    });
+}
+
+#[test]
 fn whoever_only_listens_is_told_of_the_end() {
     run(async {
         let served = Served::builtin().await;
