@@ -1,6 +1,6 @@
 """A client made with the official Python SDK, in both eras, against a server it starts.
 
-    client.py builtin|foreign WORD…     the words start the server
+    client.py builtin|foreign|old WORD…     the words start the server
 """
 
 import asyncio
@@ -54,16 +54,20 @@ async def foreign(client, mode):
         same("ask", text(await client.call_tool("ask", {})), ["hello Ada"])
 
 
+async def old(client, mode):
+    same("add", text(await client.call_tool("add", {"a": 1, "b": 2})), ["3"])
+
+
 async def elicited(context, params):
     return ElicitResult(action="accept", content={"name": "Ada"})
 
 
 async def main(what, words):
-    talk = {"builtin": builtin, "foreign": foreign}[what]
+    talk = {"builtin": builtin, "foreign": foreign, "old": old}[what]
     for mode in ["legacy", "auto"]:
         server = StdioServerParameters(command=words[0], args=words[1:])
         async with Client(server, mode=mode, read_timeout_seconds=60, elicitation_callback=elicited) as client:
-            version = {"legacy": "2025-11-25", "auto": "2026-07-28"}[mode]
+            version = "2025-11-25" if "old" == what or mode == "legacy" else "2026-07-28"
             same("version", client.protocol_version, version)
             await talk(client, mode)
 

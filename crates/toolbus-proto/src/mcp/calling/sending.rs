@@ -159,8 +159,11 @@ impl Client {
         let speaks = greeting.era();
         let params = params_of(&body);
         match method {
-            "initialize" => return self.begin_session(ticket, call, params, &body, raw),
-            "server/discover" => {
+            "initialize" if speaks == Era::Legacy => {
+                return self.begin_session(ticket, call, params, &body, raw);
+            }
+            // A client that knows both eras asks this first: told no, it speaks the other.
+            "server/discover" if speaks == Era::Modern => {
                 return self.done(ticket, Ok(Outcome::Native(raw.as_bytes().clone())));
             }
             _ => {}
