@@ -1,11 +1,14 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
+use std::cell::Cell;
+use std::env;
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::back::settings::Settings;
+use toolbus::back::settings::{Secret, Settings};
 use toolbus::bus::Bus;
 use toolbus::front::mcp::{self, Options};
+use toolbus::front::mcp_http::{self, At, OpenError};
 use toolbus::transport::stdio;
 use toolbus_proto::channel::Ended;
 
@@ -13,11 +16,16 @@ use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::runtime::Signals;
 
-/// Be an MCP server on standard input and output
+/// Be an MCP server on standard input and output, or over HTTP
 ///
 /// Serves the tools of the addresses, or of the config, to the editor or agent that started
 /// us. Standard output carries the protocol and nothing else.
+///
+/// With `--http` it listens instead, and says where in one line on standard error:
+/// `listening on http://127.0.0.1:8932/mcp`. Only this machine can reach it, unless you name
+/// another host; then a token is needed.
 ///
 /// In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools
 /// are offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that
@@ -25,6 +33,7 @@ use crate::peers::Peers;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus mcp builtin:
+  toolbus mcp --http 8932 builtin:
   toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
 
 For an editor's or agent's config:
@@ -33,9 +42,18 @@ pub(crate) struct McpArgs {
     /// Peers whose tools are served, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<String>,
-    /// Serve over HTTP at this address instead; not there yet
+    /// Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
+    #[arg(long = "origin", value_name = "ORIGIN", requires = "http")]
+    origins: Vec<String>,
+    /// Environment variable that holds the token everybody must show
+    #[arg(long, value_name = "VAR", requires = "http")]
+    token_env: Option<String>,
+    /// Do without a token although other machines can reach us
+    #[arg(long, requires = "http")]
+    insecure: bool,
     /// Refuse lines longer than this, e.g. `16MiB`
     #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "16MiB")]
     line_max: usize,
@@ -55,10 +73,6 @@ pub(crate) struct McpArgs {
 }
 
 pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
-    if args.http.is_some() {
-        return Err(Failed::usage("serving MCP over HTTP is not there yet")
-            .hint("without `--http` it is served on standard input and output"));
-    }
     let settings = Settings {
         timeout: args.timeout,
         start_timeout: args.start_timeout,
@@ -66,9 +80,68 @@ pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         allow_shell: args.allow_shell,
         ..Settings::default()
     };
+    let peers = Peers::of(&args.addresses, globals, settings)?;
+    if let Some(at) = &args.http {
+        let at = at
+            .parse::<At>()
+            .map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
+        let options = http_options(args)?;
+        return peers.meet_with_signals(Bus::named_for_mcp, async |bus, signals| {
+            serve_http(bus, &at, options, signals).await
+        });
+    }
     let options = Options { line_bytes_max: Some(args.line_max), timeout: args.timeout };
-    Peers::of(&args.addresses, globals, settings)?
-        .meet_as(Bus::named_for_mcp, async |bus| serve(bus, options).await)
+    peers.meet_as(Bus::named_for_mcp, async |bus| serve(bus, options).await)
+}
+
+fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
+    let token = args.token_env.as_ref().map(|name| match env::var(name) {
+        Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
+        _ => Err(Failed::usage(format!("the environment variable `{name}` holds no token"))),
+    });
+    Ok(mcp_http::Options {
+        origins: args.origins.clone(),
+        token: token.transpose()?,
+        insecure: args.insecure,
+        body_bytes_max: args.line_max,
+        timeout: args.timeout,
+        ..mcp_http::Options::default()
+    })
+}
+
+/// Serves until a signal; what is under way then may end.
+async fn serve_http(
+    bus: Rc<Bus>,
+    at: &At,
+    options: mcp_http::Options,
+    signals: &mut Signals,
+) -> Result<(), Failed> {
+    let listener = mcp_http::listen(at, &options).await.map_err(|error| {
+        let exit = match error {
+            OpenError::Unprotected { .. } => Exit::Usage,
+            OpenError::Listen(_) => Exit::Failed,
+        };
+        let failed = Failed::new(exit, error.to_string());
+        match error.hint() {
+            Some(hint) => failed.hint(hint),
+            None => failed,
+        }
+    })?;
+    let cannot = |error: &dyn std::error::Error| {
+        Failed::new(Exit::Failed, "cannot serve over HTTP").caused_by(error)
+    };
+    let line = mcp_http::listening_on(&listener, &options).map_err(|error| cannot(&error))?;
+    eprintln!("{line}");
+    let (behind, route) = mcp::behind(bus.clone());
+    let ended_by = Cell::new(Exit::Done);
+    let stop = async {
+        ended_by.set(signals.next().await);
+        bus.hurry();
+    };
+    mcp_http::serve(route, behind, options, listener, stop)
+        .await
+        .map_err(|error| cannot(&error))?;
+    Err(Failed::quietly(ended_by.get()))
 }
 
 async fn serve(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {

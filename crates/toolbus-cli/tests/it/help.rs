@@ -18,7 +18,7 @@ fn toolbus_in_short() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
-              mcp          Be an MCP server on standard input and output
+              mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
@@ -70,7 +70,7 @@ fn toolbus_at_length() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
-              mcp          Be an MCP server on standard input and output
+              mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
@@ -765,36 +765,41 @@ fn mcp_in_short() {
     check(
         "mcp -h",
         expect![[r#"
-        stdout
-        Be an MCP server on standard input and output
+            stdout
+            Be an MCP server on standard input and output, or over HTTP
 
-        Usage: toolbus mcp [OPTIONS] [ADDRESS]...
+            Usage: toolbus mcp [OPTIONS] [ADDRESS]...
 
-        Arguments:
-          [ADDRESS]...  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]...  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
 
-        Options:
-              --http <ADDR>           Serve over HTTP at this address instead; not there yet
-              --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
-              --timeout <TIME>        Give up on a call that is quiet for this long, e.g. `90`, `500ms`
-                                      [default: 60s]
-              --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
-                                      protocol says]
-              --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
-                                      [default: 5s]
-              --allow-shell           Allow the address `shell:`, whose one tool runs any command
+            Options:
+                  --http <ADDR>           Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0
+                                          takes a free one
+                  --origin <ORIGIN>       Let pages of this origin in, besides our own, e.g.
+                                          `https://app.example`; may repeat
+                  --token-env <VAR>       Environment variable that holds the token everybody must show
+                  --insecure              Do without a token although other machines can reach us
+                  --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
+                  --timeout <TIME>        Give up on a call that is quiet for this long, e.g. `90`, `500ms`
+                                          [default: 60s]
+                  --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
+                                          protocol says]
+                  --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
+                                          [default: 5s]
+                  --allow-shell           Allow the address `shell:`, whose one tool runs any command
 
-        Global options:
-              --config <FILE>        Read this config [default: toolbus.toml, if there is one]
-              --json                 Print lines of JSON, failures included
-          -v, --verbose...           Say more: -v what happens, -vv every detail
-          -q, --quiet                Say less: errors only, no warnings
-              --color <WHEN>         Colour words for people: auto (on a terminal), always or never
-              --log-format <FORMAT>  Log as text, or as lines of json
-          -h, --help                 Show help: -h in short, --help with the story and examples
-          -V, --version              Show the version
-        exit 0
-    "#]],
+            Global options:
+                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --json                 Print lines of JSON, failures included
+              -v, --verbose...           Say more: -v what happens, -vv every detail
+              -q, --quiet                Say less: errors only, no warnings
+                  --color <WHEN>         Colour words for people: auto (on a terminal), always or never
+                  --log-format <FORMAT>  Log as text, or as lines of json
+              -h, --help                 Show help: -h in short, --help with the story and examples
+              -V, --version              Show the version
+            exit 0
+        "#]],
     );
 }
 
@@ -803,77 +808,91 @@ fn mcp_at_length() {
     check(
         "mcp --help",
         expect![[r#"
-        stdout
-        Be an MCP server on standard input and output
+            stdout
+            Be an MCP server on standard input and output, or over HTTP
 
-        Serves the tools of the addresses, or of the config, to the editor or agent that started us.
-        Standard output carries the protocol and nothing else.
+            Serves the tools of the addresses, or of the config, to the editor or agent that started us.
+            Standard output carries the protocol and nothing else.
 
-        In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools are
-        offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that cannot be opened
-        is left out with a warning, and tried again with the next list.
+            With `--http` it listens instead, and says where in one line on standard error: `listening on
+            http://127.0.0.1:8932/mcp`. Only this machine can reach it, unless you name another host; then a
+            token is needed.
 
-        Usage: toolbus mcp [OPTIONS] [ADDRESS]...
+            In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools are
+            offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that cannot be opened
+            is left out with a warning, and tried again with the next list.
 
-        Arguments:
-          [ADDRESS]...
-                  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            Usage: toolbus mcp [OPTIONS] [ADDRESS]...
 
-        Options:
-              --http <ADDR>
-                  Serve over HTTP at this address instead; not there yet
+            Arguments:
+              [ADDRESS]...
+                      Peers whose tools are served, in place of those in the config, e.g. `builtin:`
 
-              --line-max <BYTES>
-                  Refuse lines longer than this, e.g. `16MiB`
+            Options:
+                  --http <ADDR>
+                      Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
 
-                  [default: 16MiB]
+                  --origin <ORIGIN>
+                      Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
 
-              --timeout <TIME>
-                  Give up on a call that is quiet for this long, e.g. `90`, `500ms` [default: 60s]
+                  --token-env <VAR>
+                      Environment variable that holds the token everybody must show
 
-              --start-timeout <TIME>
-                  Give up if a peer is not ready after this long [default: as its protocol says]
+                  --insecure
+                      Do without a token although other machines can reach us
 
-              --stop-timeout <TIME>
-                  Let a peer have this long to end by itself before it is made to
+                  --line-max <BYTES>
+                      Refuse lines longer than this, e.g. `16MiB`
 
-                  [default: 5s]
+                      [default: 16MiB]
 
-              --allow-shell
-                  Allow the address `shell:`, whose one tool runs any command
+                  --timeout <TIME>
+                      Give up on a call that is quiet for this long, e.g. `90`, `500ms` [default: 60s]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+                  --start-timeout <TIME>
+                      Give up if a peer is not ready after this long [default: as its protocol says]
 
-              --json
-                  Print lines of JSON, failures included
+                  --stop-timeout <TIME>
+                      Let a peer have this long to end by itself before it is made to
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+                      [default: 5s]
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+                  --allow-shell
+                      Allow the address `shell:`, whose one tool runs any command
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --json
+                      Print lines of JSON, failures included
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -V, --version
-                  Show the version
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-        Examples:
-          toolbus mcp builtin:
-          toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-        For an editor's or agent's config:
-          "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}
-        exit 0
-    "#]],
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus mcp builtin:
+              toolbus mcp --http 8932 builtin:
+              toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
+
+            For an editor's or agent's config:
+              "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}
+            exit 0
+        "#]],
     );
 }

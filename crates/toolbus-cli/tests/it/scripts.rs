@@ -207,7 +207,7 @@ fn the_manual_page_of_toolbus() {
             Call one tool and print its answer
             .TP
             toolbus\-mcp(1)
-            Be an MCP server on standard input and output
+            Be an MCP server on standard input and output, or over HTTP
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one

@@ -36,15 +36,7 @@ pub struct Options {
 /// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
 pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
     let changed = Rc::new(Wake::default());
-    let (behind, route): (_, Rc<dyn Route>) = match bus.native_wire() {
-        Some(Wire::Mcp) => (Behind::Server, bus),
-        _ => {
-            let bell = changed.clone();
-            let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
-            bus.watch(&ring);
-            (Behind::Hub, Rc::new(Hub(Rc::new(Offered::new(bus, changed.clone())))))
-        }
-    };
+    let (behind, route) = whom(bus, &changed);
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
@@ -61,6 +53,22 @@ pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: im
         ended = front.serve(source, sink) => ended,
         ended = telling => ended,
     }
+}
+
+/// Whom the clients of a bus talk to: its one MCP server, or all its backs together.
+pub fn behind(bus: Rc<Bus>) -> (Behind, Rc<dyn Route>) {
+    whom(bus, &Rc::new(Wake::default()))
+}
+
+/// As [`behind`]; `changed` is rung when the tools are others than before.
+fn whom(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
+    if bus.native_wire() == Some(Wire::Mcp) {
+        return (Behind::Server, bus);
+    }
+    let bell = changed.clone();
+    let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
+    bus.watch(&ring);
+    (Behind::Hub, Rc::new(Hub(Rc::new(Offered::new(bus, changed.clone())))))
 }
 
 /// The bus, asked for its tools whenever somebody wants to know them.
