@@ -6,7 +6,7 @@ use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
 use crate::mcp::{INITIALIZE, INITIALIZED, META, discover, legacy_call, modern_call, request};
-use crate::page::{Page, check, mcp_ourselves, mcp_server, oracle, ourselves};
+use crate::page::{Page, mcp_ourselves, mcp_server, oracle, ourselves};
 
 /// A server of ours with which a legacy session is open.
 fn session(words: &[&str]) -> Live {
@@ -257,17 +257,4 @@ fn a_signal_ends_it() {
         assert_eq!(live.end(), exit);
         there[0].assert_gone();
     }
-}
-
-#[test]
-fn over_http_it_is_not_there_yet() {
-    check(
-        "mcp --http 127.0.0.1:0 builtin:",
-        expect![[r#"
-        stderr
-        error: serving MCP over HTTP is not there yet
-        hint: without `--http` it is served on standard input and output
-        exit 2
-    "#]],
-    );
 }

@@ -5,23 +5,23 @@ use std::fs;
 use expect_test::expect;
 use toolbus_testkit::scratch::Scratch;
 
-use super::{Server, over_pipes};
+use super::{builtin, over_pipes};
 use crate::page::{Page, check};
 
 #[test]
 fn a_single_answer_is_one_line() {
-    let server = Server::builtin();
-    server.call(&["add", r#"{"a":1,"b":2}"#]).check(expect![[r#"
+    let server = builtin();
+    super::call(&server, &["add", r#"{"a":1,"b":2}"#]).check(expect![[r#"
         stdout
         3
         exit 0
     "#]]);
-    server.call(&["echo", r#"{ "b" : 1.50 , "a":[1e400] }"#]).check(expect![[r#"
+    super::call(&server, &["echo", r#"{ "b" : 1.50 , "a":[1e400] }"#]).check(expect![[r#"
         stdout
         {"b":1.50,"a":[1e400]}
         exit 0
     "#]]);
-    server.call(&["echo"]).check(expect![[r#"
+    super::call(&server, &["echo"]).check(expect![[r#"
         stdout
         null
         exit 0
@@ -30,27 +30,27 @@ fn a_single_answer_is_one_line() {
 
 #[test]
 fn a_stream_is_a_line_an_element() {
-    let server = Server::builtin();
-    server.call(&["count", r#"{"n":2}"#]).check(expect![[r#"
+    let server = builtin();
+    super::call(&server, &["count", r#"{"n":2}"#]).check(expect![[r#"
         stdout
         0
         1
         exit 0
     "#]]);
-    server.call(&["echo", "[1]", "--tail", "{}", "--el", "-1", "--el", "null"]).check(expect![[
-        r#"
+    super::call(&server, &["echo", "[1]", "--tail", "{}", "--el", "-1", "--el", "null"]).check(
+        expect![[r#"
         stdout
         {"$head":[1]}
         -1
         null
         {"$tail":{}}
         exit 0
-    "#
-    ]]);
-    server.call(&["echo", "--stream"]).check(expect![[r#"
+    "#]],
+    );
+    super::call(&server, &["echo", "--stream"]).check(expect![[r#"
         exit 0
     "#]]);
-    server.call(&["blob", r#"{"bytes":16}"#]).check(expect![[r#"
+    super::call(&server, &["blob", r#"{"bytes":16}"#]).check(expect![[r#"
         stdout
         {"$bytes":"r80dezmoIOL0Zbmhap54bg=="}
         exit 0
@@ -59,13 +59,13 @@ fn a_stream_is_a_line_an_element() {
 
 #[test]
 fn elements_go_in_the_order_of_the_options() {
-    let server = Server::builtin();
+    let server = builtin();
     let scratch = Scratch::new();
     let (one, two) = (scratch.file("one"), scratch.file("two"));
     fs::write(&one, "hi").unwrap();
     fs::write(&two, "").unwrap();
     let words = ["echo", "--blob", &one, "--el", "1", "--blob", &two, "--el", "2"];
-    server.call(&words).check(expect![[r#"
+    super::call(&server, &words).check(expect![[r#"
         stdout
         {"$bytes":"aGk="}
         1
@@ -77,9 +77,9 @@ fn elements_go_in_the_order_of_the_options() {
 
 #[test]
 fn elements_may_come_from_standard_input() {
-    let server = Server::builtin();
-    server.call(&["echo", "--el", "-", "--el", "9"]).stdin("1 {\"a\":[2]}\n\"x\"3").check(expect![
-        [r#"
+    let server = builtin();
+    super::call(&server, &["echo", "--el", "-", "--el", "9"]).stdin("1 {\"a\":[2]}\n\"x\"3").check(
+        expect![[r#"
         stdout
         1
         {"a":[2]}
@@ -87,24 +87,24 @@ fn elements_may_come_from_standard_input() {
         3
         9
         exit 0
-    "#]
-    ]);
-    server.call(&["echo", "--blob", "-"]).stdin("hi").check(expect![[r#"
+    "#]],
+    );
+    super::call(&server, &["echo", "--blob", "-"]).stdin("hi").check(expect![[r#"
         stdout
         {"$bytes":"aGk="}
         exit 0
     "#]]);
-    let page = server.call(&["sink", "--el", "-"]).stdin("1 nope").run();
+    let page = super::call(&server, &["sink", "--el", "-"]).stdin("1 nope").run();
     assert_eq!((page.status.code(), page.stdout.as_str()), (Some(2), ""));
     assert!(page.stderr.starts_with("error: standard input is not JSON\n"), "{page}");
 }
 
 #[test]
 fn blobs_may_become_files() {
-    let server = Server::builtin();
+    let server = builtin();
     let scratch = Scratch::new();
     let folder = scratch.file("a/b");
-    let page = server.call(&["blob", r#"{"bytes":100000}"#, "--out", &folder]).run();
+    let page = super::call(&server, &["blob", r#"{"bytes":100000}"#, "--out", &folder]).run();
     assert_eq!(page.stdout, format!("{{\"$file\":\"{folder}/0.bin\",\"bytes\":100000}}\n"));
     let bytes = fs::read(format!("{folder}/0.bin")).unwrap();
     assert_eq!((bytes.len(), &bytes[..4]), (100_000, &[0xaf, 0xcd, 0x1d, 0x7b][..]));
@@ -113,7 +113,7 @@ fn blobs_may_become_files() {
 
 #[test]
 fn a_blob_that_is_too_large_to_print_needs_a_folder() {
-    Server::builtin().call(&["blob", r#"{"bytes":16777217}"#]).check(expect![[r#"
+    super::call(&builtin(), &["blob", r#"{"bytes":16777217}"#]).check(expect![[r#"
         stderr
         error: a blob is over the limit of 16777216 bytes
         hint: `--out DIR` writes blobs of any size to files
@@ -123,16 +123,16 @@ fn a_blob_that_is_too_large_to_print_needs_a_folder() {
 
 #[test]
 fn the_events_of_the_wire_may_be_shown() {
-    let server = Server::builtin();
+    let server = builtin();
     let words = ["echo", "1", "--el", "2", "--tail", "3", "--json"];
-    server.call(&words).check(expect![[r#"
+    super::call(&server, &words).check(expect![[r#"
         stdout
         {"event":"head","stream":true,"res":1}
         {"event":"value","v":2}
         {"event":"tail","value":3}
         exit 0
     "#]]);
-    server.call(&["count", r#"{"n":2,"fail_at":1}"#, "--json"]).check(expect![[r#"
+    super::call(&server, &["count", r#"{"n":2,"fail_at":1}"#, "--json"]).check(expect![[r#"
         stdout
         {"event":"head","stream":true,"streamLen":2}
         {"event":"value","v":0}
@@ -145,20 +145,20 @@ fn the_events_of_the_wire_may_be_shown() {
 
 #[test]
 fn errors_of_the_peer() {
-    let server = Server::builtin();
-    server.call(&["fail", r#"{"message":"no","code":"luck"}"#]).check(expect![[r#"
+    let server = builtin();
+    super::call(&server, &["fail", r#"{"message":"no","code":"luck"}"#]).check(expect![[r#"
         stderr
         error: no
         meta: {"code":"luck"}
         exit 1
     "#]]);
-    server.call(&["nope"]).check(expect![[r#"
+    super::call(&server, &["nope"]).check(expect![[r#"
         stderr
         error: no such method: `nope`
         meta: {"code":"method_not_found"}
         exit 1
     "#]]);
-    server.call(&["sleep", r#"{"ms":60000}"#, "--timeout", "50ms"]).check(expect![[r#"
+    super::call(&server, &["sleep", r#"{"ms":60000}"#, "--timeout", "50ms"]).check(expect![[r#"
         stderr
         error: no answer within 50ms
         exit 4
@@ -167,7 +167,7 @@ fn errors_of_the_peer() {
 
 #[test]
 fn an_early_answer_is_not_kept_waiting() {
-    Server::builtin().call(&["early", "--blob", "/dev/zero"]).check(expect![[r#"
+    super::call(&builtin(), &["early", "--blob", "/dev/zero"]).check(expect![[r#"
         stdout
         {"early":true}
         exit 0

@@ -3,82 +3,22 @@
 mod call;
 mod serve;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use crate::listening::Server;
+use crate::page::Page;
 
-use rustix::process::{Pid, Signal, kill_process};
-use toolbus_testkit::patience::{PATIENCE, awaited};
-
-use crate::page::{Page, command};
-
-/// `toolbus rpc serve` that listens. Dropping it kills it.
-struct Server {
-    child: Child,
-    stderr: Option<BufReader<ChildStderr>>,
-    /// What it listens on, in the order of its lines.
-    urls: Vec<String>,
+/// `toolbus rpc serve` that listens at these.
+fn serve(listen: &[&str], words: &[&str]) -> Server {
+    let options: Vec<&str> = listen.iter().flat_map(|url| ["--listen", url]).collect();
+    Server::start(&[&["rpc", "serve"], &options[..], words].concat(), listen.len())
 }
 
-impl Server {
-    fn start(listen: &[&str], words: &[&str]) -> Server {
-        let listen: Vec<&str> = listen.iter().flat_map(|url| ["--listen", url]).collect();
-        let mut command = command(&[&["rpc", "serve"], &listen[..], words].concat());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program was built for this test");
-        let stderr = child.stderr.take().expect("is piped");
-        let count = listen.len() / 2;
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || {
-            let mut stderr = BufReader::new(stderr);
-            let mut lines = vec![String::new(); count];
-            for line in &mut lines {
-                let _ = stderr.read_line(line);
-            }
-            tell.send((lines, stderr))
-        });
-        let (lines, stderr) = told.recv_timeout(PATIENCE).expect("it listens");
-        let url = |line: String| {
-            let url = line.strip_prefix("listening on ").and_then(|url| url.strip_suffix('\n'));
-            url.unwrap_or_else(|| panic!("not where it listens: {line:?}")).to_owned()
-        };
-        Server { child, stderr: Some(stderr), urls: lines.into_iter().map(url).collect() }
-    }
-
-    /// The built-in tools on a port of their own.
-    fn builtin() -> Server {
-        Server::start(&["tcp://127.0.0.1:0"], &["builtin:"])
-    }
-
-    fn url(&self) -> &str {
-        &self.urls[0]
-    }
-
-    fn call(&self, words: &[&str]) -> Page {
-        Page::of(&[&["rpc", "call", self.url()], words].concat())
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it has not been collected");
-    }
-
-    /// Waits for its end: what else it said, and how it ended.
-    fn end(mut self) -> String {
-        let status = awaited("it ends", || self.child.try_wait().expect("can be waited for"));
-        let mut said = String::new();
-        if let Some(mut stderr) = self.stderr.take() {
-            let _ = stderr.read_to_string(&mut said);
-        }
-        format!("{said}{status}\n").replace("exit status: ", "exit ")
-    }
+/// The built-in tools on a port of their own.
+fn builtin() -> Server {
+    serve(&["tcp://127.0.0.1:0"], &["builtin:"])
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn call(server: &Server, words: &[&str]) -> Page {
+    Page::of(&[&["rpc", "call", server.url()], words].concat())
 }
 
 /// The URL of a server of ours over pipes.

@@ -8,7 +8,7 @@ use expect_test::expect;
 use rustix::process::Signal;
 use toolbus_testkit::scratch::Scratch;
 
-use super::{Server, over_pipes};
+use super::{builtin, over_pipes};
 use crate::page::{Page, check};
 
 const ADD: &str = r#"{"method":"add","args":{"a":1,"b":2}}"#;
@@ -42,7 +42,7 @@ fn it_listens_in_several_places_at_once() {
     let scratch = Scratch::new();
     let path = scratch.file("socket");
     let unix = format!("unix:{path}");
-    let server = Server::start(&["mediocre+tcp://127.0.0.1:0", &unix], &["builtin:"]);
+    let server = super::serve(&["mediocre+tcp://127.0.0.1:0", &unix], &["builtin:"]);
     assert_eq!(server.urls[1], format!("mediocre+unix:{path}"));
     for url in &server.urls {
         let page = Page::of(&["rpc", "call", url, "add", r#"{"a":1,"b":2}"#]).run();
@@ -56,20 +56,20 @@ fn it_listens_in_several_places_at_once() {
 #[test]
 fn tools_of_others_are_served_and_called_from_anywhere() {
     let backs = format!("mediocre+{}", over_pipes());
-    let server = Server::start(&["tcp://127.0.0.1:0"], &[&backs]);
+    let server = super::serve(&["tcp://127.0.0.1:0"], &[&backs]);
     let words = ["call", server.url(), "upper", "text=hi"];
     Page::of(&words).check(expect![[r#"
         stdout
         "HI"
         exit 0
     "#]]);
-    let page = server.call(&["echo", "--el", "1", "--blob", "-"]).stdin("hi").run();
+    let page = super::call(&server, &["echo", "--el", "1", "--blob", "-"]).stdin("hi").run();
     assert_eq!(page.stdout, "1\n{\"$bytes\":\"aGk=\"}\n", "{page}");
 }
 
 #[test]
 fn a_signal_leaves_calls_in_flight_their_time() {
-    let server = Server::builtin();
+    let server = builtin();
     let at = server.url().strip_prefix("mediocre+tcp://").unwrap();
     let mut busy = TcpStream::connect(at).unwrap();
     busy.write_all(br#"{"method":"count","args":{"n":2,"ms":100}}"#).unwrap();
@@ -84,7 +84,7 @@ fn a_signal_leaves_calls_in_flight_their_time() {
 
 #[test]
 fn our_own_server_keeps_all_rules() {
-    let server = Server::builtin();
+    let server = builtin();
     Page::of(&["check", "mediocre", server.url(), "--method", "echo"]).check(expect![[r#"
         stdout
         ok unknown-method
@@ -149,7 +149,7 @@ fn a_server_that_breaks_most_rules() {
 
 #[test]
 fn what_cannot_be_served() {
-    let server = Server::builtin();
+    let server = builtin();
     let page = Page::of(&["rpc", "serve", "--listen", server.url(), "builtin:"]).run();
     assert_eq!(page.status.code(), Some(1), "{page}");
     check(

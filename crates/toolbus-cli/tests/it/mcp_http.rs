@@ -1,0 +1,66 @@
+//! `toolbus mcp --http`: the tools of the bus for whoever can reach it.
+
+use expect_test::expect;
+use rustix::process::Signal;
+
+use crate::listening::Server;
+use crate::page::{Page, check};
+
+#[test]
+fn it_says_where_it_listens_answers_there_and_ends_in_order() {
+    let server = Server::start(&["mcp", "--http", "0", "builtin:"], 1);
+    assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
+    assert!(server.url().ends_with("/mcp"), "{}", server.url());
+    let address = format!("mcp+{}", server.url());
+    Page::of(&["call", &address, "add", "a=1", "b=2"]).check(expect![[r#"
+        stdout
+        3
+        exit 0
+    "#]]);
+    server.signal(Signal::TERM);
+    assert_eq!(server.end(), "exit 143\n");
+}
+
+#[test]
+fn an_mcp_server_behind_it_is_passed_through() {
+    let back = format!("mcp+stdio:{} mcp builtin:", env!("CARGO_BIN_EXE_toolbus"));
+    let server = Server::start(&["mcp", "--http", "127.0.0.1:0", &back], 1);
+    let address = format!("mcp+{}", server.url());
+    Page::of(&["call", &address, "upper", "text=hi"]).check(expect![[r#"
+        stdout
+        "HI"
+        exit 0
+    "#]]);
+    server.signal(Signal::INT);
+    assert_eq!(server.end(), "exit 130\n");
+}
+
+#[test]
+fn strangers_are_not_let_in_by_accident() {
+    check(
+        "mcp --http 0.0.0.0:0 builtin:",
+        expect![[r#"
+        stderr
+        error: will not listen on 0.0.0.0:0 without a token: other machines can reach it
+        hint: name the variable that holds one by `--token-env` (`token_env` in the config), or allow it by `--insecure`
+        exit 2
+    "#]],
+    );
+    check(
+        "mcp --http 0 --token-env TOOLBUS_NO_SUCH_TOKEN builtin:",
+        expect![[r#"
+        stderr
+        error: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
+        exit 2
+    "#]],
+    );
+    check(
+        "mcp --http nowhere builtin:",
+        expect![[r#"
+        stderr
+        error: `nowhere` is no address to listen on
+        hint: write `HOST:PORT`, `:PORT` or `PORT`, e.g. `127.0.0.1:8932` or `[::1]:8932`
+        exit 2
+    "#]],
+    );
+}
