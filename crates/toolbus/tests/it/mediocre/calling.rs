@@ -78,12 +78,16 @@ fn many_calls_at_once_use_sixteen_connections_and_wait_for_them() {
             loop {
                 let mut client = accept(&listener).await;
                 counted.set(counted.get() + 1);
+                let counted = counted.clone();
                 spawn_local(async move {
                     while client.read().await {
                         // One call at a time: what arrives is one line.
                         assert_eq!(client.line().await, r#"{"method":"m","args":1}"#);
                         assert!(client.heard.is_empty());
-                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        // Nobody is answered before all connections are there.
+                        while counted.get() < 16 {
+                            tokio::task::yield_now().await;
+                        }
                         client.say("{\"res\":2}\n").await;
                     }
                 });
