@@ -1,6 +1,6 @@
 //! Being an MCP server over HTTP: the tools of the bus for whoever can reach our port.
 //!
-//! All clients, of both eras, talk to one [`Endpoint`](toolbus_proto::mcp::http::Endpoint);
+//! All clients, of both eras, talk to one [`Endpoint`];
 //! `site` moves what it says and asks. Here is where to listen, and until when.
 
 mod listen;

@@ -1,6 +1,6 @@
 //! A mediocre-rpc server behind the bus: its methods are tools (`specs` §5, §9).
 //!
-//! A connection carries one call at a time, so a host has a [`pool`] of them. A program has
+//! A connection carries one call at a time, so a host has a pool of them. A program has
 //! one pair of pipes: there calls wait for each other.
 
 mod journey;
