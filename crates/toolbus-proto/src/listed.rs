@@ -13,6 +13,12 @@ pub fn tool(spec: &ToolSpec) -> Json {
     Json::from_trusted(out)
 }
 
+/// Several of them as one array.
+pub fn tools<'a>(specs: impl IntoIterator<Item = &'a ToolSpec>) -> Json {
+    let specs: Vec<_> = specs.into_iter().map(|spec| tool(spec).to_string()).collect();
+    Json::from_trusted(format!("[{}]", specs.join(",")))
+}
+
 /// The members of [`tool`], for whoever has more to say.
 pub fn write_members(out: &mut Vec<u8>, spec: &ToolSpec) {
     out.extend_from_slice(br#""name":"#);
@@ -66,5 +72,8 @@ mod tests {
             Some(Hints { read_only: Some(true), destructive: None, idempotent: Some(false) });
         let whole = r#"{"name":"a\"b","title":"T","description":"two\nlines","input":{},"output":{"type":"null"},"hints":{"read_only":true,"idempotent":false}}"#;
         assert_eq!(tool(&spec).as_str(), whole);
+        let twice = tools([&spec, &spec]);
+        assert_eq!(twice.as_str(), format!("[{whole},{whole}]"));
+        assert_eq!(tools([]).as_str(), "[]");
     }
 }

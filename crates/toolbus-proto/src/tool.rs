@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::json::{Json, write_string};
+use crate::json::Json;
 
 /// The name a tool is called by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,38 +79,6 @@ impl ToolSpec {
             hints: None,
             native: None,
         }
-    }
-}
-
-impl ToolSpec {
-    /// The description as JSON, for wires that have no form of their own for it.
-    pub fn to_json(&self) -> Json {
-        let mut text = b"{\"name\":".to_vec();
-        write_string(&mut text, self.name.as_str());
-        for (member, value) in [("title", &self.title), ("description", &self.description)] {
-            if let Some(value) = value {
-                text.extend_from_slice(format!(",\"{member}\":").as_bytes());
-                write_string(&mut text, value);
-            }
-        }
-        text.extend_from_slice(b",\"input\":");
-        text.extend_from_slice(self.input.compact().as_bytes());
-        if let Some(output) = &self.output {
-            text.extend_from_slice(b",\"output\":");
-            text.extend_from_slice(output.compact().as_bytes());
-        }
-        if let Some(hints) = &self.hints {
-            let told = [
-                ("read_only", hints.read_only),
-                ("idempotent", hints.idempotent),
-                ("destructive", hints.destructive),
-            ];
-            let told = told.into_iter().filter_map(|(name, told)| Some((name, told?)));
-            let members: Vec<_> = told.map(|(name, told)| format!("\"{name}\":{told}")).collect();
-            text.extend_from_slice(format!(",\"hints\":{{{}}}", members.join(",")).as_bytes());
-        }
-        text.push(b'}');
-        Json::from_trusted(text)
     }
 }
 

@@ -4,6 +4,7 @@ use super::event::{FramingCode, FramingError, PeerError};
 use super::frames::Chance;
 use super::wire::members;
 use crate::json::{Json, Kind, write_string};
+use crate::listed;
 use crate::tool::{Code, Failure, FailureKind, ToolSpec, Trace};
 
 /// Lists the tools; names that begin as this does are ours and never a tool's.
@@ -199,15 +200,7 @@ pub fn tools(tools: &[ToolSpec]) -> Json {
     let mut offered: Vec<_> =
         tools.iter().filter(|tool| !tool.name.as_str().starts_with(OURS)).collect();
     offered.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut text = vec![b'['];
-    for (index, tool) in offered.into_iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        text.extend_from_slice(tool.to_json().as_bytes());
-    }
-    text.push(b']');
-    Json::from_trusted(text)
+    listed::tools(offered)
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use crate::collect::Collector;
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::{Json, Kind, write_string};
 use crate::jsonrpc::{self, Id, Message, Why, kind, string};
-use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
+use crate::listed;
+use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, What};
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -214,7 +215,7 @@ impl Oracle {
                 Outcome::Text(text) => answering.served.binding.felts(Answer::Text(text)),
                 Outcome::Value(json) => answering.served.binding.felts(Answer::Json(json.as_str())),
                 Outcome::Tools(tools) => {
-                    answering.served.binding.felts(Answer::Json(list_of(tools).as_str()))
+                    answering.served.binding.felts(Answer::Json(listed::tools(&**tools).as_str()))
                 }
                 Outcome::End(_) | Outcome::Native(_) => {
                     return Err(broke("the reply is of a kind that felts cannot hold".into()));
@@ -334,12 +335,6 @@ fn reserved() -> [Arc<Served>; 2] {
         let tool = ToolName::new(function.name());
         Arc::new(Served { tool, binding: Binding::of_oracle(function) })
     })
-}
-
-/// The tools as one JSON array.
-fn list_of(tools: &[ToolSpec]) -> Json {
-    let tools: Vec<_> = tools.iter().map(|tool| tool.to_json().to_string()).collect();
-    Json::from_trusted(format!("[{}]", tools.join(",")))
 }
 
 fn broke(message: String) -> Failure {
