@@ -69,10 +69,22 @@ const UNIX: &str = "mediocre+unix:";
 const BUILTIN: &str = "builtin:";
 const SHELL: &str = "shell:";
 
+/// What a connection string of an oracle may begin with.
+const ORACLES: [&str; 3] = ["stdio:", "oracle+stdio:", SHELL];
+
 impl Address {
     /// Reads the address of somebody to call.
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         Address::parse_for(Purpose::Call, text)
+    }
+
+    /// Reads the connection string of an oracle, as a Cairo program gives it: only its own
+    /// schemes, and the shell's (`specs/oracle.md` C1).
+    pub fn parse_oracle(text: &str) -> Result<Address, AddressError> {
+        if !ORACLES.iter().any(|scheme| text.starts_with(scheme)) {
+            return Err(AddressError::NotAnOracle { text: text.to_owned() });
+        }
+        Address::parse(text)
     }
 
     /// Reads an address; its parameters are those that make sense for `purpose`.
@@ -219,6 +231,12 @@ pub enum AddressError {
     /// It begins like no address we know.
     #[error("unsupported connection scheme: {text:?}; supported are {}", supported())]
     Scheme {
+        /// The whole text.
+        text: String,
+    },
+    /// It begins like no oracle.
+    #[error("unsupported connection scheme: {text:?}; supported are {}", ORACLES.join(", "))]
+    NotAnOracle {
         /// The whole text.
         text: String,
     },

@@ -185,3 +185,24 @@ fn equal_is_who_is_written_the_same() {
     assert_eq!(parse("stdio:x"), parse("stdio:x"));
     assert_ne!(parse("stdio:x"), parse("stdio: x"));
 }
+
+#[test]
+fn an_oracle_is_named_by_its_own_schemes_alone() {
+    for text in ["stdio:a b", "oracle+stdio:a b", "shell:"] {
+        assert!(Address::parse_oracle(text).is_ok(), "{text}");
+    }
+    for text in ["Stdio:x", " stdio:x", "stdio", "oracle+shell:", "builtin:", "mcp+stdio:x"] {
+        let error = Address::parse_oracle(text).unwrap_err().to_string();
+        let wanted = format!(
+            "unsupported connection scheme: {text:?}; supported are stdio:, oracle+stdio:, shell:"
+        );
+        assert_eq!(error, wanted);
+    }
+    for (text, wanted) in [
+        ("stdio:'x", "failed to parse oracle command: missing closing quote"),
+        ("stdio:", "empty oracle command"),
+        ("shell:ls", "`shell:ls` is no address: nothing may stand behind `shell:`"),
+    ] {
+        assert_eq!(Address::parse_oracle(text).unwrap_err().to_string(), wanted);
+    }
+}

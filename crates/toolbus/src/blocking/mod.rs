@@ -3,8 +3,6 @@
 //! [`Oracles`] starts each oracle at its first call and keeps it; [`serve`] is the other side,
 //! a tool that answers in place.
 
-mod connection;
-
 use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,11 +14,11 @@ use toolbus_proto::oracle::shell::Exec;
 use toolbus_proto::oracle::{Executor, Functions, felts};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
 
+use crate::address::{Address, Place};
+use crate::back::OpenError;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program, shell};
 use crate::pump::blocking::calling::Caller;
-
-use connection::Connection;
 
 pub use crate::pump::blocking::serving::{serve, serve_on};
 
@@ -179,11 +177,15 @@ impl Opened {
 impl Oracle {
     fn open(connection: &str, settings: &Settings) -> Result<Oracle, Failure> {
         let refused = |message: String| Failure::new(FailureKind::InvalidArguments, message);
-        let read = Connection::parse(connection).map_err(|error| refused(error.to_string()))?;
-        match read {
-            Connection::Shell if settings.allow_shell => Ok(Oracle::Shell),
-            Connection::Shell => Err(refused(connection::SHELL_IS_OFF.to_owned())),
-            Connection::Stdio(words) => Ok(Oracle::Stdio(Box::new(caller(words, settings)))),
+        let address =
+            Address::parse_oracle(connection).map_err(|error| refused(error.to_string()))?;
+        match address.place() {
+            Place::Shell if settings.allow_shell => Ok(Oracle::Shell),
+            Place::Command { words, .. } => {
+                Ok(Oracle::Stdio(Box::new(caller(words.clone(), settings))))
+            }
+            // The program shows this text alone, so it has to say what to do.
+            _ => Err(refused(format!("{}; it has to be allowed", OpenError::ShellIsOff))),
         }
     }
 }

@@ -143,13 +143,7 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
     Ok(functions)
 }
 
-/// A connection string: only these schemes are an oracle's (C1).
+/// The oracle that a connection string names.
 pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
-    const SCHEMES: [&str; 3] = ["stdio:", "oracle+stdio:", "shell:"];
-    if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
-        let supported = SCHEMES.join(", ");
-        let message = format!("unsupported connection scheme: {text:?}; supported are {supported}");
-        return Err(Failed::usage(message));
-    }
-    Address::parse(text).map_err(|error| Failed::usage(error.to_string()))
+    Address::parse_oracle(text).map_err(|error| Failed::usage(error.to_string()))
 }
