@@ -4,6 +4,7 @@
 //! what carries it is in `toolbus`. Start with [`channel`], the contract every wire fulfils,
 //! then [`tool`], the types that cross from one wire to another.
 
+pub mod captured;
 pub mod channel;
 pub mod collect;
 pub mod frame;

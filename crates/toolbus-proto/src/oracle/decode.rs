@@ -7,18 +7,10 @@ use bytes::Bytes;
 use super::felt::Leniency;
 use super::felts;
 use super::wire::{self, Invoke};
+use crate::captured::{Event, Side};
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, Message, kind};
 use crate::tool::{Code, Failure};
-
-/// Whose words were captured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// An executor's: it calls.
-    Call,
-    /// An oracle's: it answers.
-    Response,
-}
 
 /// What one line says, as one JSON object; `None` for a blank one.
 pub fn event(side: Side, line: &Bytes) -> Option<Json> {
@@ -29,24 +21,19 @@ pub fn event(side: Side, line: &Bytes) -> Option<Json> {
         Side::Call => called(line),
         Side::Response => answered(line),
     };
-    Some(known.unwrap_or_else(|| other(&String::from_utf8_lossy(line))))
-}
-
-/// A line of which there is nothing to tell but itself.
-pub fn other(line: &str) -> Json {
-    Event::new("other").member("line", &Json::of(line)).end()
+    Some(known.unwrap_or_else(|| Event::other(&String::from_utf8_lossy(line))))
 }
 
 fn called(line: &Bytes) -> Option<Json> {
     match wire::RULES.read(line).ok()? {
         Message::Response { id, error, .. } => Some(match error.and_then(not_null) {
             None => Event::new("ack").id(&id).end(),
-            Some(error) => Event::new("refused").id(&id).member("error", &raw(line, error)).end(),
+            Some(error) => Event::new("refused").id(&id).json("error", &raw(line, error)).end(),
         }),
         Message::Request { id, method, params } if method == "invoke" => {
             let Invoke { selector, calldata } = Invoke::read(params).ok()?;
-            let event = Event::new("invoke").id(&id).member("selector", &Json::of(&*selector));
-            Some(event.member("calldata", &canonical(calldata)?).end())
+            let event = Event::new("invoke").id(&id).text("selector", &selector);
+            Some(event.json("calldata", &canonical(calldata)?).end())
         }
         Message::Notification { method, .. } if method == "shutdown" => {
             Some(Event::new("shutdown").end())
@@ -60,7 +47,7 @@ fn answered(line: &Bytes) -> Option<Json> {
         Message::Request { id, method, params } if method == "ready" => {
             let event = Event::new("ready").id(&id);
             Some(match params {
-                Some(params) => event.member("params", &raw(line, params)).end(),
+                Some(params) => event.json("params", &raw(line, params)).end(),
                 None => event.end(),
             })
         }
@@ -68,7 +55,7 @@ fn answered(line: &Bytes) -> Option<Json> {
             Some(error) => Some(failed(&id, &wire::failure(line, error))),
             None => {
                 let felts = canonical(result.and_then(not_null).unwrap_or("[]"))?;
-                Some(Event::new("result").id(&id).member("felts", &felts).end())
+                Some(Event::new("result").id(&id).json("felts", &felts).end())
             }
         },
         Message::Request { .. } | Message::Notification { .. } => None,
@@ -78,13 +65,9 @@ fn answered(line: &Bytes) -> Option<Json> {
 fn failed(id: &Id, failure: &Failure) -> Json {
     let mut event = Event::new("error").id(id);
     if let Some(Code::Number(code)) = failure.code {
-        event = event.member("code", &Json::of(&code));
+        event = event.json("code", &Json::of(&code));
     }
-    event = event.member("message", &Json::of(&failure.message));
-    match &failure.detail {
-        Some(data) => event.member("data", &data.compact()).end(),
-        None => event.end(),
-    }
+    event.text("message", &failure.message).maybe("data", failure.detail.as_ref()).end()
 }
 
 fn not_null(raw: &str) -> Option<&str> {
@@ -98,29 +81,6 @@ fn raw(line: &Bytes, value: &str) -> Json {
 fn canonical(felts: &str) -> Option<Json> {
     let felts = felts::canonical(felts, Leniency::Strict).ok()?;
     Some(Json::from_trusted(felts.into_owned()))
-}
-
-/// An object in the making, with its name first.
-struct Event(String);
-
-impl Event {
-    fn new(name: &str) -> Event {
-        Event(format!("{{\"event\":\"{name}\""))
-    }
-
-    fn id(self, id: &Id) -> Event {
-        self.member("id", &id.to_json())
-    }
-
-    fn member(mut self, name: &str, value: &Json) -> Event {
-        self.0.push_str(&format!(",\"{name}\":{value}"));
-        self
-    }
-
-    fn end(mut self) -> Json {
-        self.0.push('}');
-        Json::from_trusted(self.0)
-    }
 }
 
 #[cfg(test)]
