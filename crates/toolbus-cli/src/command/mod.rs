@@ -48,6 +48,7 @@ impl Command {
             Command::Check(args) => check::run(args, globals),
             Command::Decode(decode::DecodeCommand::Oracle(args)) => decode::oracle(args),
             Command::Decode(decode::DecodeCommand::Mediocre(args)) => decode::mediocre(args),
+            Command::Decode(decode::DecodeCommand::Mcp(args)) => decode::mcp(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),
             Command::Help(args) => help::run(args, globals),

@@ -206,6 +206,7 @@ fn help() {
             Commands:
               oracle    Show what one side of an oracle's conversation says
               mediocre  Show what one direction of a mediocre-rpc connection says
+              mcp       Show what one side of an MCP conversation says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]

@@ -3,6 +3,7 @@
 mod call;
 mod check;
 mod color;
+mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;
 mod docs;

@@ -5,6 +5,7 @@
 //! Translation between the eras is not here yet: its places are `conversation/native.rs` and
 //! `calling/sending.rs`, where what passes is looked at by era.
 
+pub mod decode;
 mod edit;
 mod revision;
 pub mod wire;

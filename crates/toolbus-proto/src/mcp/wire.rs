@@ -17,6 +17,9 @@ pub use super::revision::{Era, Level, Revision};
 /// How MCP reads the envelope: ids are texts or numbers, parameters an object.
 pub const RULES: Rules = Rules { null_id: false, any_params: false };
 
+/// How much a server may say at once: a line, a body, an event.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
 /// Not JSON.
 pub const PARSE_ERROR: i64 = -32700;
 /// Not a valid request.

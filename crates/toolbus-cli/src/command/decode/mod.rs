@@ -1,12 +1,13 @@
 //! `toolbus decode`: what a capture of a wire says, event by event.
 
+mod lines;
 mod mediocre;
-mod oracle;
 
+use toolbus_proto::captured;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 
+pub(crate) use lines::{mcp, oracle};
 pub(crate) use mediocre::{Blob, mediocre};
-pub(crate) use oracle::oracle;
 
 /// Show what the bytes of a capture say, event by event
 ///
@@ -17,6 +18,7 @@ pub(crate) use oracle::oracle;
 pub(crate) enum DecodeCommand {
     Oracle(OracleArgs),
     Mediocre(MediocreArgs),
+    Mcp(McpArgs),
 }
 
 /// Show what one side of an oracle's conversation says
@@ -56,6 +58,20 @@ pub(crate) struct MediocreArgs {
     pub(crate) strict: bool,
 }
 
+/// Show what one side of an MCP conversation says
+///
+/// Standard input is what a client or a server wrote, a message a line. What is no message of
+/// the protocol is told as `{"event":"other","line":…}`; ids and values stand as they were sent.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  toolbus decode mcp --as call < what-the-client-wrote
+  ./my-server < messages | toolbus decode mcp --as response")]
+pub(crate) struct McpArgs {
+    /// Who wrote it: `call` for the client, `response` for the server
+    #[arg(long = "as", value_name = "SIDE", value_enum, hide_possible_values = true)]
+    pub(crate) side: Side,
+}
+
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Side {
     Call,
@@ -67,6 +83,15 @@ pub(crate) enum Ends {
     #[default]
     Exact,
     Hint,
+}
+
+impl From<Side> for captured::Side {
+    fn from(side: Side) -> captured::Side {
+        match side {
+            Side::Call => captured::Side::Call,
+            Side::Response => captured::Side::Response,
+        }
+    }
 }
 
 impl From<Side> for Direction {

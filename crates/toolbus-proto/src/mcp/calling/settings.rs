@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Memory;
 use crate::json::Json;
+use crate::mcp::wire;
 
 /// What can be set about the calling end.
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ impl Settings {
             version: version.into(),
             introduction: Introduction::default(),
             memory: Memory::default(),
-            line_bytes_max: 64 << 20,
+            line_bytes_max: wire::REPLY_BYTES_MAX,
             calls_max: 1024,
             probe_timeout: Duration::from_secs(2),
             input_timeout: Duration::from_secs(300),

@@ -1,26 +1,32 @@
-//! `toolbus decode oracle`: the messages of one side as lines of JSON.
+//! `toolbus decode` for the wires whose messages are lines: one line of JSON each.
 
 use bytes::{Bytes, BytesMut};
 use toolbus::transport::stdio;
+use toolbus_proto::captured::{Event, Side};
 use toolbus_proto::frame::lines::{Lines, TooLong};
 use toolbus_proto::json::Json;
-use toolbus_proto::oracle as wire;
+use toolbus_proto::{mcp, oracle};
 
-use super::{OracleArgs, Side};
+use super::{McpArgs, OracleArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;
 use crate::runtime::{self, Signals};
 
 pub(crate) fn oracle(args: &OracleArgs) -> Result<(), Failed> {
-    let side = match args.side {
-        Side::Call => wire::decode::Side::Call,
-        Side::Response => wire::decode::Side::Response,
-    };
-    let line_bytes_max = wire::Settings::default().line_bytes_max;
+    let side = Side::from(args.side);
+    let line_bytes_max = oracle::Settings::default().line_bytes_max;
+    print(line_bytes_max, |line| oracle::decode::event(side, line))
+}
+
+pub(crate) fn mcp(_: &McpArgs) -> Result<(), Failed> {
+    print(mcp::wire::REPLY_BYTES_MAX, mcp::decode::event)
+}
+
+fn print(line_bytes_max: usize, event: impl Fn(&Bytes) -> Option<Json>) -> Result<(), Failed> {
     let event = |line: Result<Bytes, TooLong>| match line {
-        Ok(line) => wire::decode::event(side, &line),
-        Err(too_long) => Some(wire::decode::other(&too_long.to_string())),
+        Ok(line) => event(&line),
+        Err(too_long) => Some(Event::other(&too_long.to_string())),
     };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
