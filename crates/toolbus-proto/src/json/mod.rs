@@ -3,6 +3,7 @@
 //! Arguments and results cross the bus as [`Json`]: checked once when they arrive, cut out
 //! of the read buffer without a copy, never parsed again unless somebody must look inside.
 
+pub mod edit;
 mod scan;
 
 use std::fmt;

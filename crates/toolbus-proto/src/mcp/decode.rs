@@ -5,8 +5,9 @@
 
 use bytes::Bytes;
 
-use super::{edit, wire};
+use super::wire;
 use crate::captured::Event;
+use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, Message, Rules, kind};
 

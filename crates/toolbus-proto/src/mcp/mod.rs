@@ -6,7 +6,6 @@
 //! `calling/sending.rs`, where what passes is looked at by era.
 
 pub mod decode;
-mod edit;
 mod revision;
 pub mod wire;
 

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::edit;
 use crate::channel::Outbox;
+use crate::json::edit;
 use crate::json::{Json, JsonError, Kind, write_string};
 use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
 use crate::tool::Trace;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use super::Client;
 use crate::channel::{AskId, Down, Outbox, Ticket};
 use crate::json::Json;
+use crate::json::edit;
 use crate::jsonrpc::Id;
-use crate::mcp::edit;
 use crate::mcp::wire::{self, Era, INTERNAL_ERROR, Refusal, UNKNOWN_METHOD, put_member, quoted};
 
 /// How many questions of one server may be open.

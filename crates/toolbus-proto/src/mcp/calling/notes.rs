@@ -8,8 +8,8 @@ use super::asks::Whom;
 use super::{Client, Purpose, Sent, Session};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
+use crate::json::edit;
 use crate::jsonrpc::Id;
-use crate::mcp::edit;
 use crate::mcp::wire::{self, Level, SUBSCRIPTION_KEY, put_member, quoted};
 use crate::tool::{CallerId, Failure, FailureKind, Part};
 

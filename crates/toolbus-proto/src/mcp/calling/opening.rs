@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::mcp::edit;
+use crate::json::edit;
 use crate::mcp::wire::{Era, Revision, UNSUPPORTED_VERSION};
 use crate::tool::{Code, Failure, FailureKind};
 

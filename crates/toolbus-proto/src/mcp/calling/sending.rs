@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, params_of};
 use crate::channel::{Down, Standing, Ticket};
+use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::edit;
 use crate::mcp::wire::{
     self, CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::{Conversation, Origin, Place, Said, Saying};
 use crate::channel::Outbox;
 use crate::json::Json;
+use crate::json::edit;
 use crate::jsonrpc::{Id, Invalid, Why};
-use crate::mcp::edit;
 use crate::mcp::wire::{self, INVALID_REQUEST, Refusal, Revision};
 
 /// The answers to one array of messages.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::requests::Request;
 use super::{Conversation, InFlight, Job, Origin, Progress, ToolCall};
+use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind, string};
-use crate::mcp::edit;
 use crate::mcp::translate::{Blocks, takes_wrapped, unwrapped, write_tool};
 use crate::mcp::wire::{INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
 use crate::tool::{ToolName, ToolSpec, What};

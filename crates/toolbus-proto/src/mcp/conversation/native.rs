@@ -13,8 +13,8 @@ use super::session::Memo;
 use super::{Conversation, InFlight, Job, Origin, Pass, Place, Said, Saying};
 use crate::channel::{AskId, Ticket};
 use crate::json::Json;
+use crate::json::edit;
 use crate::jsonrpc::Id;
-use crate::mcp::edit;
 use crate::mcp::wire::{self, Era, Level, Revision, SUBSCRIPTION_KEY};
 use crate::tool::{What, Wire};
 

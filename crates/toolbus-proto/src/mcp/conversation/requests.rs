@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::{Behind, Conversation, Origin, Waiting, modern};
 use crate::channel::{Asked, Up};
+use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind};
-use crate::mcp::edit;
 use crate::mcp::http::Mirror;
 use crate::mcp::wire::{
     self, Era, INVALID_PARAMS, INVALID_REQUEST, Level, Meta, RULES, Refusal, Revision,

@@ -12,9 +12,9 @@ use super::hub::in_flight;
 use super::requests::Request;
 use super::{Behind, Conversation, InFlight, Job, Origin, Place};
 use crate::channel::{Asked, Notice, Ticket, Up};
+use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind};
-use crate::mcp::edit;
 use crate::mcp::wire::{
     self, INVALID_PARAMS, INVALID_REQUEST, Level, Refusal, Revision, SERVER_KEY, SUBSCRIPTION_KEY,
     put_member,

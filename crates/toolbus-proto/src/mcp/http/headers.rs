@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::collect::{base64, from_base64};
 use crate::json::Kind;
+use crate::json::edit;
 use crate::jsonrpc::{kind, string};
-use crate::mcp::edit;
 use crate::mcp::wire::{HEADER_MISMATCH, Refusal};
 use crate::tool::ToolSpec;
 

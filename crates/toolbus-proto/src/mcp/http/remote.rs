@@ -14,8 +14,8 @@ use super::headers::{mirror_of, mirrored};
 use super::remote_answer::{Heard, Reading};
 use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
 use crate::json::Json;
+use crate::json::edit;
 use crate::mcp::calling::{Client, Settings};
-use crate::mcp::edit;
 use crate::mcp::wire::{Era, Revision};
 use crate::tool::{Call, Failure, FailureKind, LastWords};
 

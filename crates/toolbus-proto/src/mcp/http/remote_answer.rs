@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::remote::forbidden;
 use crate::frame::sse::Events;
+use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::edit;
 use crate::tool::{Failure, FailureKind};
 
 /// How the body of an answer is read.

@@ -10,10 +10,10 @@ use super::gate::{Answer, Head, Verb};
 use super::headers::Mirror;
 use super::session::{Kind, Session, Talk};
 use super::stream::read_event_id;
+use crate::json::edit;
 use crate::json::{Json, Kind as JsonKind};
 use crate::jsonrpc::{Id, Invalid, Why, string};
 use crate::mcp::conversation::Place;
-use crate::mcp::edit;
 use crate::mcp::wire::{
     self, Era, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, Meta, Revision,
 };

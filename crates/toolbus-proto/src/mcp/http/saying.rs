@@ -9,8 +9,8 @@ use super::exchange::{Exchange, ExchangeId, QUIET_FOR, Stage, Write, begin};
 use super::gate::{Answer, status_of};
 use super::session::{Kind, Talk};
 use crate::frame::sse;
+use crate::json::edit;
 use crate::mcp::conversation::{Place, Said, Saying};
-use crate::mcp::edit;
 
 impl Endpoint {
     /// Writes what a conversation says to the exchange it belongs to.

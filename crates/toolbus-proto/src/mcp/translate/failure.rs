@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::json::Json;
+use crate::json::edit;
 use crate::jsonrpc::string;
-use crate::mcp::edit;
 use crate::mcp::wire::{
     FAILURE_KEY, INTERNAL_ERROR, INVALID_PARAMS, Refusal, Revision, UNKNOWN_METHOD, put_member,
     quoted,

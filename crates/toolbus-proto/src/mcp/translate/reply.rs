@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::failure_of_result;
 use crate::json::Json;
-use crate::mcp::edit;
+use crate::json::edit;
 use crate::mcp::wire::in_a_line;
 use crate::tool::{Code, Failure, FailureKind, Outcome};
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::edit;
 use crate::mcp::wire::{Revision, in_a_line, put_member, quoted};
 use crate::tool::{Hints, Native, ToolName, ToolSpec, Wire};
 

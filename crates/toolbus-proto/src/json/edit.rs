@@ -9,22 +9,22 @@ use crate::json::{Scanner, write_string};
 use crate::jsonrpc::string;
 
 /// The members of an object, in order; none if the value is no object.
-pub(crate) fn members(object: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
+pub fn members(object: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
     raw_members(object).filter_map(|(key, value)| Some((string(key)?, value)))
 }
 
 /// The value of the member `name`; of the last, as most readers do, if it stands twice.
-pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)
 }
 
 /// The characters of the member `name`, if it is a string.
-pub(crate) fn text<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
+pub fn text<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     member(object, name).and_then(string)
 }
 
 /// The elements of an array, in order; none if the value is no array.
-pub(crate) fn elements(array: &str) -> impl Iterator<Item = &str> {
+pub fn elements(array: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(array);
     let mut open = scanner.enter_array();
     let mut first = true;
@@ -37,7 +37,7 @@ pub(crate) fn elements(array: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The object with another value for its member `name`, or `None` if it has no such member.
-pub(crate) fn replaced(object: &str, name: &str, value: &str) -> Option<String> {
+pub fn replaced(object: &str, name: &str, value: &str) -> Option<String> {
     let mut out = String::with_capacity(object.len() + value.len());
     let mut kept_from = 0;
     // Every one of them: who knows which of two the other side reads.
@@ -55,7 +55,7 @@ pub(crate) fn replaced(object: &str, name: &str, value: &str) -> Option<String> 
 }
 
 /// The object with `name` as its first member, in the place of any it had.
-pub(crate) fn with_first(object: &str, name: &str, value: &str) -> String {
+pub fn with_first(object: &str, name: &str, value: &str) -> String {
     if let Some(replaced) = replaced(object, name, value) {
         return replaced;
     }
@@ -72,7 +72,7 @@ pub(crate) fn with_first(object: &str, name: &str, value: &str) -> String {
 }
 
 /// The object without its member `name`.
-pub(crate) fn without(object: &str, name: &str) -> String {
+pub fn without(object: &str, name: &str) -> String {
     let mut out = String::with_capacity(object.len());
     out.push('{');
     for (key, value) in raw_members(object) {
