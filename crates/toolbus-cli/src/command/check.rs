@@ -1,9 +1,12 @@
 //! `toolbus check`: does somebody's program keep the rules of its protocol?
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::address::{Carrier, Place, Purpose};
-use toolbus::check::{self, Subject, Verdict, mediocre};
+use toolbus::address::{Address, Carrier, Place, Purpose};
+use toolbus::back::mcp_http::Options;
+use toolbus::back::settings::Settings;
+use toolbus::check::{self, Subject, Verdict, mcp, mediocre};
 use toolbus::child::{Patience, Program};
 use toolbus_proto::tool::{Failure, Wire};
 
@@ -17,14 +20,17 @@ use crate::runtime::{self, Signals};
 /// Test somebody's program against the rules of its protocol
 ///
 /// TARGET is talked to, several times. An oracle is named by its connection, `stdio:COMMAND`,
-/// and started; a mediocre-rpc server by `tcp://HOST:PORT` or `unix:PATH`. Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`,
-/// where a note is nothing that the document demands. With `--json` it is
+/// and started; an MCP server by its address, `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`;
+/// a mediocre-rpc server by `tcp://HOST:PORT` or `unix:PATH`. Each rule gets a line: `ok RULE`,
+/// `FAIL RULE: why` or `note RULE: why`, where a note is nothing that the document demands. With `--json` it is
 /// `{"rule":…,"outcome":"ok","why":…}`. The exit code is 1 if a rule fails, and 3 if TARGET
 /// cannot be started or reached at all.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus check oracle 'stdio:./my-oracle'
   toolbus check oracle 'stdio:toolbus oracle serve builtin:'
+  toolbus check mcp 'mcp+stdio:python3 server.py'
+  toolbus check mcp mcp+http://127.0.0.1:8932/mcp
   toolbus check mediocre tcp://127.0.0.1:7420 --method ping")]
 pub(crate) struct CheckArgs {
     /// Protocol it should speak
@@ -48,6 +54,7 @@ pub(crate) struct CheckArgs {
 pub(crate) enum Protocol {
     Oracle,
     Mediocre,
+    Mcp,
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
@@ -81,12 +88,13 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
 enum Target {
     Oracle(Subject),
     Mediocre(mediocre::Subject),
+    Mcp(mcp::Subject),
 }
 
 impl Target {
     fn read(args: &CheckArgs) -> Result<Target, Failed> {
         match args.protocol {
-            Protocol::Oracle if args.method.is_some() => {
+            Protocol::Oracle | Protocol::Mcp if args.method.is_some() => {
                 Err(Failed::usage("`--method` is for mediocre-rpc servers"))
             }
             Protocol::Oracle => Ok(Target::Oracle(Subject {
@@ -99,6 +107,11 @@ impl Target {
                 method: args.method.clone(),
                 start: args.start_timeout.unwrap_or(Patience::MEDIOCRE.start),
             })),
+            Protocol::Mcp => Ok(Target::Mcp(mcp::Subject {
+                place: mcp_server(&args.target)?,
+                start: args.start_timeout.unwrap_or(Patience::MCP.start),
+                stop: args.stop_timeout,
+            })),
         }
     }
 
@@ -106,6 +119,7 @@ impl Target {
         match self {
             Target::Oracle(subject) => check::oracle::check(subject, tell).await,
             Target::Mediocre(subject) => mediocre::check(subject, tell).await,
+            Target::Mcp(subject) => mcp::check(subject, tell).await,
         }
     }
 }
@@ -128,5 +142,22 @@ fn program(target: &str) -> Result<Program, Failed> {
         Place::Command { wire: Wire::Oracle, words } => Ok(Program::new(words.clone())),
         _ => Err(Failed::usage(format!("`{target}` is no program that can be tested"))
             .hint("name one by `stdio:COMMAND`")),
+    }
+}
+
+/// What to start or to reach for an MCP server's address.
+fn mcp_server(target: &str) -> Result<mcp::Place, Failed> {
+    let address = Address::parse(target).map_err(|error| Failed::usage(error.to_string()))?;
+    match address.place() {
+        Place::Command { wire: Wire::Mcp, words } => {
+            Ok(mcp::Place::Program(Program::new(words.clone())))
+        }
+        Place::Url(url) if url.wire == Wire::Mcp => {
+            let options = Options::of(&address.peer_name(), url, &Settings::default());
+            let options = options.map_err(|error| Failed::usage(error.to_string()))?;
+            Ok(mcp::Place::Url(Rc::new(options)))
+        }
+        _ => Err(Failed::usage(format!("`{target}` is no MCP server"))
+            .hint("name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`")),
     }
 }

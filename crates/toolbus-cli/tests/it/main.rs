@@ -1,7 +1,8 @@
 //! The program as its users meet it: pages of arguments in; stdout, stderr and exit code out.
 
 mod call;
-mod check;
+mod check_mcp;
+mod check_oracle;
 mod color;
 mod decode_mcp;
 mod decode_mediocre;

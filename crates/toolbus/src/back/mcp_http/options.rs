@@ -106,6 +106,11 @@ impl Options {
         self.client.ask(asked, timeouts)
     }
 
+    /// Makes a request where the server is said to be.
+    pub(crate) fn ask_here(&self, request: &Request) -> Answer {
+        self.ask(&self.path, request)
+    }
+
     /// The path of a `Location` that is the server's own, if it is.
     pub(super) fn own_path(&self, location: &str) -> Option<Uri> {
         let path = match location.strip_prefix(&*self.origin) {
