@@ -34,6 +34,18 @@ pub fn printable(bytes: &[u8], chars_max: usize) -> String {
     shown
 }
 
+/// A text on one line, and of a long one only the beginning.
+pub fn beginning(text: &str) -> String {
+    const CHARS_MAX: usize = 80;
+    let mut chars = text.trim().chars().map(|char| if char.is_control() { ' ' } else { char });
+    let mut shown: String = chars.by_ref().take(CHARS_MAX).collect();
+    if chars.next().is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
 /// Characters that show nothing, or turn around what stands behind them: a byte order mark before
 /// a line that looks right would otherwise be a riddle.
 fn is_unseen(character: char) -> bool {
@@ -55,5 +67,12 @@ mod tests {
         );
         assert_eq!(printable(b"abcdef", 3), "abc…");
         assert_eq!(printable(b"abc", 3), "abc");
+    }
+
+    #[test]
+    fn a_long_text_shows_its_beginning() {
+        assert_eq!(beginning(&"é".repeat(80)), "é".repeat(80));
+        assert_eq!(beginning(&"é".repeat(81)), "é".repeat(79) + "…");
+        assert_eq!(beginning(" [1,\n2]"), "[1, 2]");
     }
 }

@@ -6,6 +6,7 @@
 pub mod edit;
 mod scan;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::{BufMut, Bytes};
@@ -152,6 +153,14 @@ impl fmt::Display for Found {
             Found::Byte(byte) if byte.is_ascii_graphic() => write!(f, "`{}`", *byte as char),
             Found::Byte(byte) => write!(f, "byte 0x{byte:02x}"),
         }
+    }
+}
+
+/// Valid JSON without the blanks between its tokens.
+pub fn compact(text: &str) -> Cow<'_, str> {
+    match scan::compact(text) {
+        Some(text) => Cow::Owned(String::from_utf8(text).expect("blanks are whole characters")),
+        None => Cow::Borrowed(text),
     }
 }
 

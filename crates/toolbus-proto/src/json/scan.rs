@@ -3,7 +3,10 @@
 //! The envelope of a message is read member by member with a [`Scanner`]; whatever nobody
 //! needs to look into is stepped over and handed on as a slice.
 
+use std::borrow::Cow;
+
 use super::{Found, JsonError};
+use crate::jsonrpc::string;
 
 /// How deep arrays and objects may stand inside each other. Deeper text counts as no JSON.
 pub const DEPTH_MAX: usize = 128;
@@ -35,7 +38,7 @@ impl Kind {
 }
 
 /// Steps through JSON text, value by value. Never looks at a byte twice.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -101,7 +104,33 @@ impl<'a> Scanner<'a> {
         Ok(Some(self.value()?))
     }
 
-    fn enter(&mut self, opening: u8) -> bool {
+    /// The characters of the next value, which must be a string. One with an escape that stands
+    /// for no character is none.
+    pub fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        self.blanks();
+        let from = self.at;
+        self.expect(b'"')?;
+        self.rest_of_string()?;
+        let raw = &self.text[from..self.at];
+        string(raw).ok_or(JsonError::Unexpected { found: Found::Byte(b'\\'), offset: from })
+    }
+
+    /// The name of a member, up to and with its colon; its value is to be taken by itself.
+    pub fn name(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        let key = self.string()?;
+        self.blanks();
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// The first byte of what comes next, which tells its kind.
+    pub fn next_byte(&mut self) -> Option<u8> {
+        self.blanks();
+        self.peek()
+    }
+
+    /// Steps over this opening mark if it comes next.
+    pub fn enter(&mut self, opening: u8) -> bool {
         self.blanks();
         let inside = self.peek() == Some(opening);
         self.at += usize::from(inside);
@@ -109,7 +138,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Is there another entry before `closing`? Takes the comma, or the closing mark.
-    fn more(&mut self, first: bool, closing: u8) -> Result<bool, JsonError> {
+    /// `first` is true for the first call after the opening mark.
+    pub fn more(&mut self, first: bool, closing: u8) -> Result<bool, JsonError> {
         self.blanks();
         match self.peek() {
             Some(byte) if byte == closing => {
@@ -145,7 +175,7 @@ impl<'a> Scanner<'a> {
                     let closing = if is_object { b'}' } else { b']' };
                     if self.peek() != Some(closing) {
                         if is_object {
-                            self.key()?;
+                            self.step_over_key()?;
                         }
                         continue;
                     }
@@ -171,7 +201,7 @@ impl<'a> Scanner<'a> {
                     Some(b',') => {
                         self.at += 1;
                         if is_object {
-                            self.key()?;
+                            self.step_over_key()?;
                         }
                         break;
                     }
@@ -186,7 +216,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn key(&mut self) -> Result<(), JsonError> {
+    fn step_over_key(&mut self) -> Result<(), JsonError> {
         self.blanks();
         self.expect(b'"')?;
         self.rest_of_string()?;

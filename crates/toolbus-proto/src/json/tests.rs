@@ -31,6 +31,27 @@ fn what_is_not_one_value_is_refused_where_it_goes_wrong() {
 }
 
 #[test]
+fn what_is_known_to_come_is_taken_piece_by_piece() {
+    let mut scanner = Scanner::new(r#" { "\u0061" : [ "b" , "\n" ] , "c":"\ud800" } "#);
+    assert!(scanner.enter_object());
+    assert_eq!(scanner.more(true, b'}'), Ok(true));
+    assert_eq!(scanner.name().unwrap(), "a");
+    assert_eq!(scanner.next_byte(), Some(b'['));
+    assert!(scanner.enter(b'['));
+    assert_eq!(scanner.more(true, b']'), Ok(true));
+    assert_eq!(scanner.string().unwrap(), "b");
+    assert_eq!(scanner.more(false, b']'), Ok(true));
+    assert_eq!(scanner.string().unwrap(), "\n");
+    assert_eq!(scanner.more(false, b']'), Ok(false));
+    assert_eq!(scanner.more(false, b'}'), Ok(true));
+    assert_eq!(scanner.name().unwrap(), "c");
+    // Half a character is none.
+    assert!(scanner.string().is_err());
+    assert_eq!(scanner.more(false, b'}'), Ok(false));
+    assert_eq!(scanner.end(), Ok(()));
+}
+
+#[test]
 fn depth_is_bounded_without_recursion() {
     let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
     assert!(Json::parse(nested(DEPTH_MAX)).is_ok());

@@ -8,9 +8,10 @@ use thiserror::Error;
 use super::{
     felt::{Felt, FeltFault, Leniency},
     hex,
-    json::{self, Broken, Cursor},
     wide::Wide,
 };
+use crate::json::{Json, Scanner};
+use crate::shown::beginning;
 
 /// Reads a JSON array of felts.
 ///
@@ -45,22 +46,22 @@ fn read_plain(text: &[u8]) -> Option<Vec<Felt>> {
 }
 
 fn read_any(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
-    let not_an_array = |Broken| FeltsError::NotAnArray { shown: json::shown(text) };
-    let mut cursor = Cursor::new(text);
-    if !cursor.take(b'[') {
-        return Err(not_an_array(Broken));
+    let not_an_array = || FeltsError::NotAnArray { shown: beginning(text) };
+    let mut scanner = Scanner::new(text);
+    if !scanner.enter_array() {
+        return Err(not_an_array());
     }
     let mut felts = Vec::new();
-    while cursor.another(b']', felts.is_empty()).map_err(not_an_array)? {
-        let raw = cursor.value().map_err(not_an_array)?;
+    while let Some(raw) = scanner.element(felts.is_empty()).map_err(|_| not_an_array())? {
         let felt = from_json(raw, leniency).map_err(|fault| FeltError {
             index: felts.len(),
             fault,
-            shown: json::shown(raw),
+            shown: beginning(raw),
         })?;
         felts.push(felt);
     }
-    if cursor.is_at_end() { Ok(felts) } else { Err(not_an_array(Broken)) }
+    scanner.end().map_err(|_| not_an_array())?;
+    Ok(felts)
 }
 
 /// Reads words of a command line, one felt each.
@@ -70,9 +71,8 @@ pub fn read_words<'a>(
 ) -> Result<Vec<Felt>, FeltError> {
     let felt = |(index, word)| {
         Felt::parse(word, leniency).map_err(|fault| {
-            let mut quoted = Vec::new();
-            json::write_string(word, &mut quoted);
-            FeltError { index, fault, shown: json::shown(&String::from_utf8_lossy(&quoted)) }
+            let shown = beginning(Json::of(word).as_str());
+            FeltError { index, fault, shown }
         })
     };
     words.into_iter().enumerate().map(felt).collect()
@@ -109,7 +109,7 @@ fn from_json(raw: &str, leniency: Leniency) -> Result<Felt, FeltFault> {
     match Felt::parse(inner, leniency) {
         // An escape may spell a digit: rare enough to be looked at second.
         Err(_) if inner.contains('\\') => {
-            let text = Cursor::new(raw).string().map_err(|Broken| FeltFault::NotAString)?;
+            let text = Scanner::new(raw).string().map_err(|_| FeltFault::NotAString)?;
             Felt::parse(&text, leniency)
         }
         felt => felt,

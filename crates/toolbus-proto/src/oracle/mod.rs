@@ -22,7 +22,6 @@ pub mod translate;
 
 mod hex;
 mod infer;
-mod json;
 mod wide;
 
 pub use calling::{Executor, Settings};

@@ -1,9 +1,7 @@
 //! JSON Schemas of what a function takes and gives, for callers that go by schemas.
 
-use super::{
-    json,
-    signature::{Function, Integer, Members, Type, TypeId, Types},
-};
+use super::signature::{Function, Integer, Members, Type, TypeId, Types};
+use crate::json::{Json, write_string};
 
 /// The schema of the arguments, given by name.
 pub fn input_schema(function: &Function) -> String {
@@ -102,13 +100,13 @@ impl<'a> Writer<'a> {
         let required = members.iter().filter(|(_, member)| is_required(member));
         self.text(r#"{"type":"object","properties":{"#);
         self.list(members.iter(), |writer, (name, member)| {
-            json::write_string(name, &mut writer.out);
+            write_string(&mut writer.out, name);
             writer.text(":");
             writer.ty(*member);
         });
         self.text(r#"},"required":["#);
         self.list(required, |writer, (name, _)| {
-            json::write_string(name, &mut writer.out);
+            write_string(&mut writer.out, name);
         });
         self.text(r#"],"additionalProperties":false}"#);
     }
@@ -119,7 +117,7 @@ impl<'a> Writer<'a> {
             Some(payload) => writer.tagged(name, *payload),
             None => {
                 writer.text(r#"{"const":"#);
-                json::write_string(name, &mut writer.out);
+                write_string(&mut writer.out, name);
                 writer.text("}");
             }
         });
@@ -127,7 +125,7 @@ impl<'a> Writer<'a> {
     }
 
     fn tagged(&mut self, name: &str, payload: TypeId) {
-        let name = json::quoted(name);
+        let name = Json::of(name);
         self.text(&format!(r#"{{"type":"object","properties":{{{name}:"#));
         self.ty(payload);
         self.text(&format!(r#"}},"required":[{name}],"additionalProperties":false}}"#));

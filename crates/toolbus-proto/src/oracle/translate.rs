@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 use super::{
     codec::{self, ArgsForm, CodecError, CodecFault, Misfit, Whole, push_byte_array},
     felt::Felt,
-    infer, json,
+    infer,
     signature::{Function, Type},
 };
+use crate::json::{Json, compact};
 
 /// A tool as an oracle's function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,11 +77,10 @@ impl Binding {
             (Type::ByteArray, Answer::Json(value))
                 if self.form != ArgsForm::Signature && !value.trim_start().starts_with('"') =>
             {
-                let text = json::compact(value).ok_or_else(|| fail(CodecFault::TooDeep))?;
-                Ok(byte_array(&text))
+                Ok(byte_array(&compact(value)))
             }
             (Type::Json, Answer::Text(text)) => {
-                codec::encode_result(&self.function, &json::quoted(text))
+                codec::encode_result(&self.function, Json::of(text).as_str())
             }
             (_, Answer::Text(text)) => {
                 let value: &RawValue =

@@ -2,15 +2,14 @@
 
 use std::io::Write;
 
-use serde_json::value::RawValue;
-
 use super::{ArgsForm, CodecFault, JSON_BYTES_MAX, Misfit, Reader, read::WORD_BYTES};
+use crate::json::{Json, JsonError, write_string};
 use crate::oracle::{
     felt::Felt,
-    json,
     signature::{Integer, Members, NESTING_MAX, Type, TypeId, Types},
     wide::{self, Wide},
 };
+use crate::shown::beginning;
 
 pub(super) struct Decoder<'a> {
     types: &'a Types,
@@ -118,7 +117,7 @@ impl<'a> Decoder<'a> {
                 let index = self.variant(name, variants.len())?;
                 match variants.at(index) {
                     Some((name, Some(payload))) => self.tagged(name, *payload)?,
-                    Some((name, None)) => json::write_string(name, &mut self.out),
+                    Some((name, None)) => write_string(&mut self.out, name),
                     None => unreachable!("the index was checked"),
                 }
             }
@@ -167,10 +166,11 @@ impl<'a> Decoder<'a> {
     fn json(&mut self) -> Result<(), Misfit> {
         let index = self.felts.index();
         let bytes = self.felts.byte_array()?;
-        let value: &RawValue =
-            serde_json::from_slice(&bytes).map_err(|_| CodecFault::TextNotJson { index })?;
-        let compact = json::compact(value.get()).ok_or(CodecFault::TooDeep)?;
-        self.text(&compact);
+        let value = Json::parse(bytes).map_err(|error| match error {
+            JsonError::TooDeep => CodecFault::TooDeep,
+            JsonError::NotUtf8 | JsonError::Unexpected { .. } => CodecFault::TextNotJson { index },
+        })?;
+        self.text(value.compact().as_str());
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl<'a> Decoder<'a> {
         let index = self.felts.index();
         let found = self.felts.felt()?;
         check(found).ok_or_else(|| {
-            let wanted = json::shown(&format!("of type {wanted}"));
+            let wanted = beginning(&format!("of type {wanted}"));
             CodecFault::FeltWrong { wanted, index, found }.into()
         })
     }
@@ -236,7 +236,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn member(&mut self, name: &str, ty: TypeId) -> Result<(), Misfit> {
-        json::write_string(name, &mut self.out);
+        write_string(&mut self.out, name);
         self.out.push(b':');
         self.value(ty).map_err(|misfit| misfit.in_member(name))
     }
@@ -277,7 +277,7 @@ impl<'a> Decoder<'a> {
 
     fn bytes(&mut self, as_text: Option<&str>, bytes: &[u8]) {
         if let Some(text) = as_text {
-            json::write_string(text, &mut self.out);
+            write_string(&mut self.out, text);
             return;
         }
         self.text(r#"{"bytes":""#);

@@ -3,16 +3,17 @@
 use std::{fmt, ops::Range};
 
 use super::{CodecFault, FELTS_MAX, Misfit, scalar};
+use crate::json::{Scanner, compact};
 use crate::oracle::{
     felt::Felt,
-    json::{self, Broken, Cursor},
     signature::{Members, NESTING_MAX, Type, TypeId, Types},
 };
+use crate::shown::beginning;
 
 /// Reads the JSON once, from front to back, and appends felts as it goes.
 pub(super) struct Encoder<'a> {
     types: &'a Types,
-    json: Cursor<'a>,
+    json: Scanner<'a>,
     out: Vec<Felt>,
     /// Where the felts of each member are that was met, for all objects that are open.
     met: Vec<Option<Range<usize>>>,
@@ -21,11 +22,11 @@ pub(super) struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(types: &'a Types, json: &'a str) -> Encoder<'a> {
-        Encoder { types, json: Cursor::new(json), out: Vec::new(), met: Vec::new(), depth: 0 }
+        Encoder { types, json: Scanner::new(json), out: Vec::new(), met: Vec::new(), depth: 0 }
     }
 
     pub(super) fn args(mut self, params: &Members<TypeId>) -> Result<Vec<Felt>, Misfit> {
-        match self.json.peek() {
+        match self.json.next_byte() {
             Some(b'[') => self.positional(params)?,
             Some(b'{') => self.members(params)?,
             _ => return Err(wrong_at(self.json, "an array or an object")),
@@ -39,7 +40,8 @@ impl<'a> Encoder<'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Felt>, Misfit> {
-        if self.json.is_at_end() { Ok(self.out) } else { Err(CodecFault::NotJson.into()) }
+        self.json.end()?;
+        Ok(self.out)
     }
 
     fn value(&mut self, id: TypeId) -> Result<(), Misfit> {
@@ -51,10 +53,10 @@ impl<'a> Encoder<'a> {
         let here = self.json;
         match &types[id] {
             Type::Json => {
-                let compact = json::compact(self.json.value()?).ok_or(CodecFault::TooDeep)?;
+                let compact = compact(self.json.value()?);
                 scalar::push_byte_array(compact.as_bytes(), &mut self.out);
             }
-            Type::Option(_) if self.json.peek() == Some(b'n') => {
+            Type::Option(_) if self.json.next_byte() == Some(b'n') => {
                 self.json.value()?;
                 self.out.push(Felt::ONE);
             }
@@ -77,7 +79,7 @@ impl<'a> Encoder<'a> {
             Type::Struct(_, fields) => self.members(fields)?,
             Type::Tuple(members) if members.is_empty() => {
                 let raw = self.json.value()?;
-                if raw != "null" && json::compact(raw).as_deref() != Some("[]") {
+                if raw != "null" && compact(raw) != "[]" {
                     return Err(wrong_at(here, "null"));
                 }
             }
@@ -100,7 +102,7 @@ impl<'a> Encoder<'a> {
         self.out.push(Felt::ZERO);
         let mut length = 0;
         self.open(b'[', "an array")?;
-        while self.json.another(b']', length == 0)? {
+        while self.json.more(length == 0, b']')? {
             self.value(element).map_err(|misfit| misfit.in_element(length))?;
             length += 1;
         }
@@ -114,7 +116,7 @@ impl<'a> Encoder<'a> {
         let wanted = Exactly(length);
         self.open(b'[', wanted)?;
         let mut index = 0;
-        while self.json.another(b']', index == 0)? {
+        while self.json.more(index == 0, b']')? {
             if index == length {
                 return Err(wrong_at(here, wanted));
             }
@@ -136,10 +138,10 @@ impl<'a> Encoder<'a> {
     ) -> Result<(), Misfit> {
         let here = self.json;
         self.open(b'{', wanted)?;
-        if !self.json.another(b'}', true)? {
+        if !self.json.more(true, b'}')? {
             return Err(wrong_at(here, wanted));
         }
-        let name = self.json.key()?;
+        let name = self.json.name()?;
         let Some((index, payload)) = find(&name) else {
             return Err(wrong_at(here, wanted));
         };
@@ -149,7 +151,7 @@ impl<'a> Encoder<'a> {
             None if self.json.value()? == "null" => {}
             None => return Err(wrong_at(here, wanted)),
         }
-        if self.json.another(b'}', false)? {
+        if self.json.more(false, b'}')? {
             return Err(wrong_at(here, wanted));
         }
         self.depth -= 1;
@@ -163,7 +165,7 @@ impl<'a> Encoder<'a> {
             let index = variants.find(name, 0)?;
             Some((index, *variants.at(index)?.1))
         };
-        if self.json.peek() != Some(b'"') {
+        if self.json.next_byte() != Some(b'"') {
             return self.tagged(wanted, find);
         }
         let name = self.json.string()?;
@@ -177,7 +179,7 @@ impl<'a> Encoder<'a> {
     fn positional(&mut self, params: &Members<TypeId>) -> Result<(), Misfit> {
         self.open(b'[', "an array")?;
         let mut given = 0;
-        while self.json.another(b']', given == 0)? {
+        while self.json.more(given == 0, b']')? {
             let Some((name, param)) = params.at(given) else {
                 return Err(CodecFault::TooManyArguments { takes: params.len() }.into());
             };
@@ -198,12 +200,12 @@ impl<'a> Encoder<'a> {
         self.open(b'{', "an object")?;
         let mut count = 0;
         let mut in_order = true;
-        while self.json.another(b'}', count == 0)? {
-            let name = self.json.key()?;
+        while self.json.more(count == 0, b'}')? {
+            let name = self.json.name()?;
             let fail = |fault: CodecFault| Misfit::from(fault).in_member(&name);
             let place = members.find(&name, count).ok_or_else(|| fail(CodecFault::Unknown))?;
             let Some((_, member)) = members.at(place) else {
-                return Err(Broken.into());
+                return Err(CodecFault::NotJson.into());
             };
             if self.met[met_start + place].is_some() {
                 return Err(fail(CodecFault::Twice));
@@ -240,26 +242,26 @@ impl<'a> Encoder<'a> {
     }
 
     fn open(&mut self, bracket: u8, wanted: impl fmt::Display) -> Result<(), Misfit> {
-        if self.json.peek() != Some(bracket) {
+        if self.json.next_byte() != Some(bracket) {
             return Err(wrong_at(self.json, wanted));
         }
         if self.depth == NESTING_MAX {
             return Err(CodecFault::TooDeep.into());
         }
         self.depth += 1;
-        self.json.take(bracket);
+        self.json.enter(bracket);
         Ok(())
     }
 }
 
 /// The value here is not what was wanted.
-fn wrong_at(mut here: Cursor<'_>, wanted: impl fmt::Display) -> Misfit {
+fn wrong_at(mut here: Scanner<'_>, wanted: impl fmt::Display) -> Misfit {
     match here.value() {
         Ok(raw) => {
-            let (wanted, found) = (wanted.to_string(), json::shown(raw));
+            let (wanted, found) = (wanted.to_string(), beginning(raw));
             CodecFault::Wrong { wanted, found }.into()
         }
-        Err(broken) => broken.into(),
+        Err(error) => error.into(),
     }
 }
 
@@ -278,6 +280,6 @@ struct VariantOf<'a>(&'a str);
 
 impl fmt::Display for VariantOf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a variant of `{}`", json::shown(self.0))
+        write!(f, "a variant of `{}`", beginning(self.0))
     }
 }

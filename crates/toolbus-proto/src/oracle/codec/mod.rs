@@ -12,9 +12,10 @@ use self::{decode::Decoder, encode::Encoder};
 pub(crate) use self::{read::Reader, scalar::push_byte_array};
 use super::{
     felt::Felt,
-    json::{self, Broken},
     signature::{Function, NESTING_MAX},
 };
+use crate::json::JsonError;
+use crate::shown::beginning;
 
 mod decode;
 mod encode;
@@ -160,7 +161,7 @@ impl Misfit {
 
     pub(crate) fn in_member(self, name: &str) -> Misfit {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        Misfit { path: format!("{}{dot}{}", json::shown(name), self.path), ..self }
+        Misfit { path: format!("{}{dot}{}", beginning(name), self.path), ..self }
     }
 
     fn in_element(self, index: usize) -> Misfit {
@@ -175,9 +176,12 @@ impl From<CodecFault> for Misfit {
     }
 }
 
-impl From<Broken> for Misfit {
-    fn from(Broken: Broken) -> Misfit {
-        CodecFault::NotJson.into()
+impl From<JsonError> for Misfit {
+    fn from(error: JsonError) -> Misfit {
+        match error {
+            JsonError::TooDeep => CodecFault::TooDeep.into(),
+            JsonError::NotUtf8 | JsonError::Unexpected { .. } => CodecFault::NotJson.into(),
+        }
     }
 }
 

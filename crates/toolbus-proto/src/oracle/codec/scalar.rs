@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::read::WORD_BYTES;
+use crate::json::Scanner;
 use crate::oracle::{
     felt::Felt,
-    json::Cursor,
     signature::{Integer, Type},
     wide::{self, Wide},
 };
@@ -96,7 +96,7 @@ fn push_integer(integer: Integer, raw: &str, out: &mut Vec<Felt>) -> Option<()> 
 /// Whether it is negative, and how large: of a JSON integer, a decimal or a hex string.
 fn number(raw: &str) -> Option<(bool, Wide)> {
     let text = match raw.starts_with('"') {
-        true => Cursor::new(raw).string().ok()?,
+        true => Scanner::new(raw).string().ok()?,
         false => Cow::Borrowed(raw),
     };
     if let Some(digits) = text.strip_prefix("0x") {
@@ -114,20 +114,20 @@ fn number(raw: &str) -> Option<(bool, Wide)> {
 
 /// The bytes of a string, or of `{"bytes":"<hex>"}`.
 fn bytes(raw: &str) -> Option<Cow<'_, [u8]>> {
-    let mut cursor = Cursor::new(raw);
-    if cursor.peek() == Some(b'"') {
-        return Some(match cursor.string().ok()? {
+    let mut scanner = Scanner::new(raw);
+    if scanner.next_byte() == Some(b'"') {
+        return Some(match scanner.string().ok()? {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         });
     }
-    let is_named = cursor.take(b'{') && cursor.key().ok()? == "bytes";
+    let is_named = scanner.enter_object() && scanner.name().ok()? == "bytes";
     let digits = if is_named {
-        cursor.string().ok()?
+        scanner.string().ok()?
     } else {
         return None;
     };
     let bytes = wide::read_hex_bytes(digits.as_bytes())?;
-    let is_all = !cursor.another(b'}', false).ok()?;
+    let is_all = !scanner.more(false, b'}').ok()?;
     is_all.then_some(Cow::Owned(bytes))
 }

@@ -17,7 +17,7 @@ mod tokens;
 mod types;
 
 /// How deep types may be nested, in their text and in the values they describe.
-pub const NESTING_MAX: usize = super::json::NESTING_MAX;
+pub const NESTING_MAX: usize = crate::json::DEPTH_MAX;
 
 /// The longest text of signatures that is looked at.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;

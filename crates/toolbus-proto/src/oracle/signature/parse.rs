@@ -10,7 +10,7 @@ use super::{
     Types,
     tokens::{Tokens, is_function_name},
 };
-use crate::oracle::json;
+use crate::shown::beginning;
 
 /// Reads a text of signatures: at least one function, and the structs and enums they use.
 pub fn parse(text: &str) -> Result<Vec<Function>, SignatureError> {
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
             },
         };
         if !self.function_names.insert(name.clone()) {
-            let name = json::shown(&name);
+            let name = beginning(&name);
             return Err(SignatureFault::FunctionTwice { name }.at(offset));
         }
         self.tokens.expect(b'(', "`(` and the parameters")?;
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
             list.push(member(self)?);
         }
         Members::new(list).map_err(|(place, name)| {
-            let name = json::shown(&name);
+            let name = beginning(&name);
             SignatureFault::MemberTwice { name }.at(offsets[place])
         })
     }
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
     fn defined_name(&mut self) -> Result<(String, TypeId), SignatureError> {
         let offset = self.tokens.offset();
         let name = self.tokens.identifier("the name of the type")?;
-        let shown = json::shown(name);
+        let shown = beginning(name);
         if is_generic(name) || Type::from_word(name).is_some() {
             return Err(SignatureFault::DefinedByUs { name: shown }.at(offset));
         }
@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
     fn finish(mut self) -> Result<Vec<Function>, SignatureError> {
         let undefined = self.named.iter().filter(|(_, id)| self.types[id.place()].is_none());
         if let Some((name, id)) = undefined.min_by_key(|(_, id)| id.place()) {
-            let name = json::shown(name);
+            let name = beginning(name);
             return Err(SignatureFault::UnknownType { name }.at(self.offsets[id.place()]));
         }
         if self.functions.is_empty() {

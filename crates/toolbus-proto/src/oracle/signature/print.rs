@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Function, Members, Type, TypeId, Types, tokens};
-use crate::oracle::json;
+use crate::json::Json;
 
 pub(super) fn canonical(function: &Function) -> String {
     let mut out = Printer { types: &function.types, text: String::new() };
@@ -140,7 +140,7 @@ impl Printer<'_> {
         if is_plain(name) {
             self.text.push_str(name);
         } else {
-            self.text.push_str(&json::quoted(name));
+            self.text.push_str(Json::of(name).as_str());
         }
     }
 

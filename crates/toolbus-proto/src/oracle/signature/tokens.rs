@@ -1,7 +1,8 @@
 //! The words and signs that signatures are made of.
 
 use super::{SignatureError, SignatureFault};
-use crate::oracle::json::{self, Cursor};
+use crate::json::Scanner;
+use crate::shown::beginning;
 
 /// The rest of a text, looked at token by token. Blanks and comments may stand before each token.
 #[derive(Clone, Copy)]
@@ -77,7 +78,7 @@ impl<'a> Tokens<'a> {
             return Ok(None);
         }
         let read = || {
-            let raw = Cursor::new(&self.text[self.at..]).value().ok()?;
+            let raw = Scanner::new(&self.text[self.at..]).value().ok()?;
             Some((raw.len(), serde_json::from_str(raw).ok()?))
         };
         let (length, string) = read().ok_or_else(|| self.unexpected("a JSON string"))?;
@@ -104,9 +105,9 @@ impl<'a> Tokens<'a> {
         if digits.is_empty() {
             return Err(self.unexpected("the number of elements"));
         }
-        let count = digits.parse().map_err(|_| {
-            SignatureFault::LengthTooLarge { found: json::shown(digits) }.at(self.at)
-        })?;
+        let count = digits
+            .parse()
+            .map_err(|_| SignatureFault::LengthTooLarge { found: beginning(digits) }.at(self.at))?;
         self.at += digits.len();
         Ok(count)
     }
@@ -114,7 +115,7 @@ impl<'a> Tokens<'a> {
     pub(super) fn unexpected(&self, wanted: &'static str) -> SignatureError {
         let rest = &self.text[self.at..];
         let found = match rest.split_whitespace().next() {
-            Some(word) => format!("`{}`", json::shown(word)),
+            Some(word) => format!("`{}`", beginning(word)),
             None => "the end".to_owned(),
         };
         SignatureFault::Syntax { wanted, found }.at(self.at)

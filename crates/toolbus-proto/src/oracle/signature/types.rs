@@ -6,7 +6,7 @@
 use std::ops::Index;
 
 use super::{NESTING_MAX, SignatureFault};
-use crate::oracle::json;
+use crate::shown::beginning;
 
 pub(crate) enum Type {
     Felt252,
@@ -150,7 +150,7 @@ impl Types {
                 && types.felts_min(*element) == 0
             {
                 let id = TypeId(place as u32);
-                let name = json::shown(&types.name(id));
+                let name = beginning(&types.name(id));
                 return Err((id, SignatureFault::EmptyElements { name }));
             }
         }
