@@ -107,36 +107,16 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
 }
 
 impl Place {
-    /// What can only be tried with somebody who was greeted.
-    fn needs_handshake(&self) -> &'static [&'static str] {
-        match self {
-            Place::Program(_) => &[
-                "version",
-                "ids",
-                "tools-list",
-                "unknown-tool",
-                "unknown-method",
-                "notification",
-                "stdout",
-                "eof",
-                "garbage",
-                "ping",
-            ],
+    /// What can only be tried with somebody who was greeted, in the order in which it is told.
+    fn needs_handshake(&self) -> impl Iterator<Item = &'static str> {
+        let own: &[_] = match self {
+            Place::Program(_) => &["stdout", "eof"],
             #[cfg(feature = "http")]
-            Place::Url(_) => &[
-                "version",
-                "ids",
-                "tools-list",
-                "unknown-tool",
-                "unknown-method",
-                "notification",
-                "session",
-                "headers",
-                "origin",
-                "garbage",
-                "ping",
-            ],
-        }
+            Place::Url(_) => &["session", "headers", "origin"],
+        };
+        let first =
+            ["version", "ids", "tools-list", "unknown-tool", "unknown-method", "notification"];
+        first.into_iter().chain(own.iter().copied()).chain(["garbage", "ping"])
     }
 }
 
