@@ -4,22 +4,17 @@
 //! the bus is asked for its tools, as often as the client asks: who cannot be reached is left
 //! out of the list, and asked again with the next.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{AbortHandle, spawn_local};
-use toolbus_proto::channel::{Down, Ended, Notice, Ticket, Up};
+use toolbus_proto::channel::{Ended, Notice};
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
-use toolbus_proto::tool::{
-    Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
-};
+use toolbus_proto::tool::{CallerId, Wire};
 
+use super::hub::Hub;
 use super::{Front, Route};
-use crate::bus::{Bus, Listed};
-use crate::link::{Answerer, Room, Slot, Uplink};
+use crate::bus::Bus;
 use crate::pump::wake::Wake;
 use crate::pump::{Sink, Source};
 
@@ -68,145 +63,5 @@ fn whom(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
     let bell = changed.clone();
     let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
     bus.watch(&ring);
-    (Behind::Hub, Rc::new(Hub(Rc::new(Offered::new(bus, changed.clone())))))
-}
-
-/// The bus, asked for its tools whenever somebody wants to know them.
-struct Hub(Rc<Offered>);
-
-impl Route for Hub {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
-        let must_ask = match &call.what {
-            What::Tools => true,
-            What::Tool { name, .. } => self.0.may_be_left_out(name),
-            What::Native { .. } => false,
-        };
-        match must_ask {
-            true => Later::start(self.0.clone(), call, down),
-            false => self.0.bus.start(call, down),
-        }
-    }
-}
-
-/// What the bus offered when it was last asked.
-struct Offered {
-    bus: Rc<Bus>,
-    heard: Cell<Heard>,
-    /// Rung when others are offered than the client was told.
-    changed: Rc<Wake>,
-}
-
-/// Who was heard when the bus was last asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heard {
-    /// Nobody was asked yet, or no list could be made.
-    Nobody,
-    /// Somebody did not answer.
-    Some,
-    All,
-}
-
-impl Offered {
-    fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Offered {
-        Offered { bus, heard: Cell::new(Heard::Nobody), changed }
-    }
-
-    fn names(&self) -> Vec<ToolName> {
-        self.bus.tools().into_iter().map(|tool| tool.name).collect()
-    }
-
-    /// Is it a tool of nobody, but may be one of a back that was left out?
-    fn may_be_left_out(&self, name: &ToolName) -> bool {
-        self.heard.get() != Heard::All && self.bus.resolve(name).is_none()
-    }
-
-    /// Asks all backs, and offers from now on what they have.
-    async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
-        let listed = self.bus.list().await;
-        let mut first_failure = None;
-        for Listed { back, tools, .. } in &listed {
-            if let Err(failure) = tools {
-                tracing::warn!(peer = %back, "left out: {failure}");
-                first_failure.get_or_insert(failure);
-            }
-        }
-        if let Some(failure) = first_failure
-            && listed.iter().all(|listed| listed.tools.is_err())
-        {
-            return Err(failure.clone());
-        }
-        match self.bus.offer(&listed) {
-            Ok(()) => {}
-            Err(taken) if self.heard.get() == Heard::Nobody => {
-                return Err(Failure::new(FailureKind::Unavailable, taken.to_string()));
-            }
-            // Nobody loses a tool because another one came.
-            Err(taken) => {
-                tracing::warn!("the list stays as it was: {taken}");
-                return Ok(self.bus.tools().into());
-            }
-        }
-        self.heard.set(if first_failure.is_none() { Heard::All } else { Heard::Some });
-        // In the order of the backs, each in its own.
-        let tools = listed.iter().flat_map(|Listed { back, tools, .. }| {
-            tools
-                .iter()
-                .flat_map(|tools| tools.iter())
-                .map(|tool| ToolSpec { name: self.bus.name_of(back, &tool.name), ..tool.clone() })
-        });
-        Ok(tools.collect())
-    }
-}
-
-/// A call that waits until all backs have been asked.
-#[derive(Default)]
-struct Later {
-    asking: RefCell<Option<AbortHandle>>,
-    /// The call itself, once it could be made.
-    made: RefCell<Option<Uplink>>,
-}
-
-impl Later {
-    fn start(offered: Rc<Offered>, call: Call, down: Slot) -> Uplink {
-        let later = Rc::new(Later::default());
-        let asked = later.clone();
-        let asking = spawn_local(async move {
-            let before = offered.names();
-            let tools = offered.ask().await;
-            match (&call.what, tools) {
-                (What::Tools, tools) => {
-                    let _ = down.send(Down::Done(tools.map(Outcome::Tools)));
-                }
-                (_, Err(failure)) => {
-                    let _ = down.send(Down::Done(Err(failure)));
-                }
-                (_, Ok(_)) => {
-                    // Whoever was left out may have come, and this is no list that says so.
-                    if offered.names() != before {
-                        offered.changed.ring();
-                    }
-                    let uplink = offered.bus.start(call, down);
-                    asked.made.replace(Some(uplink));
-                }
-            }
-        });
-        later.asking.replace(Some(asking.abort_handle()));
-        Uplink::new(later, Ticket(0))
-    }
-}
-
-impl Answerer for Later {
-    fn send(&self, _ticket: Ticket, up: Up) -> Room {
-        let asking = self.asking.borrow_mut().take_if(|_| matches!(up, Up::Cancel(_)));
-        if let Some(asking) = asking {
-            asking.abort();
-        }
-        self.made.borrow().as_ref().map_or(Room::Enough, |uplink| uplink.send(up))
-    }
-
-    fn resume(&self, _ticket: Ticket) {
-        if let Some(uplink) = &*self.made.borrow() {
-            uplink.resume();
-        }
-    }
+    (Behind::Hub, Rc::new(Hub::telling(bus, changed.clone())))
 }

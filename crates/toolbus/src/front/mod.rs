@@ -3,6 +3,7 @@
 //! [`Front`] joins any serving machine to whoever answers its calls: what the machine is
 //! asked goes to the route, what comes back goes to the machine, and the pump moves the bytes.
 
+pub mod hub;
 pub mod mcp;
 #[cfg(feature = "http")]
 pub mod mcp_http;
