@@ -22,15 +22,17 @@ use crate::back::{Back, OpenError, open, unknown_tool};
 use crate::link::{Slot, Uplink};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
-use self::config::Config;
+use self::config::{BackConfig, Config};
 
 /// How long a call may be quiet unless somebody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All backs and the tools they offer. Lives inside a `LocalSet`.
+/// All backs and the tools they offer. Lives inside a `LocalSet`. A clone has the same backs,
+/// and may name their tools otherwise.
+#[derive(Clone)]
 pub struct Bus {
     naming: Naming,
-    members: Vec<Member>,
+    members: Vec<Rc<Member>>,
     /// As the backs were last heard.
     catalogue: RefCell<Rc<Catalogue>>,
 }
@@ -40,7 +42,7 @@ struct Member {
     name: Arc<str>,
     address: Address,
     back: Rc<dyn Back>,
-    timeout: Duration,
+    settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
     allow: Option<Vec<ToolName>>,
 }
@@ -58,25 +60,48 @@ pub struct Listed {
 impl Bus {
     /// A bus of the backs at these addresses; their tools keep their plain names.
     pub fn of_addresses(addresses: &[Address], settings: &Settings) -> Result<Bus, OpenError> {
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<Rc<Member>> = Vec::new();
         for address in addresses {
             let back = open(address, settings)?;
             let name = unused(&address.peer_name(), &members);
-            members.push(Member::new(name, address.clone(), back, settings));
+            members.push(Rc::new(Member::new(name, address.clone(), back, settings)));
         }
         Ok(Bus::new(Naming::Plain, members))
     }
 
     /// A bus of the backs in a config; their tools are `<back>.<tool>`.
     pub fn of_config(config: &Config) -> Result<Bus, OpenError> {
+        Bus::new(Naming::Dotted, Vec::new()).reloaded(config)
+    }
+
+    /// The bus of a config that is read again: a back that is set up as before is the one of
+    /// before, with its process and what is under way there.
+    pub fn reloaded(&self, config: &Config) -> Result<Bus, OpenError> {
         let members = config.backs.iter().map(|back| {
-            let opened = open(&back.address, &back.settings)?;
+            let opened = match self.members.iter().find(|member| member.is_set_up_as(back)) {
+                Some(member) => member.back.clone(),
+                None => open(&back.address, &back.settings)?,
+            };
             let mut member =
                 Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
             member.allow = back.allow.clone();
-            Ok(member)
+            Ok(Rc::new(member))
         });
         Ok(Bus::new(Naming::Dotted, members.collect::<Result<_, _>>()?))
+    }
+
+    /// A bus of those of our backs that `other` does not have.
+    pub fn without(&self, other: &Bus) -> Bus {
+        let is_theirs = |member: &Rc<Member>| {
+            other.members.iter().any(|theirs| Rc::ptr_eq(&theirs.back, &member.back))
+        };
+        let members = self.members.iter().filter(|member| !is_theirs(member)).cloned();
+        Bus::new(self.naming, members.collect())
+    }
+
+    /// Has it no backs?
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
     }
 
     /// The same bus with names for MCP clients: plain for one back, else `<back>_<tool>`.
@@ -89,12 +114,12 @@ impl Bus {
     #[cfg(test)]
     fn of_backs(naming: Naming, backs: Vec<(Address, Rc<dyn Back>)>) -> Bus {
         let member = |(address, back): (Address, Rc<dyn Back>)| {
-            Member::new(address.peer_name(), address, back, &Settings::default())
+            Rc::new(Member::new(address.peer_name(), address, back, &Settings::default()))
         };
         Bus::new(naming, backs.into_iter().map(member).collect())
     }
 
-    fn new(naming: Naming, members: Vec<Member>) -> Bus {
+    fn new(naming: Naming, members: Vec<Rc<Member>>) -> Bus {
         Bus { naming, members, catalogue: RefCell::default() }
     }
 
@@ -204,7 +229,7 @@ impl Bus {
             Ok(member) => {
                 // Set here, kept by whoever makes the call: the bus itself never looks at a clock.
                 if call.deadline.quiet.is_none() && call.deadline.total.is_none() {
-                    call.deadline.quiet = Some(member.timeout);
+                    call.deadline.quiet = Some(member.settings.timeout.unwrap_or(TIMEOUT));
                 }
                 member.back.start(call, down)
             }
@@ -239,7 +264,7 @@ impl Bus {
         let catalogue = self.catalogue.borrow().clone();
         // Nobody may have been asked for tools yet; the names of the backs are known all the same.
         let tool = name.as_str().split_once('.').map_or("", |(_, tool)| tool);
-        let has = |member: &&Member| self.naming == Naming::Dotted && member.allows(&tool.into());
+        let has = |member: &&Rc<Member>| self.naming == Naming::Dotted && member.allows(&tool.into());
         let guesses: Vec<_> = self.members.iter().filter(has).collect();
         let guesses: Vec<_> =
             guesses.iter().map(|member| format!("{}.{tool}", member.name)).collect();
@@ -269,7 +294,7 @@ impl Bus {
 }
 
 /// The name, or with a number behind it if it is somebody's already.
-fn unused(name: &str, members: &[Member]) -> String {
+fn unused(name: &str, members: &[Rc<Member>]) -> String {
     let is_free = |name: &String| members.iter().all(|member| *member.name != **name);
     let numbered = (2..).map(|number| format!("{name}{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
@@ -277,8 +302,14 @@ fn unused(name: &str, members: &[Member]) -> String {
 
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
-        let timeout = settings.timeout.unwrap_or(TIMEOUT);
-        Member { name: name.into(), address, back, timeout, allow: None }
+        Member { name: name.into(), address, back, settings: settings.clone(), allow: None }
+    }
+
+    /// Would opening it again make no difference?
+    fn is_set_up_as(&self, config: &BackConfig) -> bool {
+        *self.name == *config.name
+            && self.address == config.address
+            && self.settings == config.settings
     }
 
     fn allows(&self, tool: &ToolName) -> bool {

@@ -174,3 +174,30 @@ fn a_config_makes_a_bus_that_keeps_to_it() {
         assert_eq!(call(&bus, "b.sleep", r#"{"ms":60000}"#).await, late);
     });
 }
+
+#[test]
+fn a_config_that_is_read_again_keeps_the_backs_that_are_as_before() {
+    let config = |text: &str| Config::parse(text, &|_| None).unwrap();
+    let same = "[back.same]\nconnect = \"builtin:\"\n";
+    let before = config(&format!(
+        "{same}[back.changed]\nconnect = \"builtin:\"\n[back.gone]\nconnect = \"builtin:\"\n"
+    ));
+    // What may be called is the bus's business, and no reason to open a back again.
+    let after = config(&format!(
+        "[back.new]\nconnect = \"builtin:\"\n{same}allow = [\"add\"]\n\
+         [back.changed]\nconnect = \"builtin:\"\ntimeout = \"50ms\"\n"
+    ));
+    on_bus(async {
+        let before = Bus::of_config(&before).unwrap();
+        let after = before.reloaded(&after).unwrap();
+        let names = async |bus: Bus| {
+            let listed = bus.list().await.into_iter().map(|listed| listed.back.to_string());
+            listed.collect::<Vec<_>>()
+        };
+        assert_eq!(names(before.without(&after)).await, ["changed", "gone"]);
+        assert_eq!(names(after.without(&before)).await, ["new", "changed"]);
+        assert!(after.without(&after).is_empty());
+        assert!(after.resolve(&"same.upper".into()).is_none());
+        assert_eq!(call(&after, "same.add", r#"{"a":1,"b":2}"#).await, "3");
+    });
+}

@@ -21,7 +21,7 @@ use crate::back::settings::Secret;
 use crate::transport::http::{Limits, Server};
 use crate::transport::{Listener, Whereabouts};
 
-pub use listen::{At, AtError, OpenError, listen, listening_on};
+pub use listen::{At, AtError, OpenError, listen, listening_on, may_listen};
 
 /// How long what is under way may still take when we are to stop.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -45,6 +45,9 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// What is borne of connections.
     pub limits: Limits,
+    /// The number of the first caller. Fronts before the same backs must not have callers of
+    /// the same number.
+    pub first_caller: u64,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
                 drain_timeout: Duration::from_secs(1),
                 ..Limits::default()
             },
+            first_caller: 1,
         }
     }
 }
@@ -90,7 +94,7 @@ pub async fn serve(
         body_bytes_max: options.body_bytes_max,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let settings = Settings { version, behind, gate, first_caller: 1 };
+    let settings = Settings { version, behind, gate, first_caller: options.first_caller };
     let endpoint = Endpoint::new(settings, session_names().map_err(ServeError::Chance)?);
     let site = Site::new(endpoint, route, options.timeout);
     let _cancels = CancelAll(site.clone());

@@ -9,6 +9,7 @@ pub mod mcp;
 pub mod mcp_http;
 pub mod mediocre;
 pub mod oracle;
+mod switch;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -25,6 +26,8 @@ use crate::bus::Bus;
 use crate::link::{Asker, Backlog, Room, Sharing, Slot, Uplink};
 use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
+
+pub use switch::Switch;
 
 /// Whoever answers the calls of a front: the bus, or one back.
 pub trait Route {

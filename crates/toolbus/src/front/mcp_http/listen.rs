@@ -56,13 +56,19 @@ impl fmt::Display for At {
     }
 }
 
-/// Listens, unless strangers could come in: where other machines can reach us a token is
-/// needed, or the word that it is not.
+/// Could strangers come in? Where other machines can reach us a token is needed, or the word
+/// that it is not.
+pub fn may_listen(at: &At, options: &Options) -> Result<(), OpenError> {
+    match at.is_loopback() || options.token.is_some() || options.insecure {
+        true => Ok(()),
+        false => Err(OpenError::Unprotected { at: at.clone() }),
+    }
+}
+
+/// Listens, if we [may](may_listen).
 pub async fn listen(at: &At, options: &Options) -> Result<Listener, OpenError> {
+    may_listen(at, options)?;
     if !at.is_loopback() && options.token.is_none() {
-        if !options.insecure {
-            return Err(OpenError::Unprotected { at: at.clone() });
-        }
         tracing::warn!("whoever can reach {at} can call all tools: no token is asked for");
     }
     Ok(Listener::tcp(&at.host, at.port).await?)
