@@ -1,8 +1,8 @@
 //! `toolbus` as a server that listens: where, how it is signalled, how it ends.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Stdio};
-use std::sync::mpsc;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,9 +13,12 @@ use crate::page::command;
 /// A run of `toolbus` that listens. Dropping it kills it.
 pub(crate) struct Server {
     child: Child,
-    stderr: Option<BufReader<ChildStderr>>,
+    /// What it says on standard error, line by line.
+    lines: Receiver<String>,
     /// What it listens on, in the order of its lines.
     pub(crate) urls: Vec<String>,
+    /// What else it said before it listened.
+    said: String,
 }
 
 impl Server {
@@ -24,22 +27,25 @@ impl Server {
         let mut command = command(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
-        let stderr = child.stderr.take().expect("is piped");
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || {
-            let mut stderr = BufReader::new(stderr);
-            let mut lines = vec![String::new(); count];
-            for line in &mut lines {
-                let _ = stderr.read_line(line);
+        let stderr = BufReader::new(child.stderr.take().expect("is piped"));
+        let (tell, lines) = mpsc::channel();
+        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|l| tell.send(l)));
+        let mut server = Server { child, lines, urls: Vec::new(), said: String::new() };
+        while server.urls.len() < count {
+            let line = server.hear();
+            match line.strip_prefix("listening on ") {
+                Some(url) => server.urls.push(url.to_owned()),
+                None => server.said.push_str(&format!("{line}\n")),
             }
-            tell.send((lines, stderr))
-        });
-        let (lines, stderr) = told.recv_timeout(PATIENCE).expect("it listens");
-        let url = |line: String| {
-            let url = line.strip_prefix("listening on ").and_then(|url| url.strip_suffix('\n'));
-            url.unwrap_or_else(|| panic!("not where it listens: {line:?}")).to_owned()
-        };
-        Server { child, stderr: Some(stderr), urls: lines.into_iter().map(url).collect() }
+        }
+        server
+    }
+
+    /// Its next line on standard error.
+    #[track_caller]
+    pub(crate) fn hear(&self) -> String {
+        let line = self.lines.recv_timeout(PATIENCE);
+        line.unwrap_or_else(|_| panic!("it says no other line; said {}", self.said))
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -53,10 +59,8 @@ impl Server {
     /// Waits for its end: what else it said, and how it ended.
     pub(crate) fn end(mut self) -> String {
         let status = awaited("it ends", || self.child.try_wait().expect("can be waited for"));
-        let mut said = String::new();
-        if let Some(mut stderr) = self.stderr.take() {
-            let _ = stderr.read_to_string(&mut said);
-        }
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.lines.iter().map(|line| format!("{line}\n")));
         format!("{said}{status}\n").replace("exit status: ", "exit ")
     }
 }

@@ -218,7 +218,10 @@ fn can_be_served(address: &Address) -> bool {
     match address.place() {
         Place::Builtin | Place::Shell | Place::Command { .. } => false,
         Place::Unix(_) => true,
-        Place::Url(url) => url.wire != Wire::Mcp || url.carrier == Carrier::Http,
+        Place::Url(url) if url.wire == Wire::Mcp => {
+            url.carrier == Carrier::Http && !url.path.contains('?')
+        }
+        Place::Url(_) => true,
     }
 }
 

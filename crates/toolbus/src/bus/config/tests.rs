@@ -598,6 +598,7 @@ fn values_that_make_no_sense() {
             "[front.a]\nserve = \"stdio:x\"",
             "[front.a]\nserve = \"mediocre+stdio:x\"",
             "[front.a]\nserve = \"mcp+https://h\"",
+            "[front.a]\nserve = \"mcp+http://h/mcp?x=1\"",
         ],
         expect![[r#"
             line 1: `back.x.connect` is missing
@@ -626,6 +627,7 @@ fn values_that_make_no_sense() {
             line 2: `front.a.serve`: nobody can listen on `stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
+            line 2: `front.a.serve`: nobody can listen on `mcp+http://h/mcp?x=1`
         "#]],
     );
 }
