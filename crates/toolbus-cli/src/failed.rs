@@ -67,6 +67,13 @@ impl Failed {
         self.with(|report| report.hint = Some(hint.into()))
     }
 
+    pub(crate) fn hint_if_any(self, hint: Option<String>) -> Failed {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Report)) -> Failed {
         if let Some(report) = &mut self.report {
             change(report);

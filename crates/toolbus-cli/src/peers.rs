@@ -3,21 +3,19 @@
 //! Everything on the bus happens on one thread, and ends the same way whatever ends it: the
 //! work is dropped, the peers are told goodbye, and only then do we leave.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use toolbus::address::Address;
+use toolbus::back::OpenError;
 use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::bus::config::Config;
 
 use crate::args::Globals;
+use crate::config;
 use crate::failed::Failed;
 use crate::runtime::{self, Signals};
-
-const CONFIG: &str = "toolbus.toml";
 
 /// The peers that a command line names, read but not opened.
 pub(crate) enum Peers {
@@ -60,13 +58,7 @@ impl Peers {
             Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
             Peers::Config(config) => Bus::of_config(config),
         };
-        bus.map_err(|error| {
-            let failed = Failed::usage(error.to_string());
-            match error.hint() {
-                Some(hint) => failed.hint(hint),
-                None => failed,
-            }
-        })
+        bus.map_err(|error| not_opened(&error))
     }
 
     /// Opens the peers, works with them and says goodbye.
@@ -111,29 +103,20 @@ impl Peers {
 }
 
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
-    let path = asked.map_or_else(|| PathBuf::from(CONFIG), Path::to_path_buf);
-    let shown = path.display();
-    let text = fs::read_to_string(&path).map_err(|error| match (asked, error.kind()) {
-        (None, ErrorKind::NotFound) => {
-            Failed::usage(format!("no ADDRESS is given, and there is no `{CONFIG}` here"))
-                .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`")
-        }
-        _ => Failed::usage(format!("cannot read the config `{shown}`")).caused_by(&error),
+    let found = config::read(asked)?.ok_or_else(|| {
+        let usual = config::USUAL;
+        Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here"))
+            .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`")
     })?;
-    let mut config = Config::parse(&text, &|name| std::env::var(name).ok()).map_err(|error| {
-        let failed = Failed::usage(format!("`{shown}` {error}"));
-        match error.hint() {
-            Some(hint) => failed.hint(hint),
-            None => failed,
-        }
-    })?;
-    if config.backs.is_empty() {
-        return Err(Failed::usage(format!("`{shown}` names no backs"))
-            .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"));
-    }
+    let mut config = found.config;
     for back in &mut config.backs {
         let start_timeout = &mut back.settings.start_timeout;
         *start_timeout = settings.start_timeout.or(*start_timeout);
     }
     Ok(config)
+}
+
+/// An address that cannot be opened, whoever is there.
+pub(crate) fn not_opened(error: &OpenError) -> Failed {
+    Failed::usage(error.to_string()).hint_if_any(error.hint())
 }

@@ -27,11 +27,6 @@ pub(crate) struct Signals {
 impl Signals {
     /// From now on the signals do not kill us any more.
     pub(crate) fn listen() -> Result<Signals, Failed> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failed::new(Exit::Failed, "cannot listen for signals").caused_by(&error)
-            })
-        };
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
@@ -55,4 +50,24 @@ impl Signals {
         }
         goodbye.await;
     }
+}
+
+/// SIGHUP, which asks us to read the config again.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// From now on the signal does not kill us any more.
+    pub(crate) fn listen() -> Result<Hangups, Failed> {
+        listen(SignalKind::hangup()).map(Hangups)
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failed> {
+    signal(kind)
+        .map_err(|error| Failed::new(Exit::Failed, "cannot listen for signals").caused_by(&error))
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::env;
+use std::io::{self, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use toolbus::back::settings::{Secret, Settings};
 use toolbus::bus::Bus;
 use toolbus::front::mcp::{self, Options};
 use toolbus::front::mcp_http::{self, At, OpenError};
-use toolbus::transport::stdio;
+use toolbus::transport::{Listener, stdio};
 use toolbus_proto::channel::Ended;
 
 use crate::args::{Globals, value};
@@ -95,18 +96,23 @@ pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
 }
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
-    let token = args.token_env.as_ref().map(|name| match env::var(name) {
-        Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
-        _ => Err(Failed::usage(format!("the environment variable `{name}` holds no token"))),
-    });
+    let token = args.token_env.as_deref().map(token_of).transpose();
     Ok(mcp_http::Options {
         origins: args.origins.clone(),
-        token: token.transpose()?,
+        token: token.map_err(Failed::usage)?,
         insecure: args.insecure,
         body_bytes_max: args.line_max,
         timeout: args.timeout,
         ..mcp_http::Options::default()
     })
+}
+
+/// The token that an environment variable holds.
+pub(super) fn token_of(variable: &str) -> Result<Secret<String>, String> {
+    match env::var(variable) {
+        Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
+        _ => Err(format!("the environment variable `{variable}` holds no token")),
+    }
 }
 
 /// Serves until a signal; what is under way then may end.
@@ -116,22 +122,7 @@ async fn serve_http(
     options: mcp_http::Options,
     signals: &mut Signals,
 ) -> Result<(), Failed> {
-    let listener = mcp_http::listen(at, &options).await.map_err(|error| {
-        let exit = match error {
-            OpenError::Unprotected { .. } => Exit::Usage,
-            OpenError::Listen(_) => Exit::Failed,
-        };
-        let failed = Failed::new(exit, error.to_string());
-        match error.hint() {
-            Some(hint) => failed.hint(hint),
-            None => failed,
-        }
-    })?;
-    let cannot = |error: &dyn std::error::Error| {
-        Failed::new(Exit::Failed, "cannot serve over HTTP").caused_by(error)
-    };
-    let line = mcp_http::listening_on(&listener, &options).map_err(|error| cannot(&error))?;
-    eprintln!("{line}");
+    let listener = listen(at, &options).await?;
     let (behind, route) = mcp::behind(bus.clone());
     let ended_by = Cell::new(Exit::Done);
     let stop = async {
@@ -140,12 +131,34 @@ async fn serve_http(
     };
     mcp_http::serve(route, behind, options, listener, stop)
         .await
-        .map_err(|error| cannot(&error))?;
+        .map_err(|error| cannot_serve(&error))?;
     Err(Failed::quietly(ended_by.get()))
 }
 
+/// Accepts from now on, and says so.
+pub(super) async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed> {
+    let listener = mcp_http::listen(at, options).await.map_err(|error| not_open(&error))?;
+    let line = mcp_http::listening_on(&listener, options).map_err(|error| cannot_serve(&error))?;
+    // Whoever closed our standard error does not wait for it.
+    let _ = writeln!(io::stderr(), "{line}");
+    Ok(listener)
+}
+
+/// Why nobody may or can come in.
+pub(super) fn not_open(error: &OpenError) -> Failed {
+    let exit = match error {
+        OpenError::Unprotected { .. } => Exit::Usage,
+        OpenError::Listen(_) => Exit::Failed,
+    };
+    Failed::new(exit, error.to_string()).hint_if_any(error.hint())
+}
+
+pub(super) fn cannot_serve(error: &dyn std::error::Error) -> Failed {
+    Failed::new(Exit::Failed, "cannot serve over HTTP").caused_by(error)
+}
+
 async fn serve(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
-    let cannot = |error: std::io::Error| {
+    let cannot = |error: io::Error| {
         Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
     };
     let input = stdio::stdin().map_err(cannot)?;

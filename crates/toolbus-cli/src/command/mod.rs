@@ -10,6 +10,7 @@ mod man;
 mod mcp;
 mod oracle;
 mod rpc;
+mod serve;
 mod tools;
 
 use crate::args::Globals;
@@ -20,6 +21,7 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
+    Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
     #[command(subcommand)]
     Oracle(oracle::OracleCommand),
@@ -40,6 +42,7 @@ impl Command {
             Command::Demo(args) => demo::run(args, globals),
             Command::Tools(args) => tools::run(args, globals),
             Command::Call(args) => call::run(args, globals),
+            Command::Serve(args) => serve::run(args, globals),
             Command::Mcp(args) => mcp::run(args, globals),
             Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
             Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),

@@ -19,6 +19,11 @@ fn readme() {
 }
 
 #[test]
+fn config() {
+    check("docs/config.md");
+}
+
+#[test]
 fn mcp() {
     check("docs/mcp.md");
 }

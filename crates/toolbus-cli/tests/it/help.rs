@@ -18,6 +18,7 @@ fn toolbus_in_short() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
+              serve        Run every front of the config at once, until a signal
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one
@@ -70,6 +71,7 @@ fn toolbus_at_length() {
               demo         Take the tour: see tools called, killed and back again
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
+              serve        Run every front of the config at once, until a signal
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one
@@ -758,6 +760,69 @@ fn the_version_is_that_of_toolbus_wherever_it_is_asked() {
         let ran = Page::of(words).run();
         assert_eq!(ran.stdout, format!("toolbus {}\n", env!("CARGO_PKG_VERSION")), "{words:?}");
     }
+}
+
+#[test]
+fn serve_at_length() {
+    check(
+        "serve --help",
+        expect![[r#"
+        stdout
+        Run every front of the config at once, until a signal
+
+        Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
+        has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
+        warning, and tried again with the next list or call.
+
+        SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
+        to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
+        and everything stays as it was.
+
+        SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+
+        Usage: toolbus serve [OPTIONS]
+
+        Global options:
+              --config <FILE>
+                  Read this config [default: toolbus.toml, if there is one]
+
+              --json
+                  Print lines of JSON, failures included
+
+          -v, --verbose...
+                  Say more: -v what happens, -vv every detail
+
+          -q, --quiet
+                  Say less: errors only, no warnings
+
+              --color <WHEN>
+                  Colour words for people: auto (on a terminal), always or never
+
+              --log-format <FORMAT>
+                  Log as text, or as lines of json
+
+          -h, --help
+                  Show help: -h in short, --help with the story and examples
+
+          -V, --version
+                  Show the version
+
+        Examples:
+          toolbus serve
+          toolbus serve --config tools.toml
+
+        A config:
+          [back.try]
+          connect = "builtin:"
+
+          [front.editor]
+          serve = "mcp+http://127.0.0.1:8932/mcp"
+
+          [front.scripts]
+          serve = "mediocre+tcp://127.0.0.1:7420"
+        exit 0
+    "#]],
+    );
 }
 
 #[test]

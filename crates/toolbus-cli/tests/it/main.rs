@@ -26,6 +26,7 @@ mod oracle_stop;
 mod page;
 mod rpc;
 mod scripts;
+mod serve;
 mod shell;
 mod tools;
 mod usage;

@@ -11,7 +11,9 @@ fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = Page::of(&["completions", shell]).run();
         assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
-        for word in ["demo", "tools", "call", "oracle", "invoke", "completions", "start-timeout"] {
+        for word in
+            ["demo", "tools", "call", "serve", "oracle", "invoke", "completions", "start-timeout"]
+        {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }
@@ -205,6 +207,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-call(1)
             Call one tool and print its answer
+            .TP
+            toolbus\-serve(1)
+            Run every front of the config at once, until a signal
             .TP
             toolbus\-mcp(1)
             Be an MCP server on standard input and output, or over HTTP

@@ -264,7 +264,8 @@ impl Bus {
         let catalogue = self.catalogue.borrow().clone();
         // Nobody may have been asked for tools yet; the names of the backs are known all the same.
         let tool = name.as_str().split_once('.').map_or("", |(_, tool)| tool);
-        let has = |member: &&Rc<Member>| self.naming == Naming::Dotted && member.allows(&tool.into());
+        let has =
+            |member: &&Rc<Member>| self.naming == Naming::Dotted && member.allows(&tool.into());
         let guesses: Vec<_> = self.members.iter().filter(has).collect();
         let guesses: Vec<_> =
             guesses.iter().map(|member| format!("{}.{tool}", member.name)).collect();

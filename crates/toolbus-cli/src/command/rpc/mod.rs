@@ -17,7 +17,7 @@ use crate::args::value;
 use crate::failed::Failed;
 
 pub(crate) use call::call;
-pub(crate) use serve::serve;
+pub(crate) use serve::{Door, serve};
 
 /// Call a mediocre-rpc server, or be one
 ///

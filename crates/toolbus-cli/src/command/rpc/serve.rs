@@ -84,7 +84,7 @@ async fn run(
 }
 
 /// Where callers come in.
-enum Door {
+pub(crate) enum Door {
     Stdio,
     Tcp(Url),
     Tls(Url, ServerTls),
@@ -92,7 +92,7 @@ enum Door {
 }
 
 impl Door {
-    fn read(url: &str) -> Result<Door, Failed> {
+    pub(crate) fn read(url: &str) -> Result<Door, Failed> {
         if matches!(url, "stdio:" | "mediocre+stdio:") {
             return Ok(Door::Stdio);
         }
@@ -114,7 +114,7 @@ impl Door {
     }
 
     /// Accepts from now on, and says so.
-    async fn open(
+    pub(crate) async fn open(
         &self,
         server: &Mediocre,
         serving: &mut JoinSet<Result<(), Failed>>,

@@ -1,0 +1,278 @@
+//! `toolbus serve`: every front of the config at once, until a signal.
+
+mod front;
+
+use std::convert::Infallible;
+use std::mem;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
+use toolbus::bus::config::Config;
+use toolbus::bus::{Bus, Listed};
+
+use self::front::{Front, Plan};
+use crate::args::Globals;
+use crate::config::{self, Found};
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::peers::not_opened;
+use crate::runtime::{self, Hangups, Signals};
+
+/// What calls to a back have that is no longer in the config.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
+/// Run every front of the config at once, until a signal
+///
+/// Serves the tools of all backs of the config on each of its fronts. Once one accepts,
+/// standard error has the line `listening on URL`, with the real port. A back that cannot be
+/// opened is left out with a warning, and tried again with the next list or call.
+///
+/// SIGHUP reads the config again. Backs and fronts that are set up as before go on as they
+/// are; calls to a back that is no longer there have five seconds. If there is a mistake in
+/// the config it is told, and everything stays as it was.
+///
+/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  toolbus serve
+  toolbus serve --config tools.toml
+
+A config:
+  [back.try]
+  connect = \"builtin:\"
+
+  [front.editor]
+  serve = \"mcp+http://127.0.0.1:8932/mcp\"
+
+  [front.scripts]
+  serve = \"mediocre+tcp://127.0.0.1:7420\"")]
+pub(crate) struct ServeArgs {}
+
+pub(crate) fn run(_args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
+    let wanted = Wanted::read(globals)?;
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let mut running = Running::nothing()?;
+        let Err(ended) = serve(&mut running, wanted, &mut signals, globals).await;
+        running.hurry();
+        let fronts = running.stop_fronts();
+        let abort: Vec<_> = fronts.iter().map(JoinHandle::abort_handle).collect();
+        let goodbye = async {
+            over(fronts).await;
+            running.shutdown().await;
+        };
+        let kill = || {
+            abort.iter().for_each(AbortHandle::abort);
+            running.kill();
+        };
+        signals.or_kill(goodbye, kill).await;
+        Err(ended)
+    })
+}
+
+/// Serves until something ends it.
+async fn serve(
+    running: &mut Running,
+    wanted: Wanted,
+    signals: &mut Signals,
+    globals: &Globals,
+) -> Result<Infallible, Failed> {
+    let mut hangups = Hangups::listen()?;
+    tokio::select! {
+        begun = running.follow(wanted, Err) => begun?,
+        exit = signals.next() => return Err(Failed::quietly(exit)),
+    }
+    loop {
+        tokio::select! {
+            () = hangups.next() => {}
+            failed = running.broken() => return Err(failed),
+            exit = signals.next() => return Err(Failed::quietly(exit)),
+        }
+        tokio::select! {
+            () = running.reload(globals) => {}
+            exit = signals.next() => return Err(Failed::quietly(exit)),
+        }
+    }
+}
+
+/// What the config asks for, checked as far as it can be before anything is opened.
+struct Wanted {
+    config: Config,
+    fronts: Vec<Plan>,
+}
+
+impl Wanted {
+    fn read(globals: &Globals) -> Result<Wanted, Failed> {
+        let found = config::read(globals.config.as_deref())?;
+        let Found { path, config } = found.ok_or_else(|| {
+            Failed::usage(format!("there is no `{}` here", config::USUAL))
+                .hint("name a config by `--config FILE`")
+        })?;
+        if config.fronts.is_empty() {
+            return Err(Failed::usage(format!("`{}` names no fronts", path.display())).hint(
+                "add one: `[front.editor]` and under it `serve = \"mcp+http://127.0.0.1:8932/mcp\"`",
+            ));
+        }
+        let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
+        for (table, is_there) in
+            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
+        {
+            if is_there {
+                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
+            }
+        }
+        Ok(Wanted { config, fronts })
+    }
+}
+
+/// The backs and fronts that run.
+struct Running {
+    bus: Bus,
+    fronts: Vec<Front>,
+    /// How many fronts were ever opened.
+    opened: u64,
+    /// Where a front says that it cannot go on.
+    breaking: mpsc::UnboundedSender<Failed>,
+    broken: mpsc::UnboundedReceiver<Failed>,
+    leaving: Vec<Leaving>,
+}
+
+/// Backs that are no longer in the config.
+struct Leaving {
+    bus: Bus,
+    /// Waits for their last calls and says goodbye, once no front leads to them.
+    goodbye: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn nothing() -> Result<Running, Failed> {
+        let bus = Bus::of_config(&Config::default()).map_err(|error| not_opened(&error))?;
+        let (breaking, broken) = mpsc::unbounded_channel();
+        Ok(Running { bus, fronts: Vec::new(), opened: 0, breaking, broken, leaving: Vec::new() })
+    }
+
+    async fn broken(&mut self) -> Failed {
+        // We hold a sender ourselves, so it never comes to its end.
+        self.broken.recv().await.unwrap_or_else(|| Failed::quietly(Exit::Failed))
+    }
+
+    /// Reads the config again. What is wrong is told, and does not end us.
+    async fn reload(&mut self, globals: &Globals) {
+        let told = |failed: Failed| {
+            failed.told(globals);
+            Ok(())
+        };
+        let followed = match Wanted::read(globals) {
+            Ok(wanted) => self.follow(wanted, told).await,
+            Err(failed) => Err(failed),
+        };
+        match followed {
+            Ok(()) => tracing::info!("the config was read again"),
+            Err(failed) => {
+                failed.told(globals);
+                tracing::warn!("the config was not taken: everything stays as it was");
+            }
+        }
+    }
+
+    /// Becomes what is wanted. A front that cannot be opened is given to `failing`, which says
+    /// whether that is the end.
+    async fn follow(
+        &mut self,
+        wanted: Wanted,
+        failing: impl Fn(Failed) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
+        let before = mem::replace(&mut self.bus, bus);
+        self.leaving.retain(|leaving| !leaving.is_gone());
+        self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
+        // All are opened before anybody is served.
+        warn_of_missing(&self.bus, &self.bus.list().await);
+
+        let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
+        let mut to_open = Vec::new();
+        for plan in wanted.fronts {
+            let fits = |front: &mut Front| front.can_become(&plan, &before, &self.bus);
+            match fronts.iter_mut().find_map(|front| front.take_if(fits)) {
+                Some(front) => {
+                    front.lead_to(&self.bus);
+                    self.fronts.push(front);
+                }
+                None => to_open.push(plan),
+            }
+        }
+        // Their addresses may be wanted by those that are opened now.
+        over(fronts.into_iter().flatten().map(Front::stop).collect()).await;
+        for plan in to_open {
+            self.opened += 1;
+            match Front::open(plan, &self.bus, self.opened, &self.breaking).await {
+                Ok(front) => self.fronts.push(front),
+                Err(failed) => failing(failed)?,
+            }
+        }
+        self.leaving.iter_mut().for_each(Leaving::begin);
+        Ok(())
+    }
+
+    fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
+        self.fronts.drain(..).map(Front::stop).collect()
+    }
+
+    /// Whoever has not been told goodbye yet.
+    fn everybody(&self) -> impl Iterator<Item = &Bus> {
+        self.leaving.iter().map(|leaving| &leaving.bus).chain([&self.bus])
+    }
+
+    fn hurry(&self) {
+        self.everybody().for_each(Bus::hurry);
+    }
+
+    async fn shutdown(&self) {
+        let mut leaving = JoinSet::new();
+        for bus in self.everybody() {
+            let bus = bus.clone();
+            leaving.spawn_local(async move { bus.shutdown().await });
+        }
+        leaving.join_all().await;
+    }
+
+    fn kill(&self) {
+        self.everybody().for_each(Bus::kill);
+    }
+}
+
+impl Leaving {
+    fn is_gone(&self) -> bool {
+        self.bus.is_empty() || self.goodbye.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    fn begin(&mut self) {
+        let bus = self.bus.clone();
+        self.goodbye.get_or_insert_with(|| {
+            spawn_local(async move {
+                tokio::time::sleep(LAST_CALLS).await;
+                bus.shutdown().await;
+            })
+        });
+    }
+}
+
+/// Tells which tools nobody can call for now.
+fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
+    for Listed { back, tools, .. } in listed {
+        if let Err(failure) = tools {
+            tracing::warn!(peer = %back, "left out: {failure}");
+        }
+    }
+    if let Err(taken) = bus.clone().named_for_mcp().offer(listed) {
+        tracing::warn!("MCP clients cannot be served: {taken}; {}", taken.hint());
+    }
+}
+
+async fn over(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        // One that was aborted is over, too.
+        let _ = task.await;
+    }
+}
