@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{Down, Standing, Ticket, Up};
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::mcp::http::{ExchangeId, Remote, Verb};
-use toolbus_proto::tool::{Call, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, What, Wire};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
 use crate::mcp_calling::learned;
@@ -123,7 +123,8 @@ impl Player for Back {
             }
             Some("unreachable") => {
                 let exchange = ExchangeId(words.word().unwrap().parse().unwrap());
-                self.remote.handle_unreachable(now, exchange, "connection refused");
+                let failure = Failure::new(FailureKind::Unavailable, "connection refused");
+                self.remote.handle_failed(now, exchange, failure);
             }
             _ if self.clock.happen(what) => self.remote.handle_timeout(self.clock.now),
             _ => panic!("what is `{what}`?"),

@@ -230,11 +230,11 @@ impl Remote {
         self.send();
     }
 
-    /// The request could not be made, or its answer broke off before its head.
-    pub fn handle_unreachable(&mut self, now: Instant, exchange: ExchangeId, why: &str) {
+    /// The request could not be made, or nothing came back for it.
+    pub fn handle_failed(&mut self, now: Instant, exchange: ExchangeId, failure: Failure) {
         let Some(sent) = self.exchanges.remove(&exchange) else { return };
         if let Purpose::Ask(id) = sent.purpose {
-            self.client.fail(now, id, Failure::new(FailureKind::Unavailable, why));
+            self.client.fail(now, id, failure);
         }
         self.send();
     }

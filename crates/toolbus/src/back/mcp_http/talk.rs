@@ -229,7 +229,7 @@ impl Talk {
     async fn exchange(&self, exchange: ExchangeId, request: Request) {
         let (head, mut body) = match self.ask(&request).await {
             Ok(response) => response.into_parts(),
-            Err(error) => return self.unreachable(exchange, &error),
+            Err(error) => return self.unanswered(exchange, &error),
         };
         let headers = texts(&head.headers);
         self.remote.borrow_mut().handle_head(exchange, head.status.as_u16(), &headers);
@@ -268,7 +268,7 @@ impl Talk {
         }
     }
 
-    fn unreachable(&self, exchange: ExchangeId, error: &CallError) {
+    fn unanswered(&self, exchange: ExchangeId, error: &CallError) {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(deeper) = cause {
@@ -281,7 +281,13 @@ impl Talk {
             let failure = Failure::new(FailureKind::Unavailable, message).with_last_words(words);
             return self.end(&failure);
         }
-        self.remote.borrow_mut().handle_unreachable(Instant::now(), exchange, &message);
+        let kind = match error {
+            // It had the request, and may have done what it asks.
+            CallError::Closed { .. } => FailureKind::Gone,
+            _ => FailureKind::Unavailable,
+        };
+        let failure = Failure::new(kind, message);
+        self.remote.borrow_mut().handle_failed(Instant::now(), exchange, failure);
         self.settle();
     }
 

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use toolbus::back::settings::{McpSettings, Secret};
 use toolbus::transport::http::{Exchange, Limits, Server};
 use toolbus_proto::tool::FailureKind;
@@ -112,6 +114,48 @@ fn a_server_that_says_nothing_is_given_up() {
         assert_eq!(failure.message, "the server did not introduce itself within 10ms");
         drop(server);
     });
+}
+
+/// It had the request, so it is gone, not unavailable.
+#[test]
+fn a_server_that_dies_in_the_middle_of_a_call_is_gone() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let dies = spawn_local(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = BufReader::new(stream);
+            skip_request(&mut stream).await;
+            let body = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            // The call.
+            skip_request(&mut stream).await;
+        });
+        let back = back_at(&format!("mcp+http://{address}/mcp"), &Settings::default());
+        let failure = call(&*back, "say", "{}").await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Gone, "{failure}");
+        dies.await.unwrap();
+    });
+}
+
+async fn skip_request(stream: &mut BufReader<TcpStream>) {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.parse().unwrap();
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).await.unwrap();
 }
 
 /// What a server heard.
