@@ -400,6 +400,9 @@ fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
             client.fail(now, id, Failure::new(FailureKind::TooLarge, message));
         }
         (Heard::TooLong, _) => {}
+        // The body of a refusal, e.g. of the stream that not every server offers. The error in
+        // it names no request, and must not end the one that happens to be under way.
+        (Heard::Message(_), Purpose::Initialized | Purpose::Tell | Purpose::Listen) => {}
         (Heard::Event { message, .. } | Heard::Message(message), purpose) => {
             let message = match purpose {
                 Purpose::Ask(id) => named(&message, id).map_or(message, Bytes::from),
