@@ -8,6 +8,8 @@
 compile_error!("toolbus is not supported on this system yet; it runs on Linux and macOS");
 
 pub mod address;
+#[cfg(feature = "author")]
+pub mod author;
 pub mod back;
 pub mod blocking;
 pub mod bus;
@@ -22,4 +24,5 @@ pub mod transport;
 
 pub mod units;
 
+mod caught;
 mod nearest;

@@ -6,6 +6,7 @@
 pub mod builtin;
 mod child;
 pub mod connection;
+pub(crate) mod conversation;
 pub mod mcp;
 #[cfg(feature = "http")]
 pub mod mcp_http;

@@ -32,6 +32,8 @@ use crate::tool::{Call, CallerId, ToolSpec, Trace, Wants, What};
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Who we are, as clients are told where no single MCP server stands behind.
+    pub name: String,
     /// Our version, as clients are told.
     pub version: String,
     /// Who the calls come from: one id a pipe, session or modern exchange.
@@ -48,7 +50,8 @@ impl Settings {
     /// The defaults, for whoever stands `behind`.
     pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
         let version = version.into();
-        Settings { version, caller, behind, line_bytes_max: 16 << 20, calls_max: 1024 }
+        let name = "toolbus".to_owned();
+        Settings { name, version, caller, behind, line_bytes_max: 16 << 20, calls_max: 1024 }
     }
 }
 
@@ -198,7 +201,7 @@ impl Conversation {
     /// A conversation in which nothing has been said.
     pub fn new(settings: Settings) -> Conversation {
         Conversation {
-            us: wire::introduction("toolbus", &settings.version),
+            us: wire::introduction(&settings.name, &settings.version),
             settings,
             session: None,
             opening: None,

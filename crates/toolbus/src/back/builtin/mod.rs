@@ -4,15 +4,11 @@
 //! thread, each with a `Conversation` to its caller.
 
 mod args;
-mod conversation;
 mod elements;
 mod plain;
 mod specs;
 mod stream;
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use tokio::task::spawn_local;
@@ -22,14 +18,15 @@ use toolbus_proto::tool::{
     Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
 };
 
-use self::conversation::Conversation;
+use super::conversation::{Conversation, Conversations};
 use super::{Back, LocalFuture, unknown_tool};
+use crate::caught::caught;
 use crate::link::{Slot, Uplink};
 
 /// The tools inside toolbus itself.
 #[derive(Default)]
 pub struct Builtin {
-    running: RefCell<Vec<Weak<Conversation>>>,
+    running: Conversations,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +54,7 @@ impl Builtin {
             let _ = down.send(Down::Done(done));
             return Uplink::ended();
         }
-        let conversation = Rc::new(Conversation::new(down));
-        let mut running = self.running.borrow_mut();
-        running.retain(|earlier| earlier.strong_count() > 0);
-        running.push(Rc::downgrade(&conversation));
-        drop(running);
+        let conversation = self.running.begin(down);
         let uplink = Uplink::new(conversation.clone(), Ticket(0));
         spawn_local(async move {
             let work = run(call.tool, &conversation, call.args, call.sends_parts);
@@ -130,13 +123,7 @@ impl Back for Builtin {
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
-        let running: Vec<_> = self.running.take().iter().filter_map(Weak::upgrade).collect();
-        Box::pin(async move {
-            for conversation in running {
-                conversation.cancel();
-                conversation.finished().await;
-            }
-        })
+        Box::pin(self.running.shutdown())
     }
 }
 
@@ -174,15 +161,6 @@ impl Tool {
     fn answers_at_once(self) -> bool {
         !matches!(self, Tool::Blob | Tool::Count | Tool::Sleep)
     }
-}
-
-/// What `tool` answers. A tool that panics fails its own call and nobody else's.
-fn caught<T>(tool: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(tool)).unwrap_or_else(|_| Err(panicked()))
-}
-
-fn panicked() -> Failure {
-    Failure::new(FailureKind::Failed, "the tool panicked")
 }
 
 #[cfg(test)]

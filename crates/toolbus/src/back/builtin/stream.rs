@@ -8,8 +8,8 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind, Outcome, Part, Piece};
 
 use super::args::Args;
-use super::conversation::{Conversation, Input};
 use super::elements::Tally;
+use crate::back::conversation::{Conversation, Input};
 
 /// The largest integer that every reader of JSON takes as it is.
 pub(super) const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;

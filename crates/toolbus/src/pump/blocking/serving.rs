@@ -3,16 +3,16 @@
 //! Requests that arrive together are answered together. While an answer does not fit, reading
 //! goes on, or two full pipes would wait for each other for ever.
 
-use std::any::Any;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Down, Ended, Flow, Outbox, Serving};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
+use toolbus_proto::channel::{Asked, Down, Ended, Flow, Outbox, Serving, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, Outcome};
 
+use crate::caught::caught;
 use crate::pump;
 use crate::transport::now::Output;
 use crate::transport::pipe::read_now;
@@ -40,87 +40,125 @@ pub fn serve_on(
     machine: impl Serving,
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
-    handle: impl FnMut(Call) -> Result<Outcome, Failure>,
+    mut handle: impl FnMut(Call) -> Result<Outcome, Failure>,
 ) -> io::Result<Ended> {
-    Server {
+    serve_talking(machine, input, output, |call, _caller| handle(call))
+}
+
+/// Like [`serve_on`], for a tool that talks to its [`Caller`] before it answers.
+pub fn serve_talking(
+    machine: impl Serving,
+    input: BorrowedFd<'_>,
+    output: BorrowedFd<'_>,
+    handle: impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
+) -> io::Result<Ended> {
+    let server = Server {
         machine,
-        handle,
         input,
         output: Output::shared(output)?,
         read: BytesMut::new(),
+        waiting: VecDeque::new(),
+        in_hand: None,
         outbox: Outbox::new(),
         is_eof: false,
-    }
-    .run()
+        is_heard: true,
+    };
+    server.run(handle)
 }
 
-struct Server<'a, M, H> {
+/// Whoever waits for the call that is being answered.
+pub trait Caller {
+    /// Tells it more, now. Waits while it does not read.
+    fn tell(&mut self, down: Down);
+
+    /// Has it changed its mind? Looks at what has arrived meanwhile.
+    fn is_gone(&mut self) -> bool;
+}
+
+struct Server<'a, M> {
     machine: M,
-    handle: H,
     input: BorrowedFd<'a>,
     output: Output,
     /// What was read and not yet taken.
     read: BytesMut,
+    /// Calls that were taken and not yet answered.
+    waiting: VecDeque<(Ticket, Call)>,
+    /// The call that is being answered, unless its caller has changed its mind.
+    in_hand: Option<Ticket>,
     outbox: Outbox,
     is_eof: bool,
+    /// Whoever does not read any more has ended the conversation as well.
+    is_heard: bool,
 }
 
-impl<M, H> Server<'_, M, H>
-where
-    M: Serving,
-    H: FnMut(Call) -> Result<Outcome, Failure>,
-{
-    fn run(mut self) -> io::Result<Ended> {
+impl<M: Serving> Server<'_, M> {
+    fn run(
+        mut self,
+        mut handle: impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
+    ) -> io::Result<Ended> {
         let mut flow = Flow::More;
         loop {
             self.machine.poll_transmit(&mut self.outbox);
-            // Whoever does not read any more has ended the conversation as well.
-            let is_heard = self.write();
-            if flow == Flow::Close || !is_heard {
+            self.write();
+            if flow == Flow::Close || !self.is_heard {
                 return Ok(self.machine.ended().cloned().unwrap_or(Ended::Well));
             }
             // There is nobody to pause for: all that was asked is answered.
             self.read()?;
-            flow = self.answer();
+            flow = self.answer(&mut handle);
         }
     }
 
     /// Answers all that was read, up to the point where answers should be written.
-    fn answer(&mut self) -> Flow {
+    fn answer(
+        &mut self,
+        handle: &mut impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
+    ) -> Flow {
         loop {
-            let now = Instant::now();
-            let flow = match self.is_eof {
-                false => self.machine.handle_bytes(now, &mut self.read),
-                true => self.machine.handle_eof(now, &mut self.read),
-            };
-            let mut was_asked = false;
-            while let Some((ticket, asked)) = self.machine.poll_up() {
-                // What follows a call can only be for one that is over already.
-                let Asked::Call(call) = asked else { continue };
-                let outcome = self.outcome(call);
-                self.machine.down(Instant::now(), ticket, Down::Done(outcome));
-                was_asked = true;
-            }
-            while let Some(notice) = self.machine.poll_notice() {
-                pump::log("caller", &notice);
-            }
-            if !was_asked {
+            let flow = self.take();
+            if self.waiting.is_empty() {
                 return if self.is_eof { Flow::Close } else { flow };
             }
-            self.machine.poll_transmit(&mut self.outbox);
-            if ANSWERS_BYTES_MAX <= self.outbox.len() && !self.write() {
-                return Flow::Close;
+            while let Some((ticket, call)) = self.waiting.pop_front() {
+                self.in_hand = Some(ticket);
+                let outcome = caught(|| handle(call, self));
+                self.machine.down(Instant::now(), ticket, Down::Done(outcome));
+                self.machine.poll_transmit(&mut self.outbox);
+                if ANSWERS_BYTES_MAX <= self.outbox.len() {
+                    self.write();
+                }
+                if !self.is_heard {
+                    return Flow::Close;
+                }
             }
         }
     }
 
-    fn outcome(&mut self, call: Call) -> Result<Outcome, Failure> {
-        // Whatever the call left half-done is the tool's own affair.
-        let handled = catch_unwind(AssertUnwindSafe(|| (self.handle)(call)));
-        handled.unwrap_or_else(|panic| {
-            let message = format!("the tool panicked: {}", words_of(&*panic));
-            Err(Failure::new(FailureKind::Failed, message))
-        })
+    /// Takes what was read. Calls that were cancelled before their turn are not made.
+    fn take(&mut self) -> Flow {
+        let now = Instant::now();
+        let flow = match self.is_eof {
+            false => self.machine.handle_bytes(now, &mut self.read),
+            true => self.machine.handle_eof(now, &mut self.read),
+        };
+        if self.machine.poll_timeout().is_some_and(|until| until <= now) {
+            self.machine.handle_timeout(now);
+        }
+        while let Some((ticket, asked)) = self.machine.poll_up() {
+            match asked {
+                Asked::Call(call) => self.waiting.push_back((ticket, call)),
+                Asked::Up(Up::Cancel(_)) => {
+                    self.waiting.retain(|(waiting, _)| *waiting != ticket);
+                    self.in_hand.take_if(|in_hand| *in_hand == ticket);
+                }
+                // Nobody was promised to get more than the call.
+                Asked::Up(_) => {}
+            }
+        }
+        while let Some(notice) = self.machine.poll_notice() {
+            pump::log("caller", &notice);
+        }
+        flow
     }
 
     fn read(&mut self) -> io::Result<()> {
@@ -140,32 +178,50 @@ where
         Ok(())
     }
 
-    /// Writes all that waits; false if nobody reads it any more.
-    fn write(&mut self) -> bool {
-        while !self.outbox.is_empty() {
+    /// Writes all that waits, as long as somebody reads it.
+    fn write(&mut self) {
+        while self.is_heard && !self.outbox.is_empty() {
             match self.output.write(&mut self.outbox) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.make_room(),
-                Err(_) => return false,
+                Err(_) => self.is_heard = false,
             }
         }
-        true
     }
 
     /// Waits until there is room to write, and reads ahead meanwhile.
     fn make_room(&mut self) {
-        let can_read = !self.is_eof && self.read.len() < AHEAD_BYTES_MAX;
+        let can_read = self.may_read_ahead();
         let wanted =
             [ready::room(Some(self.output.as_fd())), ready::input(can_read.then_some(self.input))];
         if let [[_, true]] = ready::wait(&[wanted], None)[..] {
-            // An input that breaks is told by the next read.
-            self.is_eof = matches!(read_now(self.input, &mut self.read), Ok(0));
+            self.read_ahead();
         }
+    }
+
+    fn may_read_ahead(&self) -> bool {
+        !self.is_eof && self.read.len() < AHEAD_BYTES_MAX
+    }
+
+    fn read_ahead(&mut self) {
+        // An input that breaks is told by the next read.
+        self.is_eof = matches!(read_now(self.input, &mut self.read), Ok(0));
     }
 }
 
-/// What a panic said.
-fn words_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
+impl<M: Serving> Caller for Server<'_, M> {
+    fn tell(&mut self, down: Down) {
+        let Some(ticket) = self.in_hand else { return };
+        self.machine.down(Instant::now(), ticket, down);
+        self.machine.poll_transmit(&mut self.outbox);
+        self.write();
+    }
+
+    fn is_gone(&mut self) -> bool {
+        if self.may_read_ahead() && ready::has_input(self.input, Some(Instant::now())) {
+            self.read_ahead();
+        }
+        self.take();
+        self.in_hand.is_none() || !self.is_heard
+    }
 }

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
 use std::time::Instant;
 
 use toolbus_proto::channel::{Down, Ticket, Up};
@@ -11,13 +13,37 @@ use toolbus_proto::collect::InputCollector;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, Outcome, Part};
 
-use super::{caught, panicked};
+use crate::caught::caught;
 use crate::link::{Answerer, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Room, Slot};
 use crate::pump::reactor::until;
 use crate::pump::wake::Wake;
 
+/// The calls of one back that take their time.
+#[derive(Default)]
+pub(crate) struct Conversations(RefCell<Vec<Weak<Conversation>>>);
+
+impl Conversations {
+    /// One more; its reply goes to `slot`.
+    pub(crate) fn begin(&self, slot: Slot) -> Rc<Conversation> {
+        let conversation = Rc::new(Conversation::new(slot));
+        let mut running = self.0.borrow_mut();
+        running.retain(|earlier| earlier.strong_count() > 0);
+        running.push(Rc::downgrade(&conversation));
+        conversation
+    }
+
+    /// Cancels all of them and waits until their callers have been told.
+    pub(crate) async fn shutdown(&self) {
+        let running: Vec<_> = self.0.take().iter().filter_map(Weak::upgrade).collect();
+        for conversation in running {
+            conversation.cancel();
+            conversation.finished().await;
+        }
+    }
+}
+
 /// The tool's end of one call.
-pub(super) struct Conversation {
+pub(crate) struct Conversation {
     slot: Slot,
     /// What the caller sent and the tool has not taken yet.
     input: RefCell<VecDeque<Up>>,
@@ -35,13 +61,13 @@ pub(super) struct Conversation {
 }
 
 /// What the tool gets of its input.
-pub(super) enum Input {
+pub(crate) enum Input {
     Part(Part),
     End(Option<Json>),
 }
 
 impl Conversation {
-    pub(super) fn new(slot: Slot) -> Conversation {
+    pub(crate) fn new(slot: Slot) -> Conversation {
         Conversation {
             slot,
             input: RefCell::default(),
@@ -56,7 +82,7 @@ impl Conversation {
     }
 
     /// Sends the next of the reply, and waits until more would be welcome.
-    pub(super) async fn send(&self, down: Down) {
+    pub(crate) async fn send(&self, down: Down) {
         // Before it is sent: the caller may take it and make room in the same breath.
         self.has_room.set(false);
         self.heard.set(now());
@@ -70,7 +96,7 @@ impl Conversation {
     }
 
     /// The next of the input, as it comes.
-    pub(super) async fn input(&self) -> Input {
+    pub(crate) async fn input(&self) -> Input {
         loop {
             let up = self.input.borrow_mut().pop_front();
             let Some(up) = up else {
@@ -92,7 +118,7 @@ impl Conversation {
     }
 
     /// All of the input at once, for a tool that takes no parts.
-    pub(super) async fn collect(&self, args: Option<Json>) -> Result<Option<Json>, Failure> {
+    pub(crate) async fn collect(&self, args: Option<Json>) -> Result<Option<Json>, Failure> {
         let mut collector = InputCollector::new(args);
         loop {
             let up = match self.input().await {
@@ -106,7 +132,7 @@ impl Conversation {
     }
 
     /// Lets `work` run until it is done, the caller changes its mind or has waited enough.
-    pub(super) async fn lead(
+    pub(crate) async fn lead(
         &self,
         deadline: Deadline,
         work: impl Future<Output = Result<Outcome, Failure>>,
@@ -115,7 +141,7 @@ impl Conversation {
         // Polled with care: a panic must end this call, not the task before it has told anyone.
         let work = poll_fn(|context| match caught(|| Ok(work.as_mut().poll(context))) {
             Ok(polled) => polled,
-            Err(_) => std::task::Poll::Ready(Err(panicked())),
+            Err(panicked) => Poll::Ready(Err(panicked)),
         });
         tokio::select! {
             biased;
@@ -136,18 +162,18 @@ impl Conversation {
         }
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.cancelled.ring();
     }
 
     /// Tells the caller how it ended.
-    pub(super) fn finish(&self, done: Result<Outcome, Failure>) {
+    pub(crate) fn finish(&self, done: Result<Outcome, Failure>) {
         let _ = self.slot.send(Down::Done(done));
         self.finished.ring();
     }
 
     /// Waits until the caller has been told.
-    pub(super) async fn finished(&self) {
+    pub(crate) async fn finished(&self) {
         self.finished.rung().await;
     }
 }

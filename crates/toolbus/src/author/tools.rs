@@ -1,0 +1,73 @@
+//! The tools of one program.
+
+use std::env;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use toolbus_proto::channel::Ended;
+use toolbus_proto::tool::ToolSpec;
+
+use super::{Arguments, Authored, Protocol, Reply, Tool};
+use super::{command_line, serve};
+
+/// The tools of one program.
+#[must_use]
+pub struct Tools {
+    pub(super) name: String,
+    pub(super) version: String,
+    tools: Vec<Tool>,
+}
+
+impl Tools {
+    /// A program of that name and version, as its callers are told, without any tool yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Tools {
+        Tools { name: name.into(), version: version.into(), tools: Vec::new() }
+    }
+
+    /// Adds a function that takes `A`, under a name.
+    ///
+    /// # Panics
+    ///
+    /// If there is a tool of that name already.
+    pub fn tool<A: Arguments, R: Reply>(
+        self,
+        name: &str,
+        function: impl Fn(A) -> R + 'static,
+    ) -> Tools {
+        self.add(Tool::new(name, function))
+    }
+
+    /// Adds a tool of which more is to be said.
+    ///
+    /// # Panics
+    ///
+    /// If there is a tool of that name already.
+    pub fn add(mut self, tool: Tool) -> Tools {
+        let name = &tool.spec.name;
+        let is_new = self.tools.iter().all(|known| known.spec.name != *name);
+        assert!(is_new, "there are two tools of the name `{name}`");
+        self.tools.push(tool);
+        self
+    }
+
+    /// Is the whole program: does what its command line says. `--help` tells what it can.
+    pub fn run(self) -> ExitCode {
+        command_line::run(self, env::args_os().skip(1))
+    }
+
+    /// Serves on standard input and output, until the caller has had enough.
+    pub fn serve(self, protocol: Protocol) -> io::Result<Ended> {
+        serve::serve(self, protocol)
+    }
+
+    /// The tools as whoever answers the calls of a bus.
+    pub fn into_back(self) -> Authored {
+        Authored::new(self.tools)
+    }
+
+    /// What is known of the tools before they are called.
+    pub(super) fn specs(&self) -> Arc<[ToolSpec]> {
+        self.tools.iter().map(|tool| tool.spec.clone()).collect()
+    }
+}
