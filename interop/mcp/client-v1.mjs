@@ -1,23 +1,17 @@
-// A client made with the official TypeScript SDK, against a server whose words are given.
-import assert from "node:assert/strict";
+// A client made with the official TypeScript SDK of the first line, which speaks the legacy
+// era only. The words start the server, or one URL says where it listens.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { talk } from "./talk.mjs";
 
 const [command, ...args] = process.argv.slice(2);
+const transport = command.startsWith("http:")
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args });
 const client = new Client({ name: "interop", version: "1" });
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(transport);
 await client.ping();
-
-const { tools } = await client.listTools();
-assert(["add", "fail"].every((name) => tools.some((tool) => tool.name === name)));
-
-const call = (name, args) => client.callTool({ name, arguments: args });
-assert.deepEqual((await call("add", { a: 1, b: 2 })).content, [{ type: "text", text: "3" }]);
-const failed = await call("fail", { message: "oops" });
-assert.equal(failed.isError, true);
-assert.match(failed.content[0].text, /oops/);
-
-const many = [...Array(100).keys()].map((n) => call("add", { a: n, b: n }));
-const sums = (await Promise.all(many)).map(({ content }) => Number(content[0].text));
-assert.deepEqual(sums, [...Array(100).keys()].map((n) => 2 * n));
+await talk(client);
+await transport.terminateSession?.();
 await client.close();

@@ -1,6 +1,7 @@
-"""A client made with the official Python SDK, in both eras, against a server it starts.
+"""A client made with the official Python SDK, in both eras.
 
-    client.py builtin|foreign|old WORD…     the words start the server
+client.py builtin|foreign|old WORD…     the words start the server
+client.py builtin|foreign|old URL       the server listens there
 """
 
 import asyncio
@@ -50,8 +51,7 @@ async def foreign(client, mode):
     same("prompt", prompt.messages[0].content.text, "Greet Ada")
     note = await client.read_resource("note://one")
     same("resource", note.contents[0].text, "a note")
-    if mode == "legacy":
-        same("ask", text(await client.call_tool("ask", {})), ["hello Ada"])
+    same("ask", text(await client.call_tool("ask", {})), ["hello Ada"])
 
 
 async def old(client, mode):
@@ -64,9 +64,12 @@ async def elicited(context, params):
 
 async def main(what, words):
     talk = {"builtin": builtin, "foreign": foreign, "old": old}[what]
+    listens = words[0].startswith("http:")
+    server = words[0] if listens else StdioServerParameters(command=words[0], args=words[1:])
     for mode in ["legacy", "auto"]:
-        server = StdioServerParameters(command=words[0], args=words[1:])
-        async with Client(server, mode=mode, read_timeout_seconds=60, elicitation_callback=elicited) as client:
+        async with Client(
+            server, mode=mode, read_timeout_seconds=60, elicitation_callback=elicited
+        ) as client:
             version = "2025-11-25" if "old" == what or mode == "legacy" else "2026-07-28"
             same("version", client.protocol_version, version)
             await talk(client, mode)

@@ -1,15 +1,33 @@
-// An MCP server made with the official TypeScript SDK.
+// An MCP server made with the official TypeScript SDK of the first line: legacy era only, and
+// over HTTP with a session for every client.
+//
+//     server-v1.mjs           on standard input and output
+//     server-v1.mjs http      at a free port, told in the first line of standard output
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
-import { z } from "zod";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import { offer } from "./tools.mjs";
 
-const server = new McpServer({ name: "foreign", version: "1.2.3" });
-const text = (text) => ({ content: [{ type: "text", text }] });
+const make = () => offer(new McpServer({ name: "foreign", version: "1.2.3" }));
 
-server.registerTool("add", { inputSchema: { a: z.number(), b: z.number() } }, async ({ a, b }) =>
-  text(String(a + b)),
-);
-server.registerTool("fail", { inputSchema: { message: z.string() } }, async ({ message }) => {
-  throw new Error(message);
-});
-await server.connect(new StdioServerTransport());
+if (process.argv[2] === "http") {
+  const sessions = new Map();
+  const listener = createServer(async (request, response) => {
+    let transport = sessions.get(request.headers["mcp-session-id"]);
+    if (!transport) {
+      transport = new StreamableHTTPServerTransport({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (id) => sessions.set(id, transport),
+      });
+      await make().connect(transport);
+    }
+    await transport.handleRequest(request, response);
+  });
+  listener.listen(0, "127.0.0.1", () => {
+    console.log(`listening on http://127.0.0.1:${listener.address().port}/mcp`);
+  });
+} else {
+  await make().connect(new StdioServerTransport());
+}

@@ -1,11 +1,17 @@
-"""An MCP server made with the official Python SDK: tools of every kind, a prompt, a resource."""
+"""An MCP server made with the official Python SDK: tools of every kind, a prompt, a resource.
+
+server.py           on standard input and output
+server.py http      at a free port, told in the first line of standard output
+"""
 
 import os
-
-from pydantic import BaseModel
+import socket
+import sys
+from typing import Annotated
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, Elicit, Resolve
+from pydantic import BaseModel
 
 server = MCPServer("foreign", version="1.2.3", log_level="ERROR")
 
@@ -34,11 +40,14 @@ def fail() -> str:
     raise ValueError("no luck")
 
 
+def who():
+    return Elicit("Who are you?", Answer)
+
+
 @server.tool()
-async def ask(ctx: Context) -> str:
-    """Ask the user"""
-    asked = await ctx.elicit("Who are you?", Answer)
-    return f"hello {asked.data.name}" if asked.action == "accept" else asked.action
+def ask(answer: Annotated[Answer, Resolve(who)]) -> str:
+    """Ask the user, as the era has it"""
+    return f"hello {answer.name}"
 
 
 @server.tool()
@@ -57,4 +66,16 @@ def note() -> str:
     return "a note"
 
 
-server.run()
+def serve_http():
+    import uvicorn
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if sys.argv[1:] == ["http"]:
+    serve_http()
+else:
+    server.run()

@@ -1,0 +1,126 @@
+"""What the official conformance suite expects of a server, made with the official Python SDK.
+
+Names and words are the suite's own. The same tools answer in both eras: where a legacy one
+asks its client in the middle of a call, a modern one (`test_input_required_*`) ends with its
+questions and is called again with the answers.
+"""
+
+import warnings
+
+import anyio
+import prompts  # noqa: F401  prompts and tools offer themselves
+import tools  # noqa: F401
+from asking import changes
+from content import text
+from mcp import MCPDeprecationWarning, MCPError
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import ListenHandler
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PromptMessage,
+    ReadResourceResult,
+)
+from offered import PROMPTS, TOOLS
+from resources import RESOURCES, TEMPLATES, contents
+
+# What legacy clients rely on is deprecated, and is what is tried here.
+warnings.simplefilter("ignore", MCPDeprecationWarning)
+
+
+class Call:
+    """What a tool or a prompt may see of its caller"""
+
+    def __init__(self, context, params):
+        self.session, self.request_id = context.session, context.request_id
+        self.answers, self.state = params.input_responses, params.request_state
+
+
+async def list_tools(context, params):
+    return ListToolsResult(tools=[told for told, _ in TOOLS.values()])
+
+
+async def call_tool(context, params):
+    if params.name not in TOOLS:
+        raise MCPError(INVALID_PARAMS, f"unknown tool: {params.name}")
+    try:
+        answer = await TOOLS[params.name][1](Call(context, params), **(params.arguments or {}))
+    except MCPError:
+        raise
+    except Exception as error:
+        return CallToolResult(content=[text(str(error))], is_error=True)
+    return answer if isinstance(answer, InputRequiredResult) else CallToolResult(content=answer)
+
+
+async def list_prompts(context, params):
+    return ListPromptsResult(prompts=[told for told, _ in PROMPTS.values()])
+
+
+async def get_prompt(context, params):
+    if params.name not in PROMPTS:
+        raise MCPError(INVALID_PARAMS, f"unknown prompt: {params.name}")
+    answer = PROMPTS[params.name][1](Call(context, params), **(params.arguments or {}))
+    if isinstance(answer, InputRequiredResult):
+        return answer
+    return GetPromptResult(messages=[PromptMessage(role="user", content=content) for content in answer])
+
+
+async def list_resources(context, params):
+    return ListResourcesResult(resources=RESOURCES)
+
+
+async def list_templates(context, params):
+    return ListResourceTemplatesResult(resource_templates=TEMPLATES)
+
+
+async def read_resource(context, params):
+    return ReadResourceResult(contents=[contents(str(params.uri))])
+
+
+async def complete(context, params):
+    return CompleteResult(
+        completion=Completion(values=[f"{params.argument.value}ing"], total=1, has_more=False)
+    )
+
+
+async def nothing(context, params):
+    return EmptyResult()
+
+
+server = Server(
+    "everything",
+    version="1.0.0",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_list_prompts=list_prompts,
+    on_get_prompt=get_prompt,
+    on_list_resources=list_resources,
+    on_list_resource_templates=list_templates,
+    on_read_resource=read_resource,
+    on_subscribe_resource=nothing,
+    on_unsubscribe_resource=nothing,
+    on_subscriptions_listen=ListenHandler(changes),
+    on_completion=complete,
+    on_set_logging_level=nothing,
+)
+server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=server.name))
+
+
+async def main():
+    changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options(changing))
+
+
+anyio.run(main)
