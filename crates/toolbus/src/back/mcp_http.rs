@@ -30,13 +30,21 @@ pub struct McpHttp {
     options: Rc<Options>,
     legacy: RefCell<Option<Rc<Talk>>>,
     modern: RefCell<Option<Rc<Talk>>>,
+    /// Whom to tell that the tools have changed.
+    watchers: Watchers,
 }
+
+type Watchers = Rc<RefCell<Vec<Rc<dyn Fn()>>>>;
 
 impl McpHttp {
     /// Connects to nobody yet.
     pub fn new(options: Options) -> McpHttp {
-        let options = Rc::new(options);
-        McpHttp { options, legacy: RefCell::default(), modern: RefCell::default() }
+        McpHttp {
+            options: Rc::new(options),
+            legacy: RefCell::default(),
+            modern: RefCell::default(),
+            watchers: Rc::default(),
+        }
     }
 
     /// The conversation of that era, anew if the last one has ended.
@@ -48,7 +56,10 @@ impl McpHttp {
         let mut place = place.borrow_mut();
         match &*place {
             Some(talk) if !talk.has_ended() => talk.clone(),
-            _ => place.insert(Talk::begin(self.options.clone())).clone(),
+            _ => {
+                let talk = Talk::begin(self.options.clone(), self.watchers.clone());
+                place.insert(talk).clone()
+            }
         }
     }
 }
@@ -73,6 +84,10 @@ impl Back for McpHttp {
 
     fn start(&self, call: Call, down: Slot) -> Uplink {
         self.talk(era_of(&call)).start(call, down)
+    }
+
+    fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.watchers.borrow_mut().push(changed);
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

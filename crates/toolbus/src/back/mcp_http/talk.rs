@@ -11,12 +11,13 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
-use toolbus_proto::channel::{Down, Standing, Ticket, Up};
+use toolbus_proto::channel::{Down, Notice, Standing, Ticket, Up};
 use toolbus_proto::mcp::http::{ExchangeId, Remote, Request, mirrored};
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec};
 
-use super::Options;
+use super::{Options, Watchers};
 use crate::link::{Answerer, Room, Slot, Uplink};
+use crate::pump;
 use crate::pump::reactor::until;
 use crate::pump::wake::Wake;
 use crate::transport::http::{Body, CallError, HeaderMap, HeaderValue, Response, header};
@@ -27,6 +28,7 @@ const REDIRECTS_MAX: u32 = 5;
 pub(super) struct Talk {
     this: Weak<Talk>,
     options: Rc<Options>,
+    watchers: Watchers,
     remote: RefCell<Remote>,
     slots: RefCell<HashMap<Ticket, Slot>>,
     next_ticket: Cell<u64>,
@@ -46,7 +48,7 @@ pub(super) struct Talk {
 
 impl Talk {
     /// Says nothing before it is asked. Must be called inside a `LocalSet`.
-    pub(super) fn begin(options: Rc<Options>) -> Rc<Talk> {
+    pub(super) fn begin(options: Rc<Options>, watchers: Watchers) -> Rc<Talk> {
         let talk = Rc::new_cyclic(|this| Talk {
             this: this.clone(),
             remote: RefCell::new(Remote::new(options.settings.clone())),
@@ -61,6 +63,7 @@ impl Talk {
             wake: Wake::default(),
             fewer: Notify::new(),
             options,
+            watchers,
         });
         let kept = talk.clone();
         let clock = spawn_local(async move { kept.keep_time().await });
@@ -154,8 +157,13 @@ impl Talk {
                 filled.push(ticket);
             }
         }
-        while let Some(notice) = self.remote.borrow_mut().poll_notice() {
-            tracing::debug!(peer = %self.options.settings.name, "{notice:?}");
+        loop {
+            let notice = self.remote.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            pump::log(&self.options.settings.name, &notice);
+            if notice == Notice::ToolsChanged {
+                self.watchers.borrow().iter().for_each(|changed| changed());
+            }
         }
         loop {
             let abort = self.remote.borrow_mut().poll_abort();

@@ -1,6 +1,6 @@
 //! Our back before a server that does what the test says.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,6 +95,42 @@ fn arguments_are_repeated_in_headers_as_the_list_says() {
         let last = heard.borrow().last().cloned().unwrap();
         assert_eq!(last, "/mcp tools/call session=- version=2026-07-28 key=k");
         near.stop().await;
+    });
+}
+
+#[test]
+fn whoever_watches_hears_that_tools_have_changed() {
+    run(async {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let (_server, address) = scripted(heard, |request| {
+            let id = &request.id;
+            let result =
+                |result: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+            let reply = Response::builder();
+            let json = "application/json";
+            match &*request.method {
+                "initialize" => reply
+                    .header("Content-Type", json)
+                    .body(result(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#).into()),
+                "tools/call" => {
+                    let changed =
+                        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+                    let done = result(r#"{"content":[]}"#);
+                    let body = format!("data: {changed}\n\ndata: {done}\n\n");
+                    reply.header("Content-Type", "text/event-stream").body(body.into())
+                }
+                _ => reply.status(405).body(Bytes::new()),
+            }
+            .unwrap()
+        })
+        .await;
+        let back = back_at(&format!("mcp+http://{address}/mcp"), &Settings::default());
+        let changes = Rc::new(Cell::new(0));
+        let counted = changes.clone();
+        back.watch(Rc::new(move || counted.set(counted.get() + 1)));
+        call(&*back, "say", "{}").await.unwrap();
+        assert_eq!(changes.get(), 1);
+        back.shutdown().await;
     });
 }
 
