@@ -123,13 +123,12 @@ async fn serve_http(
     signals: &mut Signals,
 ) -> Result<(), Failed> {
     let listener = listen(at, &options).await?;
-    let (behind, route) = mcp::behind(bus.clone());
     let ended_by = Cell::new(Exit::Done);
     let stop = async {
         ended_by.set(signals.next().await);
         bus.hurry();
     };
-    mcp_http::serve(route, behind, options, listener, stop)
+    mcp_http::serve_bus(bus.clone(), options, listener, stop)
         .await
         .map_err(|error| cannot_serve(&error))?;
     Err(Failed::quietly(ended_by.get()))

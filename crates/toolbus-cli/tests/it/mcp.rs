@@ -1,5 +1,7 @@
 //! What MCP clients and servers say, for the tests that play them.
 
+use crate::page::mcp_server;
+
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
 
 /// What a legacy server says of itself.
@@ -7,6 +9,8 @@ pub(crate) const INITIALIZED: &str = r#"{"protocolVersion":"2025-11-25","capabil
 
 /// What a modern server says of itself.
 pub(crate) const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
+
+pub(crate) const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 /// What a modern request carries.
 pub(crate) const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -27,4 +31,12 @@ pub(crate) fn modern_call(id: u32, tool: &str, arguments: &str) -> String {
 
 pub(crate) fn discover(id: u32) -> String {
     request(id, "server/discover", &format!("{{{META}}}"))
+}
+
+/// A legacy server whose tools change while its one tool, `f`, is called.
+pub(crate) fn changing() -> String {
+    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
+    let opening = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
+    let calls = ["read", "answer", tools, "read", "say", CHANGED, "answer", tools, "readall"];
+    mcp_server(&[&opening[..], &calls].concat())
 }

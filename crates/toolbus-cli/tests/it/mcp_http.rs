@@ -4,6 +4,8 @@ use expect_test::expect;
 use rustix::process::Signal;
 
 use crate::listening::Server;
+use crate::live::Live;
+use crate::mcp::{META, changing, modern_call, request};
 use crate::page::{Page, check};
 
 #[test]
@@ -33,6 +35,20 @@ fn an_mcp_server_behind_it_is_passed_through() {
     "#]]);
     server.signal(Signal::INT);
     assert_eq!(server.end(), "exit 130\n");
+}
+
+#[test]
+fn whoever_listens_is_told_that_tools_have_changed() {
+    let server = Server::start(&["mcp", "--http", "0", "builtin:", &changing()], 1);
+    let mut live = Live::start(&["mcp", &format!("mcp+{}", server.url())]);
+    let wanted = format!(r#"{{{META},"notifications":{{"toolsListChanged":true}}}}"#);
+    expect![[r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}}"#]]
+        .assert_eq(&live.ask(&request(1, "subscriptions/listen", &wanted)));
+    let mut heard = [live.ask(&modern_call(2, "faulty-tool_f", "{}")), live.hear()];
+    heard.sort_unstable_by_key(|line| line.contains("result"));
+    expect![[r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#]]
+        .assert_eq(&heard[0]);
+    assert!(heard[1].starts_with(r#"{"jsonrpc":"2.0","id":2,"result""#), "{}", heard[1]);
 }
 
 #[test]

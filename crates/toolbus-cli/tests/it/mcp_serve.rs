@@ -5,7 +5,9 @@ use rustix::process::Signal;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
-use crate::mcp::{INITIALIZE, INITIALIZED, META, discover, legacy_call, modern_call, request};
+use crate::mcp::{
+    CHANGED, INITIALIZE, META, changing, discover, legacy_call, modern_call, request,
+};
 use crate::page::{Page, mcp_ourselves, mcp_server, oracle, ourselves};
 
 /// A server of ours with which a legacy session is open.
@@ -127,8 +129,7 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
     let mut live = session(&["-q", "builtin:", &shy]);
     let invoke = legacy_call(1, "faulty-tool_invoke", r#"{"selector":"f","calldata":["0x7"]}"#);
     // It is there now, and that is news for the client.
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    assert_eq!(live.ask(&invoke), changed);
+    assert_eq!(live.ask(&invoke), CHANGED);
     expect![[
         r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[\"0x7\"]"}]}}"#
     ]]
@@ -144,15 +145,10 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
 
 #[test]
 fn a_change_behind_several_peers_is_told() {
-    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    let opening = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
-    let calls = ["read", "answer", tools, "read", "say", changed, "answer", tools, "readall"];
-    let server = mcp_server(&[&opening[..], &calls].concat());
-    let mut live = session(&["builtin:", &server]);
+    let mut live = session(&["builtin:", &changing()]);
     let mut heard = [live.ask(&legacy_call(1, "faulty-tool_f", "{}")), live.hear()];
     heard.sort_unstable_by_key(|line| line.contains("result"));
-    assert_eq!(heard[0], changed);
+    assert_eq!(heard[0], CHANGED);
     assert!(heard[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result""#), "{}", heard[1]);
 }
 

@@ -56,7 +56,7 @@ pub fn behind(bus: Rc<Bus>) -> (Behind, Rc<dyn Route>) {
 }
 
 /// As [`behind`]; `changed` is rung when the tools are others than before.
-fn whom(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
+pub(super) fn whom(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
     if bus.native_wire() == Some(Wire::Mcp) {
         return (Behind::Server, bus);
     }

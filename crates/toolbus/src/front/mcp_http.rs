@@ -12,12 +12,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use thiserror::Error;
+use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::Behind;
 use toolbus_proto::mcp::http::{Bound, Endpoint, Gate, Settings};
 
 use self::site::Site;
-use super::Route;
+use super::{Route, mcp};
 use crate::back::settings::Secret;
+use crate::bus::Bus;
+use crate::pump::wake::Wake;
 use crate::transport::http::{Limits, Server};
 use crate::transport::{Listener, Whereabouts};
 
@@ -70,6 +73,20 @@ impl Default for Options {
     }
 }
 
+/// Serves a bus to whoever comes to `listener`, as [`serve`] does. Clients are told when its
+/// tools have changed. The bus is [named for MCP](Bus::named_for_mcp); nobody behind it is
+/// asked before a client is there.
+pub async fn serve_bus(
+    bus: Rc<Bus>,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let changed = Rc::new(Wake::default());
+    let (behind, route) = mcp::whom(bus, &changed);
+    serve_and_tell(route, behind, &changed, options, listener, stop).await
+}
+
 /// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
 /// way then may end, but not for long; what is left, or under way when this is dropped, is
 /// cancelled. Must be called inside a `LocalSet`.
@@ -78,6 +95,18 @@ impl Default for Options {
 pub async fn serve(
     route: Rc<dyn Route>,
     behind: Behind,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    serve_and_tell(route, behind, &Wake::default(), options, listener, stop).await
+}
+
+/// `changed` is rung when the tools are others than before.
+async fn serve_and_tell(
+    route: Rc<dyn Route>,
+    behind: Behind,
+    changed: &Wake,
     options: Options,
     listener: Listener,
     stop: impl Future<Output = ()>,
@@ -106,9 +135,16 @@ pub async fn serve(
         stop.await;
         tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), site.finish(LAST_CALLS));
     };
+    let telling = async {
+        loop {
+            changed.rung().await;
+            site.tell(&Notice::ToolsChanged);
+        }
+    };
     tokio::select! {
         () = stopping => {}
         () = site.run() => {}
+        () = telling => {}
     }
     Ok(())
 }

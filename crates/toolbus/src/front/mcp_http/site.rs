@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
-use toolbus_proto::channel::{Asked, Down, Ticket, Up};
+use toolbus_proto::channel::{Asked, Down, Notice, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::http::{Answer, Endpoint, ExchangeId, Head, Write};
 use toolbus_proto::tool::Call;
@@ -100,6 +100,13 @@ impl Site {
                 () = until(timeout) => self.endpoint.borrow_mut().handle_timeout(Instant::now()),
             }
         }
+    }
+
+    /// Something changed behind us; whoever wants to know is told.
+    pub(super) fn tell(&self, notice: &Notice) {
+        self.endpoint.borrow_mut().tell(Instant::now(), notice);
+        self.go_on();
+        self.wake.ring();
     }
 
     /// Waits so long for what is under way, then ends all that is left.
