@@ -30,6 +30,11 @@ impl Outbox {
         Outbox::default()
     }
 
+    /// Nothing to write, with room for so many bytes.
+    pub fn with_room(bytes: usize) -> Outbox {
+        Outbox { tail: BytesMut::with_capacity(bytes), ..Outbox::default() }
+    }
+
     /// Appends a few bytes by copying them.
     pub fn put(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
@@ -39,6 +44,8 @@ impl Outbox {
     /// Appends a text as a JSON string, quotes included.
     pub fn put_string(&mut self, text: &str) {
         let before = self.tail.len();
+        // Some of it will have to be escaped, and a long text should not move for that.
+        self.tail.reserve(text.len() + text.len() / 16 + 2);
         write_string(&mut self.tail, text);
         self.len += self.tail.len() - before;
     }
@@ -57,14 +64,19 @@ impl Outbox {
 
     /// Appends all that waits in `other`.
     pub fn append(&mut self, other: &mut Outbox) {
-        if self.is_empty() {
+        // A few bytes are copied, so that the room there is here is used again.
+        if self.is_empty() && WHOLE_FROM <= other.len {
             return std::mem::swap(self, other);
         }
         for piece in other.pieces.drain(..) {
             self.put_shared(&piece);
         }
-        self.put(&other.tail);
-        other.tail.clear();
+        if WHOLE_FROM <= other.tail.len() {
+            self.put_shared(&other.tail.split().freeze());
+        } else {
+            self.put(&other.tail);
+            other.tail.clear();
+        }
         other.len = 0;
     }
 

@@ -167,30 +167,28 @@ pub fn compact(text: &str) -> Cow<'_, str> {
 /// Writes `text` as a JSON string, quotes included. Characters beyond ASCII stay as they are.
 pub fn write_string(out: &mut impl BufMut, text: &str) {
     out.put_u8(b'"');
-    let bytes = text.as_bytes();
-    let mut plain_from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let escape: &[u8] = match byte {
-            b'"' => b"\\\"",
-            b'\\' => b"\\\\",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            b'\t' => b"\\t",
-            0x08 => b"\\b",
-            0x0c => b"\\f",
-            0x00..0x20 => &[],
-            _ => continue,
-        };
-        out.put_slice(&bytes[plain_from..at]);
-        plain_from = at + 1;
-        if escape.is_empty() {
-            out.put_slice(format!("\\u{byte:04x}").as_bytes());
-        } else {
-            out.put_slice(escape);
-        }
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, behind) = rest.split_at(scan::plain_prefix(rest));
+        out.put_slice(plain);
+        let Some((&byte, behind)) = behind.split_first() else { break };
+        write_escape(out, byte);
+        rest = behind;
     }
-    out.put_slice(&bytes[plain_from..]);
     out.put_u8(b'"');
+}
+
+fn write_escape(out: &mut impl BufMut, byte: u8) {
+    let escape = match byte {
+        b'\n' => b'n',
+        b'"' | b'\\' => byte,
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => return out.put_slice(format!("\\u{byte:04x}").as_bytes()),
+    };
+    out.put_slice(&[b'\\', escape]);
 }
 
 #[cfg(test)]

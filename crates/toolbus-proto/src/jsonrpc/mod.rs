@@ -52,7 +52,7 @@ pub enum Message<'a> {
 }
 
 /// A request's id as its text. Ids are compared as text: `"0"` does not answer `0`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(Bytes);
 
 impl Id {
@@ -160,10 +160,31 @@ struct Members<'a> {
 impl Rules {
     /// Reads one line, which holds one message.
     pub fn read<'a>(&self, line: &'a Bytes) -> Result<Message<'a>, Invalid> {
+        self.read_picking(line, []).map(|(message, [])| message)
+    }
+
+    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for who
+    /// would have to look through them a second time. Of two of a name it is the last.
+    pub fn read_picking<'a, const N: usize>(
+        &self,
+        line: &'a Bytes,
+        names: [&str; N],
+    ) -> Result<(Message<'a>, [Option<&'a str>; N]), Invalid> {
         let fault = |why| Invalid { why, id: None };
         let text =
             std::str::from_utf8(line).map_err(|_| fault(Why::NotJson(JsonError::NotUtf8)))?;
-        let members = Members::read(text).map_err(fault)?;
+        let mut picked = [None; N];
+        let members = Members::read(text, |key, value| {
+            if let Some(at) = names.iter().position(|name| is_key(key, name)) {
+                picked[at] = Some(value);
+            }
+        });
+        let message = self.message(line, members.map_err(fault)?)?;
+        Ok((message, picked))
+    }
+
+    fn message<'a>(&self, line: &'a Bytes, members: Members<'a>) -> Result<Message<'a>, Invalid> {
+        let fault = |why| Invalid { why, id: None };
 
         let id = match members.id.map(|id| self.id(line, id)) {
             Some(Some(id)) => Some(id),
@@ -208,7 +229,8 @@ impl Rules {
 }
 
 impl<'a> Members<'a> {
-    fn read(text: &'a str) -> Result<Members<'a>, Why> {
+    /// Shows the members of the parameters on the way.
+    fn read(text: &'a str, mut see: impl FnMut(&'a str, &'a str)) -> Result<Members<'a>, Why> {
         let mut members = Members::default();
         let mut scanner = Scanner::new(text);
         if !scanner.enter_object() {
@@ -220,8 +242,13 @@ impl<'a> Members<'a> {
         }
         let mut repeated = None;
         let mut first = true;
-        while let Some((key, value)) = scanner.member(first).map_err(Why::NotJson)? {
+        while let Some(key) = scanner.key(first).map_err(Why::NotJson)? {
             first = false;
+            let value = match is_key(key, "params") {
+                true => scanner.value_with_members(&mut see),
+                false => scanner.value(),
+            };
+            let value = value.map_err(Why::NotJson)?;
             let Some((name, place)) = members.place(key) else {
                 continue;
             };
@@ -260,6 +287,11 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
         return serde_json::from_str(raw).ok().map(Cow::Owned);
     }
     Some(Cow::Borrowed(inner))
+}
+
+/// Does this raw key spell `name`?
+fn is_key(key: &str, name: &str) -> bool {
+    string(key).is_some_and(|key| key == name)
 }
 
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.

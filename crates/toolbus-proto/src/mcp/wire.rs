@@ -66,10 +66,13 @@ pub(super) struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// Reads the `_meta` of these parameters.
     pub(super) fn read(params: Option<&'a str>) -> Meta<'a> {
+        Meta::of(params.and_then(|params| edit::member(params, "_meta")))
+    }
+
+    /// Reads it.
+    pub(super) fn of(raw: Option<&'a str>) -> Meta<'a> {
         let mut meta = Meta::default();
-        let Some(raw) = params.and_then(|params| edit::member(params, "_meta")) else {
-            return meta;
-        };
+        let Some(raw) = raw else { return meta };
         for (key, value) in edit::members(raw) {
             let place = match &*key {
                 VERSION_KEY => &mut meta.version,
@@ -158,16 +161,25 @@ pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
 
 /// An answer, its one member raw.
 pub(super) fn response(id: &Id, member: &str, value: &Bytes) -> Outbox {
-    let mut out = Outbox::new();
+    let mut out = begin_response(id, member);
+    out.put_shared(value);
+    out.put(b"}");
+    out
+}
+
+/// An answer up to the value of its one member; the caller appends that and `}`.
+pub(super) fn begin_response(id: &Id, member: &str) -> Outbox {
+    let mut out = Outbox::with_room(RESPONSE_BYTES);
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     out.put(id.as_bytes());
     out.put(b",\"");
     out.put(member.as_bytes());
     out.put(b"\":");
-    out.put_shared(value);
-    out.put(b"}");
     out
 }
+
+/// Most answers that are no long text fit into so much.
+const RESPONSE_BYTES: usize = 256;
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]

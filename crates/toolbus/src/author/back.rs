@@ -1,6 +1,6 @@
 //! An author's tools as whoever answers the calls of a bus.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::pump::blocking::serving::Caller;
 /// An author's tools, to be put behind a bus or a front.
 pub struct Authored {
     specs: Arc<[ToolSpec]>,
-    functions: HashMap<ToolName, Rc<Function>>,
+    functions: BTreeMap<ToolName, Rc<Function>>,
     running: Conversations,
 }
 

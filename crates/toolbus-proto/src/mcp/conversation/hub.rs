@@ -1,5 +1,6 @@
 //! `tools/list` and `tools/call` where the tools are the hub's (`specs` 2.11).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -41,20 +42,18 @@ impl Conversation {
         revision: Revision,
     ) -> Result<(), Refusal> {
         let refuse = |message: &'static str| Refusal::new(INVALID_PARAMS, message);
-        let params = request.params.unwrap_or("{}");
-        let name =
-            edit::text(params, "name").ok_or_else(|| refuse("tools/call needs name, a string"))?;
-        let args = edit::member(params, "arguments").filter(|raw| kind(raw) != Kind::Null);
+        let name = request.name.and_then(string);
+        let name = name.ok_or_else(|| refuse("tools/call needs name, a string"))?;
+        let args = request.arguments.filter(|raw| kind(raw) != Kind::Null);
         if args.is_some_and(|raw| kind(raw) != Kind::Object) {
             return Err(refuse("arguments must be an object"));
         }
         let args = args.map(|raw| Json::part_of(request.line, raw));
         let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
-        let (name, trace) = (name.into_owned(), request.meta.trace());
-        // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
-        let may_be_wrapped = args.as_ref().and_then(unwrapped).is_some();
+        let (name, trace) = (ToolName::new(&*name), request.meta.trace());
         let tool = ToolCall { name, args, token, trace };
-        if may_be_wrapped && self.tools.is_none() {
+        // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
+        if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
             let call = in_flight(request, revision, Job::LookUpTool(tool));
             self.ask(now, call, What::Tools, None);
         } else {
@@ -73,14 +72,21 @@ impl Conversation {
         tool: ToolCall,
     ) {
         let ToolCall { name, args, token, trace } = tool;
-        let is_it = |tool: &&ToolSpec| tool.name.as_str() == name;
-        let tool = self.tools.as_deref().and_then(|tools| tools.iter().find(is_it));
-        let is_wrapped = tool.is_some_and(takes_wrapped);
-        let args = if is_wrapped { args.as_ref().and_then(unwrapped) } else { args };
-        let what = What::Tool { name: ToolName::new(name.as_str()), args };
+        let args = match self.wrapped.contains(&name) {
+            true => args.as_ref().and_then(unwrapped),
+            false => args,
+        };
+        let what = What::Tool { name: name.clone(), args };
         let progress = token.map(|token| Progress { token, count: 0 });
         let job = Job::CallTool { name, blocks: Blocks::new(revision), progress };
         self.ask(now, InFlight { id, origin, revision, job }, what, trace);
+    }
+
+    /// What the hub offers.
+    pub fn set_tools(&mut self, tools: Arc<[ToolSpec]>) {
+        let wrapped = tools.iter().filter(|tool| takes_wrapped(tool));
+        self.wrapped = wrapped.map(|tool| tool.name.clone()).collect();
+        self.tools = Some(tools);
     }
 
     /// One page of the tools, as a result.

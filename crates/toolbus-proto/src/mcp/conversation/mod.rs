@@ -13,7 +13,7 @@ mod replies;
 mod requests;
 mod session;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, CallerId, ToolSpec, Trace, Wants, What};
+use crate::tool::{Call, CallerId, ToolName, ToolSpec, Trace, Wants, What};
 
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
@@ -111,14 +111,16 @@ pub struct Conversation {
     opening: Option<Opening>,
     /// Requests that came behind it, to be looked at when it is.
     waiting: VecDeque<Waiting>,
-    calls: HashMap<Ticket, InFlight>,
-    ids: HashMap<Id, Ticket>,
+    calls: BTreeMap<Ticket, InFlight>,
+    ids: BTreeMap<Id, Ticket>,
     batches: HashMap<u64, Batch>,
     listens: Vec<Listen>,
     /// Questions to the client, by the id we gave them.
     questions: HashMap<u64, (Ticket, AskId)>,
     /// The tools of the hub, as they were last heard.
     tools: Option<Arc<[ToolSpec]>>,
+    /// Those of them whose arguments are no object, so that clients wrap them.
+    wrapped: BTreeSet<ToolName>,
     next_ticket: u64,
     next_batch: u64,
     next_question: u64,
@@ -161,7 +163,7 @@ enum Job {
     /// It is a page of the hub's tools, from this one on.
     ListTools { from: usize },
     /// A tool of the hub.
-    CallTool { name: String, blocks: Blocks, progress: Option<Progress> },
+    CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
     /// Passed on as it is.
@@ -173,7 +175,7 @@ enum Job {
 /// A call of a tool of the hub, as it was asked.
 #[derive(Debug)]
 struct ToolCall {
-    name: String,
+    name: ToolName,
     args: Option<Json>,
     token: Option<Bytes>,
     trace: Option<Trace>,
@@ -206,12 +208,13 @@ impl Conversation {
             session: None,
             opening: None,
             waiting: VecDeque::new(),
-            calls: HashMap::new(),
-            ids: HashMap::new(),
+            calls: BTreeMap::new(),
+            ids: BTreeMap::new(),
             batches: HashMap::new(),
             listens: Vec::new(),
             questions: HashMap::new(),
             tools: None,
+            wrapped: BTreeSet::new(),
             next_ticket: 1,
             next_batch: 0,
             next_question: 1,
@@ -219,11 +222,6 @@ impl Conversation {
             said: VecDeque::new(),
             notices: VecDeque::new(),
         }
-    }
-
-    /// What the hub offers, if that is known before anybody asks.
-    pub fn set_tools(&mut self, tools: Arc<[ToolSpec]>) {
-        self.tools = Some(tools);
     }
 
     /// Takes one message, or a batch of them, from `place`; tells whether an answer will
@@ -269,12 +267,11 @@ impl Conversation {
         self.waiting.clear();
         self.opening = None;
         let link = self.session.take().and_then(|session| session.link);
-        let mut tickets: Vec<_> = self.calls.drain().map(|(ticket, _)| ticket).collect();
-        tickets.sort_unstable();
+        let tickets = std::mem::take(&mut self.calls).into_keys();
         self.ids.clear();
         self.batches.clear();
         self.questions.clear();
-        let cancelled = tickets.into_iter().chain(link);
+        let cancelled = tickets.chain(link);
         self.ups.extend(cancelled.map(|ticket| (ticket, Asked::Up(Up::Cancel(None)))));
     }
 

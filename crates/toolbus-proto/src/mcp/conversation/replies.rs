@@ -91,7 +91,7 @@ impl Conversation {
 
     fn done(&mut self, now: Instant, ticket: Ticket, outcome: Result<Outcome, Failure>) {
         if let Ok(Outcome::Tools(tools)) = &outcome {
-            self.tools = Some(tools.clone());
+            self.set_tools(tools.clone());
         }
         let is_greeting = matches!(self.calls[&ticket].job, Job::Initialize { .. } | Job::Discover);
         match &outcome {
@@ -108,8 +108,12 @@ impl Conversation {
                 return self.start_tool(now, call.id, call.origin, call.revision, tool);
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                match blocks.result(&outcome, &self.us) {
-                    Ok(result) => self.answer(call.origin, wire::result(&call.id, &result)),
+                let mut text = wire::begin_response(&call.id, "result");
+                match blocks.write_result(&mut text, &outcome, &self.us) {
+                    Ok(()) => {
+                        text.put(b"}");
+                        self.answer(call.origin, text);
+                    }
                     Err(failure) => self.fail(InFlight { job: Job::Discover, ..call }, &failure),
                 }
             }
@@ -158,7 +162,7 @@ impl Conversation {
             }
             _ => (None, None),
         };
-        let text = match refusal(revision, tool.as_deref(), failure) {
+        let text = match refusal(revision, tool.as_ref(), failure) {
             Some(refusal) => refusal.answer(&id),
             None => {
                 let blocks = blocks.unwrap_or_else(|| Blocks::new(revision));

@@ -22,8 +22,15 @@ pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     pub(super) params: Option<&'a str>,
     pub(super) meta: Meta<'a>,
+    /// The tool or prompt it names, raw.
+    pub(super) name: Option<&'a str>,
+    /// What that is to be called with, raw.
+    pub(super) arguments: Option<&'a str>,
     pub(super) line: &'a Bytes,
 }
+
+/// What is picked out of the parameters of any request.
+const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
 
 impl Conversation {
     /// Takes one message; tells whether an answer will follow.
@@ -34,11 +41,17 @@ impl Conversation {
         line: &Bytes,
         mirror: Option<&Mirror>,
     ) -> bool {
-        match RULES.read(line) {
+        let (message, picked) = match RULES.read_picking(line, PICKED) {
+            Ok((message, picked)) => (Ok(message), picked),
+            Err(invalid) => (Err(invalid), Default::default()),
+        };
+        match message {
             Ok(Message::Request { id, method, params }) => {
                 self.owe(origin);
-                let meta = Meta::read(params);
-                let request = Request { origin, id, method: &method, params, meta, line };
+                let method = &*method;
+                let [meta, name, arguments] = picked;
+                let meta = Meta::of(meta);
+                let request = Request { origin, id, method, params, meta, name, arguments, line };
                 if self.is_in_flight(&request.id) {
                     let message = format!("id {} is already in flight", request.id.to_json());
                     self.refuse(origin, &request.id, &Refusal::new(INVALID_REQUEST, message));
@@ -170,9 +183,10 @@ impl Conversation {
     /// Looks at the requests that came behind `initialize`.
     pub(super) fn release(&mut self, now: Instant) {
         for Waiting { origin, line, .. } in std::mem::take(&mut self.waiting) {
-            if let Ok(Message::Request { id, method, params }) = RULES.read(&line) {
-                let meta = Meta::read(params);
-                let request = Request { origin, id, method: &method, params, meta, line: &line };
+            let read = RULES.read_picking(&line, PICKED);
+            if let Ok((Message::Request { id, method, params }, [meta, name, arguments])) = read {
+                let (method, meta, line) = (&*method, Meta::of(meta), &line);
+                let request = Request { origin, id, method, params, meta, name, arguments, line };
                 self.handle_request(now, &request, None);
             }
         }

@@ -2,11 +2,14 @@
 
 use bytes::Bytes;
 
+use crate::channel::Outbox;
 use crate::collect::{COLLECTED_BYTES_MAX, base64};
 use crate::json::{Json, Kind};
 use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
 
+/// What the result of every modern request begins with.
+const RESULT_TYPE: &[u8] = br#""resultType":"complete","#;
 /// How much of a part is told as progress.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
@@ -119,31 +122,50 @@ impl Blocks {
         Err(Failure::new(FailureKind::TooLarge, message))
     }
 
-    /// The result of a call that went well. `server` is who we are.
-    pub(in crate::mcp) fn result(
+    /// Writes the result of a call that went well. `server` is who we are. What could not be
+    /// written is told before the first byte.
+    pub(in crate::mcp) fn write_result(
         mut self,
+        out: &mut Outbox,
         outcome: &Outcome,
         server: &Json,
-    ) -> Result<Bytes, Failure> {
-        let mut structured = None;
+    ) -> Result<(), Failure> {
         match outcome {
-            Outcome::Text(text) => self.put_text(text)?,
-            Outcome::Value(value) => {
-                let value = value.compact();
-                self.put_text(&value.shown())?;
-                structured = Some(value).filter(|value| self.shows_structured(value));
-            }
             Outcome::End(end) => self.put_value(end.as_ref())?,
+            Outcome::Text(_) | Outcome::Value(_) => {}
             Outcome::Native(_) | Outcome::Tools(_) => {
                 let message = "the reply is of a kind that a tool does not give";
                 return Err(Failure::new(FailureKind::BrokeProtocol, message));
             }
         }
-        let mut result = self.begin_result();
-        if let Some(structured) = structured {
-            put_member(&mut result, "structuredContent", structured.as_bytes());
+        out.put(b"{");
+        if self.revision == Revision::MODERN {
+            out.put(RESULT_TYPE);
         }
-        self.end_result(result, server, None)
+        out.put(br#""content":["#);
+        out.put(&self.content);
+        if let Outcome::Text(_) | Outcome::Value(_) = outcome {
+            out.put(if self.count == 0 { b"" } else { b"," });
+            out.put(br#"{"type":"text","text":"#);
+            put_shown(out, outcome);
+            out.put(b"}");
+        }
+        out.put(b"]");
+        if let Outcome::Value(value) = outcome
+            && self.shows_structured(value)
+        {
+            out.put(br#","structuredContent":"#);
+            out.put_shared(value.compact().as_bytes());
+        }
+        if self.revision == Revision::MODERN {
+            out.put(br#","_meta":{""#);
+            out.put(SERVER_KEY.as_bytes());
+            out.put(b"\":");
+            out.put(server.as_bytes());
+            out.put(b"}");
+        }
+        out.put(b"}");
+        Ok(())
     }
 
     /// The result of a call whose tool said no.
@@ -153,8 +175,13 @@ impl Blocks {
         // A message over the limit could not be told at all.
         let message = &failure.message[..failure.message.floor_char_boundary(1 << 20)];
         let _ = self.put_text(message);
-        let mut result = self.begin_result();
-        put_member(&mut result, "isError", "true");
+        let mut result = vec![b'{'];
+        if self.revision == Revision::MODERN {
+            result.extend_from_slice(RESULT_TYPE);
+        }
+        result.extend_from_slice(br#""content":["#);
+        result.extend_from_slice(&self.content);
+        result.extend_from_slice(br#"],"isError":true"#);
         let mut told = vec![b'{'];
         put_member(&mut told, "kind", quoted(failure.kind.as_str()));
         match &failure.code {
@@ -166,7 +193,15 @@ impl Blocks {
             put_member(&mut told, "detail", detail.compact().as_bytes());
         }
         told.push(b'}');
-        self.end_result(result, server, Some(&told)).unwrap_or_default()
+        let mut meta = vec![b'{'];
+        if self.revision == Revision::MODERN {
+            put_member(&mut meta, SERVER_KEY, server.as_bytes());
+        }
+        put_member(&mut meta, FAILURE_KEY, told);
+        meta.push(b'}');
+        put_member(&mut result, "_meta", meta);
+        result.push(b'}');
+        result.into()
     }
 
     /// A client holds a tool to its output schema, so whatever a schema may describe is shown.
@@ -176,37 +211,16 @@ impl Blocks {
             _ => self.revision == Revision::MODERN,
         }
     }
+}
 
-    fn begin_result(&self) -> Vec<u8> {
-        let mut result = vec![b'{'];
-        if self.revision == Revision::MODERN {
-            put_member(&mut result, "resultType", "\"complete\"");
-        }
-        put_member(&mut result, "content", "[");
-        result.extend_from_slice(&self.content);
-        result.push(b']');
-        result
-    }
-
-    fn end_result(
-        &self,
-        mut result: Vec<u8>,
-        server: &Json,
-        failure: Option<&[u8]>,
-    ) -> Result<Bytes, Failure> {
-        let mut meta = vec![b'{'];
-        if self.revision == Revision::MODERN {
-            put_member(&mut meta, SERVER_KEY, server.as_bytes());
-        }
-        if let Some(failure) = failure {
-            put_member(&mut meta, FAILURE_KEY, failure);
-        }
-        if meta.len() > 1 {
-            meta.push(b'}');
-            put_member(&mut result, "_meta", meta);
-        }
-        result.push(b'}');
-        Ok(result.into())
+/// A reply of one piece as the text of a block. It is copied once, and not at all where it is
+/// a long string of JSON already.
+fn put_shown(out: &mut Outbox, outcome: &Outcome) {
+    match outcome {
+        Outcome::Text(text) => out.put_string(text),
+        Outcome::Value(value) if value.kind() == Kind::String => out.put_shared(value.as_bytes()),
+        Outcome::Value(value) => out.put_string(value.compact().as_str()),
+        Outcome::End(_) | Outcome::Native(_) | Outcome::Tools(_) => {}
     }
 }
 
@@ -226,8 +240,9 @@ mod tests {
             blocks.put_part(part).unwrap();
         }
         let server = Json::from_trusted(r#"{"name":"us"}"#);
-        let result = blocks.result(outcome, &server).unwrap();
-        expected.assert_eq(str::from_utf8(&result).unwrap());
+        let mut result = Outbox::new();
+        blocks.write_result(&mut result, outcome, &server).unwrap();
+        expected.assert_eq(str::from_utf8(&result.take()).unwrap());
     }
 
     fn bytes(data: &'static [u8], media_type: Option<&str>, last: bool) -> Part {

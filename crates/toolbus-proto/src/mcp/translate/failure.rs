@@ -9,12 +9,12 @@ use crate::mcp::wire::{
     FAILURE_KEY, INTERNAL_ERROR, INVALID_PARAMS, Refusal, Revision, UNKNOWN_METHOD, put_member,
     quoted,
 };
-use crate::tool::{Code, Exit, Failure, FailureKind};
+use crate::tool::{Code, Exit, Failure, FailureKind, ToolName};
 
 /// How we refuse a call; `None` where the failure is the tool's own and becomes a result.
 pub(in crate::mcp) fn refusal(
     revision: Revision,
-    tool: Option<&str>,
+    tool: Option<&ToolName>,
     failure: &Failure,
 ) -> Option<Refusal> {
     let message = failure.message.clone();
