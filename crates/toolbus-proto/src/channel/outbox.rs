@@ -121,13 +121,17 @@ impl Outbox {
         }
     }
 
-    /// Takes the first of what waits, as far as it is of one piece: nothing is copied.
-    pub fn take_piece(&mut self) -> Option<Bytes> {
-        let piece = match self.pieces.pop_front() {
+    /// Takes the first of what waits, as far as it is of one piece, and at most so much:
+    /// nothing is copied.
+    pub fn take_piece(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let mut piece = match self.pieces.pop_front() {
             Some(piece) => piece,
             None if self.tail.is_empty() => return None,
             None => self.tail.split().freeze(),
         };
+        if bytes_max < piece.len() {
+            self.pieces.push_front(piece.split_off(bytes_max));
+        }
         self.len -= piece.len();
         Some(piece)
     }
@@ -185,7 +189,8 @@ mod tests {
             if whole {
                 written.extend_from_slice(&outbox.take());
             }
-            while let Some(piece) = outbox.take_piece() {
+            while let Some(piece) = outbox.take_piece(1000) {
+                prop_assert!(piece.len() <= 1000);
                 written.extend_from_slice(&piece);
                 prop_assert_eq!(outbox.len(), expected.len() - written.len());
             }

@@ -200,8 +200,11 @@ impl<S: Serving + 'static> Front<S> {
         uplink.flatten().and_then(Rc::into_inner)
     }
 
+    /// Nothing more is read: a back cannot take it, or the other side has not read what it
+    /// was answered.
     fn is_paused(&self) -> bool {
-        self.sharing == Sharing::Alone && !self.slow.borrow().is_empty()
+        let is_held_back = self.sharing == Sharing::Alone && !self.slow.borrow().is_empty();
+        is_held_back || self.backlog.is_unread()
     }
 }
 
@@ -273,7 +276,11 @@ impl<S: Serving + 'static> Driven for Front<S> {
         if !self.is_idle.replace(is_idle) && is_idle {
             self.idle.ring();
         }
+        let was_unread = self.backlog.is_unread();
         let may_go_on = self.backlog.set(bytes);
+        if was_unread && !self.backlog.is_unread() {
+            self.wake.ring();
+        }
         if !self.backlog.is_full() && !self.progress.borrow().is_empty() {
             for (ticket, progress) in self.progress.take() {
                 let _ = self.receive(ticket, progress);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use toolbus_proto::channel::Ticket;
 
-use super::{BYTES_WAITING_MAX, Room};
+use super::{BYTES_WAITING_MAX, Room, UNREAD_BYTES_MAX};
 
 /// The bytes that wait for one peer. Kept beside its outbox, which only the pump can see.
 #[derive(Default)]
@@ -28,6 +28,11 @@ impl Backlog {
 
     pub(crate) fn is_full(&self) -> bool {
         BYTES_WAITING_MAX <= self.bytes.get()
+    }
+
+    /// Does so much wait that the peer should read before it is read from?
+    pub(crate) fn is_unread(&self) -> bool {
+        UNREAD_BYTES_MAX <= self.bytes.get()
     }
 
     /// The call is over: it waits no more.

@@ -23,6 +23,9 @@ pub const ITEMS_WAITING_MAX: usize = 16;
 /// What may wait for a slow reader, in bytes, before it counts as full.
 pub const BYTES_WAITING_MAX: usize = 256 * 1024;
 
+/// What may wait to be written to a client before nothing more is read from it.
+pub const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+
 /// Can more be sent right away?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]

@@ -12,6 +12,8 @@ pub(crate) mod wake;
 use toolbus_proto::channel::Notice;
 
 pub use budget::BYTES_IN_FLIGHT_MAX;
+#[cfg(feature = "http")]
+pub(crate) use budget::Share;
 pub use reactor::{Sink, Source};
 
 /// Writes a line in the log for what a peer did.

@@ -18,6 +18,7 @@ use toolbus_proto::channel::Outbox;
 
 use super::line::Line;
 use crate::link::{BYTES_WAITING_MAX, Room};
+use crate::pump::Share;
 
 /// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
 pub struct BodySink {
@@ -90,6 +91,8 @@ struct State {
     /// The head before the body, until it is taken; only a server has it here.
     head: Option<Response<()>>,
     waiting: Outbox,
+    /// Its part of what may wait for all peers together.
+    share: Share,
     ending: Ending,
     /// The sender was told that there is no room.
     told_full: bool,
@@ -109,6 +112,12 @@ enum Ending {
     Cut,
 }
 
+impl State {
+    fn count(&mut self) {
+        self.share.set(self.waiting.len());
+    }
+}
+
 impl Pipe {
     fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Room {
         let mut state = self.state.borrow_mut();
@@ -117,6 +126,7 @@ impl Pipe {
             state.waiting = Outbox::new();
             return Room::Enough;
         }
+        state.count();
         state.told_full = BYTES_WAITING_MAX <= state.waiting.len();
         let room = if state.told_full { Room::Full } else { Room::Enough };
         let taker = state.taker.take();
@@ -170,6 +180,7 @@ impl Pipe {
         let mut state = self.state.borrow_mut();
         state.is_gone = true;
         state.waiting = Outbox::new();
+        state.count();
         let (room, gone) = (state.room.take(), state.gone.take());
         drop(state);
         wake(room);
@@ -237,8 +248,10 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
     ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         let pipe = self.pipe.clone();
         let mut state = pipe.state.borrow_mut();
-        if let Some(piece) = state.waiting.take_piece() {
+        // Piece by piece: what hyper has taken nobody counts.
+        if let Some(piece) = state.waiting.take_piece(BYTES_WAITING_MAX) {
             self.is_flushed = false;
+            state.count();
             if state.told_full && state.waiting.len() < BYTES_WAITING_MAX / 2 {
                 state.told_full = false;
                 let room = state.room.take();
