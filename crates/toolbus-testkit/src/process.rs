@@ -43,6 +43,35 @@ impl Group {
     }
 }
 
+/// What `/proc` knows of a process that lives.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vitals {
+    /// The most memory it ever had, in bytes.
+    pub memory_peak: usize,
+    /// It waits for something.
+    pub is_asleep: bool,
+    /// How many files, pipes and sockets it has open.
+    pub open_files: usize,
+}
+
+#[cfg(target_os = "linux")]
+impl Vitals {
+    /// Looks at the process `pid`.
+    #[track_caller]
+    pub fn of(pid: u32) -> Vitals {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
+        };
+        let kib: usize = value("VmHWM:").parse().expect("a size in KiB");
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+        let is_asleep = value("State:") == "S";
+        Vitals { memory_peak: kib * 1024, is_asleep, open_files: open.count() }
+    }
+}
+
 struct Process {
     pid: u32,
     group: u32,

@@ -48,6 +48,10 @@ impl Server {
         line.unwrap_or_else(|_| panic!("it says no other line; said {}", self.said))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.urls[0]
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,10 +19,19 @@ pub(crate) struct Live {
     /// Its lines, then the end.
     lines: Receiver<String>,
     stderr: Receiver<String>,
+    /// Nothing is read before this is dropped.
+    deaf: Option<Sender<()>>,
 }
 
 impl Live {
     pub(crate) fn start(words: &[&str]) -> Live {
+        let mut live = Live::deaf(words);
+        live.listen();
+        live
+    }
+
+    /// As [`Live::start`], but nothing that it says is read before [`Live::listen`].
+    pub(crate) fn deaf(words: &[&str]) -> Live {
         let mut command = command(words);
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,14 +40,32 @@ impl Live {
         let stdout = BufReader::new(child.stdout.take().expect("is piped"));
         let mut errors = child.stderr.take().expect("is piped");
         let (tell, lines) = mpsc::channel();
-        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|l| tell.send(l)));
+        let (deaf, is_deaf) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            // Nobody sends: it is dropped.
+            let _ = is_deaf.recv();
+            stdout.lines().map_while(Result::ok).try_for_each(|l| tell.send(l))
+        });
         let (tell, stderr) = mpsc::channel();
         thread::spawn(move || {
             let mut text = String::new();
             let _ = errors.read_to_string(&mut text);
             tell.send(text)
         });
-        Live { child, stdin, lines, stderr }
+        Live { child, stdin, lines, stderr, deaf: Some(deaf) }
+    }
+
+    pub(crate) fn listen(&mut self) {
+        self.deaf = None;
+    }
+
+    /// What it reads, for whoever writes on a thread of their own.
+    pub(crate) fn take_stdin(&mut self) -> ChildStdin {
+        self.stdin.take().expect("has not hung up")
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// An oracle of ours that an executor has acknowledged.

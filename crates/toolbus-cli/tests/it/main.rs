@@ -12,6 +12,9 @@ mod help;
 mod listening;
 mod live;
 mod mcp;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod mcp_abuse;
 mod mcp_backs;
 mod mcp_http;
 mod mcp_serve;

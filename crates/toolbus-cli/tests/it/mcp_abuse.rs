@@ -1,0 +1,252 @@
+//! What clients and servers of MCP do that they should not, each with real processes.
+//!
+//! Here are the crowds, the floods and those who do not read. The others are with what they
+//! are about:
+//!
+//! - what is no JSON on a server's stdout: `mcp_backs::what_is_not_json_is_skipped`
+//! - a reply of 20 MB: `mcp_backs::a_reply_of_20_mb`
+//! - a fast call during a slow one: `mcp_serve::a_fast_call_does_not_wait_for_a_slow_one`
+//! - a server that dies in the middle of a call, that call and the next:
+//!   `mcp_backs::a_server_that_dies_fails_its_call_at_once_and_serves_the_next`
+//! - SIGTERM and SIGKILL of toolbus, with a stubborn child and a grandchild: `mcp_stop`, and
+//!   `serve::nobody_is_left_however_it_ends`
+//!
+//! Memory is that of the toolbus process at its worst, with an ample bound: many times less
+//! than what was sent, and not more for a longer flood.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::ChildStdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+use toolbus_testkit::patience::{PATIENCE, eventually};
+use toolbus_testkit::process::Vitals;
+
+use crate::listening::Server;
+use crate::live::Live;
+use crate::mcp::{INITIALIZE, INITIALIZED, legacy_call};
+use crate::page::{Page, mcp_ourselves, mcp_server};
+
+const MIB: usize = 1 << 20;
+
+#[track_caller]
+fn assert_memory_below(limit: usize, pid: u32) {
+    let peak = Vitals::of(pid).memory_peak;
+    assert!(peak < limit, "{} MiB, where {} are allowed", peak / MIB, limit / MIB);
+}
+
+/// Says all of it on a thread of its own, and awaits that no more of it is taken.
+fn pour(live: &mut Live, lines: String) -> thread::JoinHandle<ChildStdin> {
+    let mut stdin = live.take_stdin();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let told = taken.clone();
+    let pouring = thread::spawn(move || {
+        for piece in lines.as_bytes().chunks(4096) {
+            stdin.write_all(piece).expect("it reads in the end");
+            told.fetch_add(piece.len(), Ordering::Relaxed);
+        }
+        stdin
+    });
+    await_standstill(live.id(), || taken.load(Ordering::Relaxed));
+    pouring
+}
+
+/// Waits until the process has nothing to do, look after look, and `moved` stays the same.
+/// That moment decides nothing but when somebody begins to read.
+fn await_standstill(pid: u32, moved: impl Fn() -> usize) {
+    let (mut last, mut looks) = (None, 0);
+    eventually("nothing moves any more", || {
+        let vitals = Vitals::of(pid);
+        let now = Some((moved(), vitals.memory_peak));
+        looks = if vitals.is_asleep && now == last { looks + 1 } else { 0 };
+        last = now;
+        50 <= looks
+    });
+}
+
+#[test]
+fn a_client_that_pipelines_100_000_requests_without_reading() {
+    const COUNT: u32 = 100_000;
+    for address in ["builtin:", &mcp_ourselves(&["builtin:"])] {
+        let mut live = Live::deaf(&["mcp", address]);
+        let calls = (1..=COUNT).map(|id| legacy_call(id, "add", r#"{"a":1,"b":2}"#));
+        let lines = std::iter::once(INITIALIZE.to_owned()).chain(calls);
+        let pouring = pour(&mut live, lines.map(|line| line + "\n").collect());
+        assert!(!pouring.is_finished(), "{address}: all is taken, though nobody reads");
+        live.listen();
+        assert!(live.hear().contains("serverInfo"));
+        let mut answered = vec![false; COUNT as usize];
+        for _ in 0..COUNT {
+            let answer = live.hear();
+            let id = answer.strip_prefix(r#"{"jsonrpc":"2.0","id":"#);
+            let id = id.and_then(|rest| {
+                rest.split_once(r#","result":{"content":[{"type":"text","text":"3"}]}}"#)
+            });
+            let id: usize = id.and_then(|(id, _)| id.parse().ok()).expect(&answer);
+            assert!(!std::mem::replace(&mut answered[id - 1], true), "{id} twice");
+        }
+        assert_memory_below(128 * MIB, live.id());
+        drop(pouring.join().expect("all was taken"));
+        assert_eq!(live.end(), "exit 0\n");
+    }
+}
+
+/// A server whose every answer is a text of so many bytes.
+fn large(bytes: usize) -> String {
+    let text = format!(r#"{{"content":[{{"type":"text","text":"\{{78*{bytes}}}"}}]}}"#);
+    let opening = ["read", "answer", INITIALIZED, "read"];
+    mcp_server(&[&opening[..], &["forever", "{", "read", "answer", &text, "}"]].concat())
+}
+
+#[test]
+fn a_client_that_reads_slowly() {
+    const COUNT: u32 = 600;
+    let mut live = Live::deaf(&["mcp", &large(MIB)]);
+    let calls = (1..=COUNT).map(|id| legacy_call(id, "f", "{}"));
+    let lines = std::iter::once(INITIALIZE.to_owned()).chain(calls);
+    let pouring = pour(&mut live, lines.map(|line| line + "\n").collect());
+    live.listen();
+    assert!(live.hear().contains("serverInfo"));
+    for _ in 0..COUNT {
+        assert!(MIB < live.hear().len());
+    }
+    assert_memory_below(400 * MIB, live.id());
+    drop(pouring.join().expect("all was taken"));
+    assert_eq!(live.end(), "exit 0\n");
+}
+
+/// One request over a connection of its own.
+struct Request {
+    stream: TcpStream,
+}
+
+impl Request {
+    fn connect(server: &Server) -> Request {
+        let authority = server.url().strip_prefix("http://").and_then(|url| url.split('/').next());
+        let stream = TcpStream::connect(authority.expect("a host")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("more than nothing");
+        Request { stream }
+    }
+
+    fn say(mut self, text: &str) -> Request {
+        self.stream.write_all(text.as_bytes()).expect("it is there");
+        self
+    }
+
+    fn send(server: &Server, method: &str, session: &str, body: &str) -> Request {
+        let session = match session {
+            "" => String::new(),
+            session => format!("Mcp-Session-Id: {session}\r\n"),
+        };
+        let length = body.len();
+        Request::connect(server).say(&format!(
+            "{method} /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Content-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    /// The whole answer: head and body.
+    fn answer(mut self) -> String {
+        let mut answer = String::new();
+        self.stream.read_to_string(&mut answer).expect("it answers to the end");
+        answer
+    }
+}
+
+/// Begins a session and gives its name.
+fn session(server: &Server) -> String {
+    let answer = Request::send(server, "POST", "", INITIALIZE).answer();
+    let name = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
+    });
+    name.unwrap_or_else(|| panic!("no session: {answer}"))
+}
+
+fn assert_serves(server: &Server) {
+    let page = Page::of(&["call", &format!("mcp+{}", server.url()), "add", "a=1", "b=2"]).run();
+    assert_eq!(page.to_string(), "stdout\n3\nexit 0\n");
+}
+
+#[test]
+fn http_connections_that_are_only_half_there() {
+    let server = Server::start(&["mcp", "--http", "0", "builtin:"], 1);
+    assert_serves(&server);
+    let before = Vitals::of(server.id()).open_files;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let halves: Vec<_> = (0..800)
+        .map(|number| {
+            let half = Request::connect(&server);
+            match number % 4 {
+                0 => half,
+                1 => half.say("POST /mcp HT"),
+                2 => half.say(&format!("{head}Content-Length: 1000\r\n\r\n{{\"jsonrpc\"")),
+                _ => {
+                    let half = half.say(head);
+                    half.stream.shutdown(Shutdown::Write).expect("it is there");
+                    half
+                }
+            }
+        })
+        .collect();
+    assert_serves(&server);
+    assert_memory_below(128 * MIB, server.id());
+    drop(halves);
+    eventually("nothing is left of them", || Vitals::of(server.id()).open_files <= before);
+    assert_serves(&server);
+    server.signal(Signal::TERM);
+    assert_eq!(server.end(), "exit 143\n");
+}
+
+#[test]
+fn a_thousand_sessions_opened_and_dropped() {
+    for address in ["builtin:", &mcp_ourselves(&["builtin:"])] {
+        let server = Server::start(&["mcp", "--http", "0", address], 1);
+        // Both eras have been spoken: whoever is behind is there.
+        assert_serves(&server);
+        session(&server);
+        let before = Vitals::of(server.id()).open_files;
+        // Properly ended, they make room for others.
+        for _ in 0..1000 {
+            let name = session(&server);
+            let ended = Request::send(&server, "DELETE", &name, "").answer();
+            assert!(ended.starts_with("HTTP/1.1 204 "), "{ended}");
+        }
+        // Half of these are dropped with a stream open, and a call under way.
+        for number in 0..1000 {
+            let name = session(&server);
+            if number % 2 == 0 {
+                drop(Request::send(&server, "GET", &name, ""));
+                let slow = legacy_call(1, "sleep", r#"{"ms":600000}"#);
+                drop(Request::send(&server, "POST", &name, &slow));
+            }
+        }
+        assert_serves(&server);
+        let name = session(&server);
+        let call = legacy_call(1, "add", r#"{"a":1,"b":2}"#);
+        let answer = Request::send(&server, "POST", &name, &call).answer();
+        assert!(answer.contains(r#""text":"3""#), "{answer}");
+        assert_memory_below(128 * MIB, server.id());
+        eventually("no connection is left", || Vitals::of(server.id()).open_files <= before);
+    }
+}
+
+#[test]
+fn http_clients_that_do_not_read() {
+    let server = Server::start(&["mcp", "--http", "0", &large(20 * MIB)], 1);
+    let name = session(&server);
+    let call = |id| Request::send(&server, "POST", &name, &legacy_call(id, "f", "{}"));
+    let unread: Vec<_> = (1..=24).map(call).collect();
+    // The other side of the session is still there, whoever does not read.
+    let ping = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
+    let answer = Request::send(&server, "POST", &name, ping).answer();
+    assert!(answer.ends_with(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#), "{answer}");
+    await_standstill(server.id(), || 0);
+    for request in unread {
+        let answer = request.answer();
+        assert!(20 * MIB < answer.len(), "{}", &answer[..200.min(answer.len())]);
+    }
+    assert_memory_below(400 * MIB, server.id());
+}
