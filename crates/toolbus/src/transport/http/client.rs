@@ -77,10 +77,9 @@ impl Client {
     /// Calls with all there is to say.
     pub fn ask(&self, request: Request<Bytes>, timeouts: Timeouts) -> Answer {
         let (head, body) = request.into_parts();
-        let (sink, answer) = self.start(Request::from_parts(head, ()), timeouts);
-        let _ = sink.send(&body);
-        sink.end();
-        answer
+        let pipe = Rc::new(Pipe::default());
+        pipe.fill_whole(&body);
+        Answer(Box::pin(call(self.0.clone(), Request::from_parts(head, ()), pipe, timeouts)))
     }
 }
 

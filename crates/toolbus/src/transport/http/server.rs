@@ -95,9 +95,7 @@ impl Responder {
     pub fn respond_whole(mut self, answer: Response<Bytes>) {
         let pipe = self.pipe.take().unwrap_or_default();
         let (head, body) = answer.into_parts();
-        let sink = BodySink::new(pipe.clone());
-        let _ = sink.send(&body);
-        sink.end();
+        pipe.fill_whole(&body);
         pipe.begin(Response::from_parts(head, ()));
     }
 

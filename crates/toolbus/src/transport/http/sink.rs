@@ -94,6 +94,8 @@ struct State {
     /// Its part of what may wait for all peers together.
     share: Share,
     ending: Ending,
+    /// All of it was there before its head, which says how long it is.
+    is_whole: bool,
     /// The sender was told that there is no room.
     told_full: bool,
     is_gone: bool,
@@ -133,6 +135,13 @@ impl Pipe {
         drop(state);
         wake(taker);
         room
+    }
+
+    /// That is all of it.
+    pub(super) fn fill_whole(&self, body: &Bytes) {
+        let _ = self.fill(|waiting| waiting.put_shared(body));
+        self.state.borrow_mut().is_whole = true;
+        self.finish(Ending::Well);
     }
 
     /// Only the first end counts.
@@ -279,11 +288,12 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Known if all of it was there before the head was written: a `Content-Length`.
+        // A `Content-Length`. A body that was begun has none, however soon it ends: whoever
+        // looks at the wire sees a stream as a stream.
         let state = self.pipe.state.borrow();
-        match state.ending {
-            Ending::Well => SizeHint::with_exact(state.waiting.len() as u64),
-            Ending::Open | Ending::Cut => SizeHint::default(),
+        match state.is_whole {
+            true => SizeHint::with_exact(state.waiting.len() as u64),
+            false => SizeHint::default(),
         }
     }
 }
