@@ -118,9 +118,20 @@ fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
     call
 }
 
+/// Our own words first: the code only says which rule was broken.
+fn broken(failure: &Failure) -> Failed {
+    match (&failure.kind, &failure.code) {
+        (FailureKind::BrokeProtocol, Some(code)) => {
+            let message = format!("{}: {code}", failure.message);
+            failure::failed(&Failure { message, code: None, ..failure.clone() })
+        }
+        _ => failure::failed(failure),
+    }
+}
+
 fn failed(failure: &Failure, meta: Option<&Json>) -> Failed {
     if !failure.from_peer {
-        return failure::failed(failure);
+        return broken(failure);
     }
     let exit = match failure.kind {
         FailureKind::TimedOut => Exit::TimedOut,
