@@ -2,7 +2,8 @@
 //!
 //! A message is one object, or a stream of a head, elements and a tail. [`decode`] reads
 //! either direction, [`encode`] writes it; [`Server`] and [`Caller`] are our two ends of a
-//! connection, and [`translate`] joins them to the tools of the bus.
+//! connection, [`Exchange`] and again [`Caller`] those of an exchange over HTTP, and
+//! [`translate`] joins them to the tools of the bus.
 
 mod blob;
 mod extent;
@@ -18,10 +19,11 @@ pub mod decode;
 pub mod encode;
 pub mod event;
 pub mod frames;
+pub mod http;
 pub mod printed;
 pub mod translate;
 
 pub use calling::Caller;
 pub use decode::{Decoder, Reading};
 pub use methods::Methods;
-pub use serving::{Server, ServerSettings};
+pub use serving::{Exchange, Server, ServerSettings};

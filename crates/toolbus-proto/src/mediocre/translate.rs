@@ -65,7 +65,7 @@ pub fn http_status(code: FramingCode) -> u16 {
     if code.is_limit() { 413 } else { 400 }
 }
 
-fn told(msg: &str, members: &[(&str, Option<Json>)]) -> PeerError {
+pub(super) fn told(msg: &str, members: &[(&str, Option<Json>)]) -> PeerError {
     let mut meta = Vec::new();
     for (name, value) in members {
         let Some(value) = value else { continue };
@@ -157,8 +157,13 @@ pub fn trace(debug: &Json) -> Option<Trace> {
         let member = members.iter().find(|(found, _)| found == name);
         member.and_then(|(_, json)| json.string())
     };
-    let parent = text("traceparent").filter(|parent| is_trace_parent(parent))?;
-    Some(Trace { parent, state: text("tracestate") })
+    trace_of(&text("traceparent")?, text("tracestate").as_deref())
+}
+
+/// The trace that a parent tells of, if it is spelled as one.
+pub(super) fn trace_of(parent: &str, state: Option<&str>) -> Option<Trace> {
+    let trace = || Trace { parent: parent.to_owned(), state: state.map(str::to_owned) };
+    is_trace_parent(parent).then(trace)
 }
 
 /// The `debug` of a call that is passed on: the same trace, a new parent.

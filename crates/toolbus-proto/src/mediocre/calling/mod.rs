@@ -4,6 +4,7 @@
 //! is complete: then that is cut short, and the connection can be used again. Whatever else
 //! goes wrong ends the connection.
 
+mod exchange;
 mod line;
 
 use std::collections::VecDeque;
@@ -11,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
+use self::exchange::Carriage;
 use self::line::{Line, Waiting, cancelled};
 use super::decode::{Decoder, Direction, Reading};
 use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
 use super::frames::Chance;
+use super::http::RequestHead;
 use super::methods::{Methods, Request};
 use super::printed;
 use super::queue::{Queue, piece};
@@ -32,12 +35,15 @@ const CUT_PATIENCE: Duration = Duration::from_secs(1);
 /// How much is shown of what answers nothing.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Our end of one connection.
+/// Our end of one connection, or of one exchange.
 #[derive(Debug)]
 pub struct Caller<C> {
     decoder: Decoder,
     writer: Writer<C>,
     methods: Methods,
+    carriage: Carriage,
+    /// The head of the exchange that is to be begun.
+    head: Option<Box<RequestHead>>,
     standing: Standing,
     stage: Stage,
     line: Line,
@@ -54,7 +60,7 @@ pub struct Caller<C> {
 enum Stage {
     Free,
     Asking(Asking),
-    /// The call is over; the end of its stream is being written.
+    /// The call is over; the end of its stream is being written, or that of its exchange read.
     Cutting {
         until: Instant,
     },
@@ -97,6 +103,8 @@ impl<C: Chance> Caller<C> {
             decoder: Decoder::new(Direction::Response, reading),
             writer: Writer::new(chance),
             methods,
+            carriage: Carriage::Connection,
+            head: None,
             standing: Standing::Open,
             stage: Stage::Free,
             line: Line::default(),
@@ -148,11 +156,20 @@ impl<C: Chance> Caller<C> {
                 true => Input::Coming { tail: request.tail.clone() },
                 false => Input::Whole,
             };
-            let (moved, failed) = (self.now, None);
-            let asking = Asking { ticket, deadline, moved, purpose, wants_events, input, failed };
-            self.stage = Stage::Asking(asking);
+            self.stage = Stage::Asking(Asking {
+                ticket,
+                deadline,
+                moved: self.now,
+                purpose,
+                wants_events,
+                input,
+                failed: None,
+            });
             match self.write_request(&request) {
-                Ok(()) => ups.into_iter().for_each(|up| self.go_on(ticket, up)),
+                Ok(()) => {
+                    self.head_exchange(&request);
+                    ups.into_iter().for_each(|up| self.go_on(ticket, up));
+                }
                 Err(unwritable) => self.drop_connection(ticket, unwritable),
             }
         }
@@ -266,10 +283,17 @@ impl<C: Chance> Caller<C> {
     }
 
     fn handle_broken(&mut self, error: &FramingError) {
+        if let Some(refused) = self.refused(None) {
+            return self.break_with(refused);
+        }
         self.show(std::iter::once(printed::error(error)));
         let what = format!("{} at {}", error.code, error.offset);
         self.notices.push_back(Notice::Broke(what));
-        let failure = translate::broke(error);
+        self.break_with(translate::broke(error));
+    }
+
+    /// What came is no response: the call fails, and nothing can follow.
+    fn break_with(&mut self, failure: Failure) {
         if let Stage::Asking(Asking { ticket, .. }) = self.stage {
             self.done(ticket, Err(failure.clone()));
         }
@@ -278,6 +302,11 @@ impl<C: Chance> Caller<C> {
     }
 
     fn handle_said(&mut self, said: Said) {
+        if let Said::Head(Head { is_stream, message: Message::Response { err, .. }, .. }) = &said
+            && let Some(refused) = self.refused(err.as_ref().filter(|_| !is_stream))
+        {
+            return self.break_with(refused);
+        }
         let Stage::Asking(asking) = &mut self.stage else { return };
         let ticket = asking.ticket;
         let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
@@ -329,14 +358,19 @@ impl<C: Chance> Caller<C> {
             }
         };
         self.done(ticket, outcome);
-        if let Input::Whole = input {
-            return;
-        }
-        if self.writer.cut_short(&mut self.out) {
+        let is_over = match (self.carriage, input) {
+            (Carriage::Connection, Input::Whole) => return,
+            (Carriage::Connection, Input::Coming { .. }) => self.writer.cut_short(&mut self.out),
+            // Read to its end, the connection can be used again.
+            (Carriage::Exchange { .. }, Input::Whole) => true,
+            // Whoever is answered early closes.
+            (Carriage::Exchange { .. }, Input::Coming { .. }) => false,
+        };
+        if is_over {
             self.stage = Stage::Cutting { until: self.now + CUT_PATIENCE };
         } else {
             self.writer.reset();
-            let why = "the connection was closed inside a blob that was no longer wanted";
+            let why = "the connection was closed inside a stream that was no longer wanted";
             self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
         }
     }
@@ -383,6 +417,12 @@ impl<C: Chance> Channel for Caller<C> {
         }
         match self.decoder.end(input) {
             Err(error) => self.handle_broken(&error),
+            Ok(())
+                if matches!(self.stage, Stage::Asking(_))
+                    && let Some(refused) = self.refused(None) =>
+            {
+                self.break_with(refused);
+            }
             // Whoever still waits is told by `handle_lost`: the hands may know more, such as
             // how a process ended.
             Ok(()) => {
@@ -427,9 +467,18 @@ impl<C: Chance> Channel for Caller<C> {
         self.now = now;
         match &mut self.stage {
             Stage::Asking(asking) => asking.moved = now,
-            Stage::Cutting { .. } if self.out.is_empty() => self.stage = Stage::Free,
+            Stage::Cutting { .. }
+                if self.carriage == Carriage::Connection && self.out.is_empty() =>
+            {
+                self.stage = Stage::Free;
+            }
             Stage::Cutting { .. } | Stage::Free => {}
         }
+    }
+
+    /// A request ends with its call.
+    fn is_finished(&self) -> bool {
+        matches!(self.carriage, Carriage::Exchange { .. }) && self.is_said()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {

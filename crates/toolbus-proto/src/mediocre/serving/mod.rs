@@ -4,6 +4,7 @@
 //! Behind a call that is complete one event is read ahead, so that a broken peer is noticed;
 //! the rest stays where it was read to.
 
+mod exchange;
 mod reply;
 mod settings;
 
@@ -22,6 +23,7 @@ use super::translate::{self, TOOLS};
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
 use crate::tool::{Call, Part, ToolName, What};
 
+pub use exchange::Exchange;
 pub use settings::ServerSettings;
 
 /// How long, and how far, is read on after our last byte: an answer under way must not be
@@ -186,37 +188,19 @@ impl<C: Chance> Server<C> {
     }
 
     fn handle_head(&mut self, now: Instant, head: Head) {
-        let Message::Call { method, args } = head.message else { return };
-        let what = match &*method {
-            TOOLS => What::Tools,
-            _ => What::Tool { name: ToolName::new(method), args },
-        };
-        let mut call = Call::of(now, what);
-        call.deadline.quiet = Some(self.settings.call_timeout);
-        call.trace = head.debug.as_ref().and_then(translate::trace);
-        call.wants.sends_parts = head.is_stream;
+        let input = if head.is_stream { Input::Coming } else { Input::Whole };
+        let Some(call) = call_of(now, head, &self.settings) else { return };
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.ups.push(ticket, Asked::Call(call));
-        let input = if head.is_stream { Input::Coming } else { Input::Whole };
         self.stage = Stage::Answering(Answering { ticket, input, reply: Reply::Due });
     }
 
     fn handle_element(&mut self, ticket: Ticket, said: Said) {
-        let up = match said {
-            Said::Value(value) => Up::Part(Part::Json(value)),
-            Said::Piece(data) => Up::Part(piece(data, false)),
-            Said::BlobEnd => return self.ups.end_blob(ticket),
-            Said::Tail(Tail { value, .. }) => {
-                if let Stage::Answering(answering) = &mut self.stage {
-                    answering.input = Input::Whole;
-                }
-                Up::End(value)
-            }
-            // A blob is told of with its first piece.
-            Said::BlobBegin | Said::Head(_) | Said::MethodMissing { .. } => return,
-        };
-        self.ups.push(ticket, Asked::Up(up));
+        if let (Said::Tail(_), Stage::Answering(answering)) = (&said, &mut self.stage) {
+            answering.input = Input::Whole;
+        }
+        element(&mut self.ups, ticket, said);
     }
 
     fn handle_broken_input(
@@ -309,6 +293,33 @@ impl<C: Chance> Server<C> {
             Stage::Listening { .. } | Stage::Answering(_) | Stage::Over(_) => {}
         }
     }
+}
+
+/// The call that a head asks for.
+fn call_of(now: Instant, head: Head, settings: &ServerSettings) -> Option<Call> {
+    let Message::Call { method, args } = head.message else { return None };
+    let what = match &*method {
+        TOOLS => What::Tools,
+        _ => What::Tool { name: ToolName::new(method), args },
+    };
+    let mut call = Call::of(now, what);
+    call.deadline.quiet = Some(settings.call_timeout);
+    call.trace = head.debug.as_ref().and_then(translate::trace);
+    call.wants.sends_parts = head.is_stream;
+    Some(call)
+}
+
+/// Passes on what was said in the stream of a call.
+fn element(ups: &mut Queue<Asked>, ticket: Ticket, said: Said) {
+    let up = match said {
+        Said::Value(value) => Up::Part(Part::Json(value)),
+        Said::Piece(data) => Up::Part(piece(data, false)),
+        Said::BlobEnd => return ups.end_blob(ticket),
+        Said::Tail(Tail { value, .. }) => Up::End(value),
+        // A blob is told of with its first piece.
+        Said::BlobBegin | Said::Head(_) | Said::MethodMissing { .. } => return,
+    };
+    ups.push(ticket, Asked::Up(up));
 }
 
 impl<C: Chance> Channel for Server<C> {

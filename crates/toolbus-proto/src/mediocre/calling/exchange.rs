@@ -1,0 +1,83 @@
+//! The caller over HTTP: one call, in one exchange, with a status before its response.
+
+use std::time::Instant;
+
+use super::{Asking, Caller, Input, Stage};
+use crate::mediocre::decode::Reading;
+use crate::mediocre::event::PeerError;
+use crate::mediocre::frames::Chance;
+use crate::mediocre::http::RequestHead;
+use crate::mediocre::methods::{Methods, Request};
+use crate::mediocre::translate;
+use crate::tool::{Failure, FailureKind};
+
+/// What carries a caller's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carriage {
+    /// A connection: one call after another.
+    Connection,
+    /// One exchange, with the status of its answer once that is known.
+    Exchange { status: Option<u16> },
+}
+
+impl<C: Chance> Caller<C> {
+    /// An exchange for one call. That is given by `call`, and begun by [`Caller::begin`].
+    pub fn over_http(now: Instant, reading: Reading, methods: Methods, chance: C) -> Caller<C> {
+        let carriage = Carriage::Exchange { status: None };
+        Caller { carriage, ..Caller::new(now, reading, methods, chance) }
+    }
+
+    /// The head to ask with; `None` if nobody has to be asked.
+    pub fn begin(&mut self) -> Option<RequestHead> {
+        self.start_next();
+        self.head.take().map(|head| *head)
+    }
+
+    /// The call has just been written, all of it or its beginning.
+    pub(super) fn head_exchange(&mut self, request: &Request) {
+        let (Carriage::Exchange { .. }, Stage::Asking(Asking { deadline, input, .. })) =
+            (self.carriage, &self.stage)
+        else {
+            return;
+        };
+        let left = |total| (deadline.asked + total).saturating_duration_since(self.now);
+        self.head = Some(Box::new(RequestHead {
+            is_stream: request.stream.is_some(),
+            len: matches!(input, Input::Whole).then(|| self.out.len()),
+            deadline: deadline.total.map(left),
+            trace: request.debug.as_ref().and_then(translate::trace),
+        }));
+    }
+
+    /// The head of the answer is there.
+    pub fn handle_status(&mut self, status: u16) {
+        if let Carriage::Exchange { status: known } = &mut self.carriage {
+            *known = Some(status);
+        }
+    }
+
+    /// Is all of the call said, or about to be written?
+    pub fn is_said(&self) -> bool {
+        match &self.stage {
+            Stage::Asking(asking) => matches!(asking.input, Input::Whole),
+            Stage::Free => false,
+            Stage::Cutting { .. } => true,
+        }
+    }
+
+    /// Has the call come to its end, whatever is left to be read?
+    pub fn is_answered(&self) -> bool {
+        !matches!(self.stage, Stage::Asking(_)) && self.line.is_empty()
+    }
+
+    /// What it means that the answer is no success, unless its body is an error that counts.
+    pub(super) fn refused(&self, error: Option<&PeerError>) -> Option<Failure> {
+        let Carriage::Exchange { status: Some(status) } = self.carriage else { return None };
+        let is_real = |error: &PeerError| !error.msg.is_empty() || error.meta.is_some();
+        if (200..300).contains(&status) || error.is_some_and(is_real) {
+            return None;
+        }
+        let message = format!("the server answered with HTTP status {status}");
+        Some(Failure::new(FailureKind::BrokeProtocol, message))
+    }
+}

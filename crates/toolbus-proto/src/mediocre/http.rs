@@ -1,0 +1,255 @@
+//! What stands around the bytes when HTTP carries them: heads, and who is let in (`specs` §6).
+//!
+//! Header fields come and go as text; no HTTP library is known here.
+
+use std::time::Duration;
+
+use super::encode;
+use super::event::PeerError;
+use super::translate;
+use crate::channel::Outbox;
+use crate::json::Json;
+use crate::tool::Trace;
+
+/// The type of a single message.
+const SINGLE: &str = "application/json";
+/// The type of a stream.
+const STREAM: &str = "application/x-mediocre-rpc";
+/// What a call may be called, besides nothing at all.
+const READ: [&str; 3] = [SINGLE, STREAM, "application/octet-stream"];
+/// How long a call may take in all, in milliseconds: ours, and one that others send.
+const DEADLINES: [&str; 2] = ["toolbus-timeout-ms", "connect-timeout-ms"];
+
+/// The head of a request that came in.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// `POST`, if all is well.
+    pub method: &'a str,
+    /// Without the query.
+    pub path: &'a str,
+    /// The value of a header field by its name in small letters.
+    pub field: &'a dyn Fn(&str) -> Option<&'a str>,
+}
+
+/// What the head of a request says about its call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// How long it may take in all.
+    pub deadline: Option<Duration>,
+    /// The trace it belongs to, whatever its body says.
+    pub trace: Option<Trace>,
+}
+
+/// The head of our answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerHead {
+    /// 200 whenever there is a response, errors included.
+    pub status: u16,
+    /// How many bytes a single response has; a stream has as many as come.
+    pub single_len: Option<usize>,
+}
+
+/// The head of a request of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHead {
+    /// Is it a stream call?
+    pub is_stream: bool,
+    /// How many bytes its body has, if all of them are there.
+    pub len: Option<usize>,
+    /// How long the call may still take in all.
+    pub deadline: Option<Duration>,
+    /// The trace it belongs to.
+    pub trace: Option<Trace>,
+}
+
+/// Why there is no response to a request, with the status that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: u16,
+    /// What the body says.
+    pub error: PeerError,
+}
+
+/// Lets a request in to the one path that is served, or says why not.
+pub fn admit(path: &str, request: &Request<'_>) -> Result<Terms, Refusal> {
+    if request.path != path {
+        return Err(Refusal::new(404, "invalid", &format!("no such path: `{}`", request.path)));
+    }
+    if request.method != "POST" {
+        return Err(Refusal::new(405, "invalid", "only POST is served here"));
+    }
+    let content_type = request.field("content-type");
+    let is_read = |name: &str| READ.iter().any(|known| name.eq_ignore_ascii_case(known));
+    if let Some(named) = content_type.map(essence).filter(|name| !name.is_empty() && !is_read(name))
+    {
+        let message =
+            format!("a body of type `{named}` is not read; it can be {}", READ.join(", "));
+        return Err(Refusal::new(415, "invalid", &message));
+    }
+    let encoding = request.field("content-encoding").map(str::trim).unwrap_or_default();
+    if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
+        let message = format!("a body in the encoding `{encoding}` is not read");
+        return Err(Refusal::new(415, "invalid", &message));
+    }
+    let deadline = DEADLINES.iter().find_map(|name| request.field(name).and_then(millis));
+    let trace = request.field("traceparent").and_then(|parent| {
+        let state = request.field("tracestate").filter(|state| !state.is_empty());
+        translate::trace_of(parent, state)
+    });
+    Ok(Terms { deadline, trace })
+}
+
+impl<'a> Request<'a> {
+    fn field(&self, name: &str) -> Option<&'a str> {
+        (self.field)(name)
+    }
+}
+
+/// A media type without its parameters.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// One to ten digits that are above zero.
+fn millis(text: &str) -> Option<Duration> {
+    let is_plain = (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let millis = text.parse().ok().filter(|millis| is_plain && *millis != 0)?;
+    Some(Duration::from_millis(millis))
+}
+
+impl Refusal {
+    /// Of what is wrong beside the bytes.
+    pub fn new(status: u16, code: &str, message: &str) -> Refusal {
+        Refusal { status, error: translate::told(message, &[("code", Some(Json::of(code)))]) }
+    }
+
+    /// Of a body that is not one call.
+    pub(super) fn of_body(reason: &str, message: &str) -> Refusal {
+        let meta = [("code", Some(Json::of("protocol"))), ("reason", Some(Json::of(reason)))];
+        Refusal { status: 400, error: translate::told(message, &meta) }
+    }
+
+    /// Writes the body and gives its head.
+    pub fn write(&self, out: &mut Outbox) -> AnswerHead {
+        let before = out.len();
+        encode::failure(out, &self.error);
+        AnswerHead { status: self.status, single_len: Some(out.len() - before) }
+    }
+}
+
+impl AnswerHead {
+    /// Its header fields.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = match self.single_len {
+            Some(len) => {
+                vec![("content-type", SINGLE.to_owned()), ("content-length", len.to_string())]
+            }
+            // Proxies are to pass on each element as it comes.
+            None => vec![
+                ("content-type", STREAM.to_owned()),
+                ("x-accel-buffering", "no".to_owned()),
+                ("cache-control", "no-transform".to_owned()),
+            ],
+        };
+        if self.status == 405 {
+            fields.push(("allow", "POST".to_owned()));
+        }
+        fields
+    }
+}
+
+impl RequestHead {
+    /// Its header fields.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let content_type = if self.is_stream { STREAM } else { SINGLE };
+        let mut fields = vec![("content-type", content_type.to_owned())];
+        fields.extend(self.len.map(|len| ("content-length", len.to_string())));
+        if let Some(deadline) = self.deadline {
+            // A call that is late already is given up by ourselves.
+            let millis = deadline.as_millis().clamp(1, 9_999_999_999);
+            fields.push((DEADLINES[0], millis.to_string()));
+        }
+        if let Some(Trace { parent, state }) = &self.trace {
+            fields.push(("traceparent", parent.clone()));
+            fields.extend(state.iter().map(|state| ("tracestate", state.clone())));
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn asked(method: &str, path: &str, fields: &[(&str, &'static str)]) -> Result<Terms, Refusal> {
+        let field = |name: &str| {
+            let found = fields.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| *value)
+        };
+        admit("/rpc", &Request { method, path, field: &field })
+    }
+
+    #[track_caller]
+    fn refused(status: u16, method: &str, path: &str, fields: &[(&str, &'static str)]) {
+        let refusal = asked(method, path, fields).unwrap_err();
+        assert_eq!(refusal.status, status);
+        assert_eq!(refusal.error.meta.unwrap().as_str(), r#"{"code":"invalid"}"#);
+    }
+
+    #[test]
+    fn one_path_one_method_and_bodies_as_they_are() {
+        refused(404, "POST", "/", &[]);
+        refused(404, "GET", "/rpc/", &[]);
+        refused(405, "GET", "/rpc", &[]);
+        refused(405, "PUT", "/rpc", &[("content-type", "text/plain")]);
+        refused(415, "POST", "/rpc", &[("content-type", "text/plain")]);
+        refused(415, "POST", "/rpc", &[("content-encoding", "gzip")]);
+        for content_type in
+            ["", "application/json; charset=utf-8", "Application/X-Mediocre-RPC", READ[2]]
+        {
+            assert!(asked("POST", "/rpc", &[("content-type", content_type)]).is_ok());
+        }
+        assert!(asked("POST", "/rpc", &[("content-encoding", "Identity")]).is_ok());
+    }
+
+    #[test]
+    fn a_deadline_is_one_to_ten_digits_and_ours_wins() {
+        let deadline =
+            |fields: &[(&str, &'static str)]| asked("POST", "/rpc", fields).unwrap().deadline;
+        let (ours, theirs) = (DEADLINES[0], DEADLINES[1]);
+        assert_eq!(deadline(&[(ours, "1500")]), Some(Duration::from_millis(1500)));
+        assert_eq!(deadline(&[(theirs, "7"), (ours, "5")]), Some(Duration::from_millis(5)));
+        assert_eq!(deadline(&[(theirs, "7"), (ours, "x")]), Some(Duration::from_millis(7)));
+        for wrong in ["", "0", "000", "-1", "+1", "1.5", "1s", " 1", "12345678901"] {
+            assert_eq!(deadline(&[(ours, wrong)]), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_read_only_if_it_is_one() {
+        let trace =
+            |parent| asked("POST", "/rpc", &[("traceparent", parent), ("tracestate", "a=b")]);
+        let found = trace(PARENT).unwrap().trace.unwrap();
+        assert_eq!((&*found.parent, found.state.as_deref()), (PARENT, Some("a=b")));
+        assert_eq!(trace("00-x").unwrap().trace, None);
+    }
+
+    #[test]
+    fn our_heads_say_what_there_is() {
+        let single = RequestHead { is_stream: false, len: Some(19), deadline: None, trace: None };
+        let fields = [("content-type", SINGLE.to_owned()), ("content-length", "19".to_owned())];
+        assert_eq!(single.fields(), fields);
+        let trace = Some(Trace { parent: PARENT.to_owned(), state: None });
+        let deadline = Some(Duration::from_micros(1));
+        let stream = RequestHead { is_stream: true, len: None, deadline, trace };
+        let fields = [
+            ("content-type", STREAM.to_owned()),
+            ("toolbus-timeout-ms", "1".to_owned()),
+            ("traceparent", PARENT.to_owned()),
+        ];
+        assert_eq!(stream.fields(), fields);
+    }
+}

@@ -1,0 +1,343 @@
+//! The server's end of one HTTP exchange: one call, and its response or a status (`specs` §6).
+//!
+//! A single call is run only after its body has ended well, a stream call from its head on.
+//! What is left of a request that is answered is the transport's to throw away.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::reply::{Replied, Reply};
+use super::{Input, ServerSettings, call_of, element};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
+use crate::mediocre::decode::{Decoder, Direction};
+use crate::mediocre::encode::Writer;
+use crate::mediocre::event::{Event, FramingError, Head, Said};
+use crate::mediocre::frames::Chance;
+use crate::mediocre::http::{AnswerHead, Refusal, Terms};
+use crate::mediocre::queue::Queue;
+use crate::mediocre::translate;
+use crate::tool::{Call, Deadline};
+
+/// There is one call to an exchange.
+const TICKET: Ticket = Ticket(0);
+
+/// Our end of one exchange whose head was let in.
+#[derive(Debug)]
+pub struct Exchange<C> {
+    settings: ServerSettings,
+    terms: Terms,
+    decoder: Decoder,
+    writer: Writer<C>,
+    stage: Stage,
+    /// For the time in which the call is not there yet.
+    deadline: Deadline,
+    /// When a byte arrived last, and how many lay there then.
+    moved: Instant,
+    waiting: usize,
+    /// The body broke off, or is about to.
+    is_cut: bool,
+    answer: AnswerHead,
+    ups: Queue<Asked>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// No call yet.
+    Awaiting,
+    /// A single call that waits for the end of its body.
+    Held(Held),
+    Answering {
+        input: Input,
+        reply: Reply,
+    },
+    Over {
+        ended: Ended,
+        is_complete: bool,
+    },
+}
+
+#[derive(Debug)]
+enum Held {
+    Call(Box<Call>),
+    MethodMissing,
+}
+
+impl<C: Chance> Exchange<C> {
+    /// A request whose body may follow.
+    pub fn new(now: Instant, settings: ServerSettings, terms: Terms, chance: C) -> Exchange<C> {
+        let total = terms.deadline;
+        let quiet = total.is_none().then_some(settings.call_timeout);
+        Exchange {
+            settings,
+            terms,
+            decoder: Decoder::new(Direction::Call, settings.reading),
+            writer: Writer::new(chance),
+            stage: Stage::Awaiting,
+            deadline: Deadline { asked: now, quiet, total },
+            moved: now,
+            waiting: 0,
+            is_cut: false,
+            answer: AnswerHead { status: 200, single_len: None },
+            ups: Queue::new(),
+            notices: VecDeque::new(),
+            out: Outbox::new(),
+        }
+    }
+
+    /// The body of the request is cut short; its end is told next.
+    pub fn handle_cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// The head of the answer. Known as soon as there is something to write.
+    pub fn answer(&self) -> AnswerHead {
+        self.answer
+    }
+
+    /// Is the answer whole? If not, its body must not end well.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.stage, Stage::Over { is_complete: true, .. })
+    }
+
+    /// Takes the next event, if there is one and it can be taken. Tells whether it did.
+    fn step(&mut self, now: Instant, input: &mut BytesMut) -> bool {
+        match &self.stage {
+            Stage::Awaiting => match self.read(input) {
+                Some(Ok(event)) => self.handle_head(now, event.said),
+                Some(Err(error)) => self.handle_broken(&error),
+                None => return false,
+            },
+            Stage::Answering { input: Input::Coming, .. } => {
+                if self.ups.is_full() {
+                    return false;
+                }
+                match self.read(input) {
+                    Some(Ok(event)) => self.handle_element(event.said),
+                    Some(Err(error)) => self.handle_broken(&error),
+                    None => return false,
+                }
+            }
+            // The call is whole: only blanks may follow.
+            Stage::Held(_) | Stage::Answering { .. } => {
+                let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+                if input.iter().all(is_blank) {
+                    input.clear();
+                    return false;
+                }
+                self.notices.push_back(Notice::Broke("bytes after the call".to_owned()));
+                self.refuse(&Refusal::of_body("trailing_bytes", "bytes after the call"));
+            }
+            Stage::Over { .. } => {
+                input.clear();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
+        let next = self.decoder.next(input)?;
+        if let Ok(event) = &next {
+            let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
+            self.notices.extend(notes);
+        }
+        Some(next)
+    }
+
+    fn handle_head(&mut self, now: Instant, said: Said) {
+        let held = match said {
+            Said::Head(head) => {
+                let is_stream = head.is_stream;
+                let Some(call) = self.call(now, head) else { return };
+                if is_stream {
+                    return self.run(Input::Coming, call);
+                }
+                Held::Call(Box::new(call))
+            }
+            Said::MethodMissing { is_stream: true } => return self.refuse_method(),
+            Said::MethodMissing { is_stream: false } => Held::MethodMissing,
+            // Between messages a decoder says nothing else.
+            _ => return,
+        };
+        self.stage = Stage::Held(held);
+    }
+
+    fn call(&mut self, now: Instant, head: Head) -> Option<Call> {
+        let mut call = call_of(now, head, &self.settings)?;
+        // What the head of the request says wins.
+        if let Some(total) = self.terms.deadline {
+            call.deadline = Deadline { total: Some(total), quiet: None, ..self.deadline };
+        }
+        call.trace = self.terms.trace.take().or(call.trace);
+        Some(call)
+    }
+
+    fn run(&mut self, input: Input, call: Call) {
+        self.ups.push(TICKET, Asked::Call(call));
+        self.stage = Stage::Answering { input, reply: Reply::Due };
+    }
+
+    fn handle_element(&mut self, said: Said) {
+        if let (Said::Tail(_), Stage::Answering { input, .. }) = (&said, &mut self.stage) {
+            *input = Input::Whole;
+        }
+        element(&mut self.ups, TICKET, said);
+    }
+
+    fn handle_broken(&mut self, error: &FramingError) {
+        let what = format!("{} at {}", error.code, error.offset);
+        self.notices.push_back(Notice::Broke(what));
+        let status = translate::http_status(error.code);
+        self.refuse(&Refusal { status, error: translate::protocol_error(error) });
+    }
+
+    /// A call without a method has a response like any other.
+    fn refuse_method(&mut self) {
+        self.refuse(&Refusal { status: 200, error: translate::method_missing() });
+    }
+
+    /// Ends the exchange with a status, or if the response has begun, without an end.
+    fn refuse(&mut self, refusal: &Refusal) {
+        let reply = match &self.stage {
+            Stage::Answering { reply, .. } => {
+                self.ups.clear();
+                self.ups.push(TICKET, Asked::Up(Up::Cancel(None)));
+                *reply
+            }
+            _ => Reply::Due,
+        };
+        let is_complete = reply == Reply::Due;
+        if is_complete {
+            self.answer = refusal.write(&mut self.out);
+        }
+        let ended = match refusal.status {
+            200 => Ended::Well,
+            _ => Ended::Broke(refusal.error.msg.clone()),
+        };
+        self.stage = Stage::Over { ended, is_complete };
+    }
+
+    fn flow(&self) -> Flow {
+        match &self.stage {
+            Stage::Over { .. } => Flow::Close,
+            Stage::Answering { input: Input::Coming, .. } if self.ups.is_full() => Flow::Pause,
+            _ => Flow::More,
+        }
+    }
+}
+
+impl<C: Chance> Channel for Exchange<C> {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if self.waiting < input.len() {
+            self.moved = now;
+        }
+        while self.step(now, input) {}
+        self.waiting = input.len();
+        self.flow()
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        match self.handle_bytes(now, input) {
+            Flow::More => {}
+            flow => return flow,
+        }
+        let ended = self.decoder.end(input);
+        match (std::mem::replace(&mut self.stage, Stage::Awaiting), ended) {
+            (Stage::Awaiting, Ok(())) => {
+                self.refuse(&Refusal::of_body("no_call", "the body holds no call"));
+            }
+            (Stage::Awaiting, Err(error)) => self.handle_broken(&error),
+            (Stage::Held(_), _) if self.is_cut => {
+                self.refuse(&Refusal::of_body("cut_short", "the body was cut short"));
+            }
+            (Stage::Held(Held::Call(call)), _) => self.run(Input::Whole, *call),
+            (Stage::Held(Held::MethodMissing), _) => self.refuse_method(),
+            (stage @ Stage::Answering { input: Input::Coming, .. }, ended) => {
+                self.stage = stage;
+                if let Err(error) = ended {
+                    self.handle_broken(&error);
+                }
+            }
+            (stage, _) => self.stage = stage,
+        }
+        match self.flow() {
+            // The answer is owed; the hands come back when it is there.
+            Flow::More => Flow::Pause,
+            flow => flow,
+        }
+    }
+
+    /// A call that does not come in time is not run.
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            let message = "the call did not arrive in time";
+            self.refuse(&Refusal::new(408, "deadline_exceeded", message));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Awaiting | Stage::Held(_) => self.deadline.instant(self.moved),
+            // Whoever answers keeps the deadline.
+            Stage::Answering { .. } | Stage::Over { .. } => None,
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        out.append(&mut self.out);
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Over { .. })
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl<C: Chance> Serving for Exchange<C> {
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.ups.pop()
+    }
+
+    fn down(&mut self, _now: Instant, _ticket: Ticket, down: Down) -> Flow {
+        let Stage::Answering { input, mut reply } = self.stage else { return self.flow() };
+        let is_single = reply == Reply::Due;
+        self.stage = match reply.write(&mut self.writer, &mut self.out, down) {
+            Ok(Replied::SoFar) => Stage::Answering { input, reply },
+            Ok(Replied::Whole) => {
+                self.ups.clear();
+                // A reply of parts may begin and end at once, and is a stream all the same.
+                let is_single = is_single && reply == Reply::Due;
+                self.answer.single_len = is_single.then(|| self.out.len());
+                Stage::Over { ended: Ended::Well, is_complete: true }
+            }
+            // What was produced goes out, then the body breaks off.
+            Ok(Replied::TooLate(failure)) => {
+                self.ups.clear();
+                self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
+                Stage::Over { ended: Ended::Well, is_complete: false }
+            }
+            // Not a byte more: whoever feeds the data could have closed the blob.
+            Err(unwritable) => {
+                self.out = Outbox::new();
+                self.ups.clear();
+                self.ups.push(TICKET, Asked::Up(Up::Cancel(None)));
+                Stage::Over { ended: Ended::Broke(unwritable.to_string()), is_complete: false }
+            }
+        };
+        self.flow()
+    }
+
+    fn ended(&self) -> Option<&Ended> {
+        match &self.stage {
+            Stage::Over { ended, .. } => Some(ended),
+            _ => None,
+        }
+    }
+}
