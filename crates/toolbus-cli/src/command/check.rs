@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::address::{Address, Carrier, Place, Purpose};
+use toolbus::address::{Address, Place, Purpose};
 use toolbus::back::mcp_http::Options;
 use toolbus::back::settings::Settings;
 use toolbus::check::{self, Subject, Verdict, mcp, mediocre};
@@ -21,8 +21,10 @@ use crate::runtime::{self, Signals};
 ///
 /// TARGET is talked to, several times. An oracle is named by its connection, `stdio:COMMAND`,
 /// and started; an MCP server by its address, `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`;
-/// a mediocre-rpc server by `tcp://HOST:PORT` or `unix:PATH`. Each rule gets a line: `ok RULE`,
-/// `FAIL RULE: why` or `note RULE: why`, where a note is nothing that the document demands. With `--json` it is
+/// a mediocre-rpc server by a URL as `toolbus rpc call` takes it.
+///
+/// Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`, where a note is
+/// nothing that the document demands. With `--json` it is
 /// `{"rule":…,"outcome":"ok","why":…}`. The exit code is 1 if a rule fails, and 3 if TARGET
 /// cannot be started or reached at all.
 #[derive(Debug, clap::Args)]
@@ -124,16 +126,10 @@ impl Target {
     }
 }
 
-/// Where a mediocre-rpc server listens.
+/// Where a mediocre-rpc server is.
 fn server(target: &str) -> Result<mediocre::Place, Failed> {
-    match rpc::address(Purpose::Call, target)?.place() {
-        Place::Unix(path) => Ok(mediocre::Place::Unix(path.clone())),
-        Place::Url(url) if url.carrier == Carrier::Tcp => {
-            Ok(mediocre::Place::Tcp { host: url.host.clone(), port: url.port })
-        }
-        _ => Err(Failed::usage(format!("`{target}` cannot be tested yet"))
-            .hint("name a server by `tcp://HOST:PORT` or `unix:PATH`")),
-    }
+    let address = rpc::address(Purpose::Call, target)?;
+    mediocre::Place::of(&address).map_err(|error| Failed::usage(error.to_string()))
 }
 
 /// What to start for an oracle's connection string.

@@ -1,5 +1,8 @@
 //! A calling end over one connection that nobody restarts: a socket, or memory in tests.
 
+#[cfg(feature = "http")]
+mod exchange;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -17,6 +20,8 @@ use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
 pub use crate::link::Sharing;
+#[cfg(feature = "http")]
+pub(crate) use exchange::{Exchanging, exchange};
 
 /// Our asking end of one connection. Dropping it ends whatever calls it has.
 pub struct Connection<C: Calling + 'static> {
@@ -45,15 +50,7 @@ impl<C: Calling + 'static> Connection<C> {
         source: impl Source + 'static,
         sink: impl Sink + 'static,
     ) -> Connection<C> {
-        let inner = Rc::new(Inner {
-            machine: RefCell::new(machine),
-            slots: Slots::new(sharing),
-            wake: Wake::default(),
-            changed: Wake::default(),
-            closing: Cell::new(Closing::No),
-            ended: RefCell::default(),
-            is_over: Cell::new(false),
-        });
+        let inner = Inner::new(machine, sharing);
         let driven = inner.clone();
         let pump = spawn_local(async move {
             drive(&*driven, source, sink).await;
@@ -122,6 +119,18 @@ impl<C: Calling + 'static> Drop for Connection<C> {
 }
 
 impl<C: Calling> Inner<C> {
+    fn new(machine: C, sharing: Sharing) -> Rc<Inner<C>> {
+        Rc::new(Inner {
+            machine: RefCell::new(machine),
+            slots: Slots::new(sharing),
+            wake: Wake::default(),
+            changed: Wake::default(),
+            closing: Cell::new(Closing::No),
+            ended: RefCell::default(),
+            is_over: Cell::new(false),
+        })
+    }
+
     /// Something was said to the machine from this side.
     fn settle(&self) {
         self.deliver();

@@ -16,6 +16,7 @@ pub mod oracle;
 pub mod settings;
 pub mod shell;
 
+use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -26,6 +27,10 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolS
 use crate::link::{Slot, Uplink};
 use crate::nearest::nearest;
 
+#[cfg(feature = "tls")]
+pub(crate) use open::client_tls;
+#[cfg(feature = "http")]
+pub(crate) use open::origin;
 pub use open::{OpenError, open};
 
 /// A future that lives on the bus's one thread.
@@ -56,17 +61,30 @@ pub trait Back {
     fn kill(&self) {}
 }
 
+/// What went wrong, and why, as one sentence.
+pub(crate) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text.push_str(&format!(": {deeper}"));
+        cause = deeper.source();
+    }
+    text
+}
+
+/// A failure that says what the reader can do about it, if there is anything.
+pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
+    match hint {
+        Some(_) => failure.with_last_words(LastWords { hint, ..LastWords::default() }),
+        None => failure,
+    }
+}
+
 /// What is told to whoever asks for a tool that is not there.
 pub(crate) fn unknown_tool<'a>(
     name: &ToolName,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Failure {
     let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
-    match nearest(name.as_str(), known) {
-        Some(meant) => {
-            let hint = Some(format!("did you mean `{meant}`?"));
-            failure.with_last_words(LastWords { hint, ..LastWords::default() })
-        }
-        None => failure,
-    }
+    hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
 }

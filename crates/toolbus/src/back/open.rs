@@ -14,6 +14,8 @@ use toolbus_proto::tool::Wire;
 
 use super::Back;
 use super::builtin::Builtin;
+#[cfg(feature = "tls")]
+use super::causes;
 use super::mcp::{self, Mcp};
 #[cfg(feature = "http")]
 use super::mcp_http::{self, McpHttp};
@@ -21,12 +23,14 @@ use super::mediocre::{self, Host, Mediocre, Started};
 use super::oracle::{self, Oracle};
 use super::settings::{McpSettings, ProgramSettings, Settings};
 use super::shell::Shell;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "http"))]
 use crate::address::Url;
 use crate::address::{Address, Carrier, Place};
 use crate::bus::TIMEOUT;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience, Program};
+#[cfg(feature = "http")]
+use crate::transport::http::{Origin, Uri};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ClientTls, Identity, Inside};
 
@@ -61,7 +65,13 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
             let host = match url.carrier {
                 Carrier::Tcp => Host::Tcp { host, port },
                 #[cfg(feature = "tls")]
-                Carrier::Tls => Host::Tls { host, port, tls: client_tls(address, url)? },
+                Carrier::Tls => {
+                    Host::Tls { host, port, tls: client_tls(address, url, Inside::Bytes)? }
+                }
+                #[cfg(feature = "http")]
+                Carrier::Http | Carrier::Https => {
+                    return Ok(Rc::new(mediocre_over_http(address, url, settings)?));
+                }
                 _ => return Err(not_yet(carrier_name(url.carrier))),
             };
             Ok(Rc::new(mediocre_at(host, address, settings)))
@@ -117,6 +127,34 @@ fn mediocre_at(host: Host, address: &Address, settings: &Settings) -> Mediocre {
     Mediocre::at(host, mediocre_options(address.peer_name(), settings), start)
 }
 
+#[cfg(feature = "http")]
+fn mediocre_over_http(
+    address: &Address,
+    url: &Url,
+    settings: &Settings,
+) -> Result<Mediocre, OpenError> {
+    let start = settings.start_timeout.unwrap_or(Patience::MEDIOCRE.start);
+    let options = mediocre_options(address.peer_name(), settings);
+    let (origin, path) = origin(address, url)?;
+    Ok(Mediocre::over_http(origin, path, options, start))
+}
+
+/// Whom to call by HTTP, and by which path.
+#[cfg(feature = "http")]
+pub(crate) fn origin(address: &Address, url: &Url) -> Result<(Origin, Uri), OpenError> {
+    let path = url.path.parse().map_err(|_| OpenError::Path { address: address.clone() })?;
+    let origin = Origin {
+        host: url.host.clone(),
+        port: url.port,
+        #[cfg(feature = "tls")]
+        tls: match url.carrier {
+            Carrier::Https => Some(client_tls(address, url, Inside::Http)?),
+            _ => None,
+        },
+    };
+    Ok((origin, path))
+}
+
 /// What the settings mean for a mediocre-rpc server.
 fn mediocre_options(name: String, settings: &Settings) -> mediocre::Options {
     let given = settings.mediocre.methods.as_ref();
@@ -154,7 +192,11 @@ fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
 
 /// What the parameters of an address say about whom to trust and who we are.
 #[cfg(feature = "tls")]
-fn client_tls(address: &Address, url: &Url) -> Result<ClientTls, OpenError> {
+pub(crate) fn client_tls(
+    address: &Address,
+    url: &Url,
+    inside: Inside,
+) -> Result<ClientTls, OpenError> {
     let path = |name| url.parameter(name).map(Path::new);
     let fault = |why: String| OpenError::Tls { address: address.clone(), why };
     let identity = match (path("cert"), path("key")) {
@@ -162,7 +204,7 @@ fn client_tls(address: &Address, url: &Url) -> Result<ClientTls, OpenError> {
         (None, None) => None,
         _ => return Err(fault("`cert` and `key` belong together".to_owned())),
     };
-    ClientTls::load(path("ca"), identity, Inside::Bytes).map_err(|error| fault(error.to_string()))
+    ClientTls::load(path("ca"), identity, inside).map_err(|error| fault(causes(&error)))
 }
 
 fn carrier_name(carrier: Carrier) -> &'static str {
@@ -236,6 +278,12 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
+    /// The path can stand in no request.
+    #[error("cannot open `{address}`: its path can stand in no request")]
+    Path {
+        /// What was to be opened.
+        address: Address,
+    },
     /// An MCP server cannot be called as it is set up.
     #[cfg(feature = "http")]
     #[error("cannot open `{address}`: {error}")]
@@ -254,7 +302,10 @@ impl OpenError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OpenError::NotYet { .. } | OpenError::Signature { .. } | OpenError::Tls { .. } => None,
+            OpenError::NotYet { .. }
+            | OpenError::Signature { .. }
+            | OpenError::Path { .. }
+            | OpenError::Tls { .. } => None,
             #[cfg(feature = "http")]
             OpenError::McpHttp { error, .. } => error.hint(),
             OpenError::ShellIsOff => {

@@ -1,21 +1,25 @@
 //! Is it a mediocre-rpc server? The rules of the document that a caller depends on (`specs` §10).
 //!
-//! Every rule is tried on a connection of its own, so that none spoils another.
+//! Every rule is tried on a connection of its own, so that none spoils another; over HTTP on an
+//! exchange for each call, and without the rules that HTTP keeps by itself.
 
-use std::path::PathBuf;
+mod line;
+mod place;
+
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::Direction;
 use toolbus_proto::mediocre::event::{FramingError, Head, Message, Said};
 use toolbus_proto::mediocre::{Decoder, Reading};
-use toolbus_proto::tool::{Failure, FailureKind};
+use toolbus_proto::tool::Failure;
 
+use self::line::Line;
 use super::{Finding, Verdict};
-use crate::transport::{Stream, tcp, unix};
+
+pub use place::Place;
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +29,7 @@ const NOBODYS: &str = r#"{"method":"toolbus.check"}"#;
 /// Who is tested, and what may be called.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Where it listens.
+    /// Where it is.
     pub place: Place,
     /// A method that may be called with null, and as an empty stream.
     pub method: Option<String>,
@@ -33,40 +37,34 @@ pub struct Subject {
     pub start: Duration,
 }
 
-/// Where a server listens.
-#[derive(Debug, Clone)]
-#[allow(missing_docs)]
-pub enum Place {
-    Tcp { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
 /// Tests a server, and tells what became of each rule as soon as that is known.
 ///
-/// Fails only if the server cannot be reached at all.
+/// Fails only if the server cannot be reached at all. Must be called inside a `LocalSet`.
 pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, kept| tell(Finding { rule, verdict: Verdict::demanded(kept) });
-    drop(subject.connect().await?);
-    tell("unknown-method", subject.answers(&[NOBODYS], &[Answer::Err]).await);
-    let behind_missing = ["{}", NOBODYS];
-    tell("missing-method", subject.answers(&behind_missing, &[Answer::Err; 2]).await);
-    tell("pipelined", pipelined(subject).await);
-    let spaced = ["\r\n\t ", NOBODYS, NOBODYS, " \n\n", NOBODYS];
+    subject.place.reach(subject.start).await?;
+    tell("unknown-method", subject.answers(&[&[NOBODYS]], &[Answer::Err]).await);
+    tell("missing-method", subject.answers(&[&["{}"], &[NOBODYS]], &[Answer::Err; 2]).await);
+    if !subject.place.is_http() {
+        tell("pipelined", pipelined(subject).await);
+    }
+    let spaced: [&[&str]; 3] = [&["\r\n\t ", NOBODYS], &[NOBODYS], &[" \n\n", NOBODYS, "\n"]];
     tell("whitespace", subject.answers(&spaced, &[Answer::Err; 3]).await);
-    tell("byte-by-byte", byte_by_byte(subject).await);
-    let unknown = [r#"{"x":[{"streamEnd":true}],"method":"toolbus.check","y":{"method":1}}"#];
-    tell("unknown-fields", subject.answers(&unknown, &[Answer::Err]).await);
-    tell("half-close", half_close(subject).await);
+    let bytes: Vec<&str> = NOBODYS.split_inclusive(|_: char| true).collect();
+    tell("byte-by-byte", subject.answers(&[&bytes], &[Answer::Err]).await);
+    let unknown = r#"{"x":[{"streamEnd":true}],"method":"toolbus.check","y":{"method":1}}"#;
+    tell("unknown-fields", subject.answers(&[&[unknown]], &[Answer::Err]).await);
+    if !subject.place.is_http() {
+        tell("half-close", half_close(subject).await);
+    }
     tell("stray-bytes", stray_bytes(subject).await);
     if let Some(method) = &subject.method {
         let method = Json::of(method);
         let single = format!(r#"{{"method":{method}}}"#);
-        tell("single-call", subject.answers(&[&single], &[Answer::Any]).await);
+        tell("single-call", subject.answers(&[&[&single]], &[Answer::Any]).await);
         let stream = format!(r#"{{"method":{method},"streamStart":true}}{{"streamEnd":true}}"#);
-        tell(
-            "stream-call",
-            subject.answers(&[&stream, NOBODYS], &[Answer::Any, Answer::Err]).await,
-        );
+        let behind = [Answer::Any, Answer::Err];
+        tell("stream-call", subject.answers(&[&[&stream], &[NOBODYS]], &behind).await);
     }
     Ok(())
 }
@@ -78,15 +76,10 @@ enum Answer {
     Any,
 }
 
-/// Two calls in one write: the answers come in their order, and neither is lost.
+/// Three calls in one write: the answers come in their order, and none is lost.
 async fn pipelined(subject: &Subject) -> Result<(), String> {
-    let both = format!("{{}}{NOBODYS}");
-    subject.answers(&[&both, NOBODYS], &[Answer::Err; 3]).await
-}
-
-async fn byte_by_byte(subject: &Subject) -> Result<(), String> {
-    let bytes: Vec<&str> = NOBODYS.split_inclusive(|_: char| true).collect();
-    subject.answers(&bytes, &[Answer::Err]).await
+    let all = format!("{{}}{NOBODYS}{NOBODYS}");
+    subject.answers(&[&[&all]], &[Answer::Err; 3]).await
 }
 
 async fn half_close(subject: &Subject) -> Result<(), String> {
@@ -101,6 +94,9 @@ async fn half_close(subject: &Subject) -> Result<(), String> {
 async fn stray_bytes(subject: &Subject) -> Result<(), String> {
     let mut talk = subject.talk().await?;
     talk.say("]").await;
+    if subject.place.is_http() {
+        talk.hang_up().await;
+    }
     match talk.event().await? {
         None => return Ok(()),
         Some(Said::Head(Head { message: Message::Response { err: Some(_), .. }, .. })) => {}
@@ -110,47 +106,49 @@ async fn stray_bytes(subject: &Subject) -> Result<(), String> {
 }
 
 impl Subject {
-    async fn connect(&self) -> Result<Stream, Failure> {
-        let connected = match &self.place {
-            Place::Tcp { host, port } => {
-                tcp::connect(host, *port, self.start).await.map(Stream::Tcp)
-            }
-            Place::Unix(path) => unix::connect(path, self.start).await.map(Stream::Unix),
-        };
-        connected.map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))
-    }
-
     async fn talk(&self) -> Result<Talk, String> {
-        let stream = self.connect().await.map_err(|failure| failure.message)?;
+        let line = self.place.connect(self.start).await.map_err(|failure| failure.message)?;
         let decoder = Decoder::new(Direction::Response, Reading::default());
-        Ok(Talk {
-            stream,
-            decoder,
-            input: BytesMut::new(),
-            until: Instant::now() + ANSWER_PATIENCE,
-        })
+        Ok(Talk { line, decoder, input: BytesMut::new(), until: Instant::now() + ANSWER_PATIENCE })
     }
 
-    /// Says these, each in a write of its own, and hears those.
-    async fn answers(&self, said: &[&str], expected: &[Answer]) -> Result<(), String> {
+    /// Says these calls, each piece in a write of its own, and hears those answers.
+    async fn answers(&self, calls: &[&[&str]], expected: &[Answer]) -> Result<(), String> {
+        let numbered = |index: usize, why: String| match expected {
+            [_] => why,
+            _ => format!("answer {} of {}: {why}", index + 1, expected.len()),
+        };
+        if self.place.is_http() {
+            for (index, (call, answer)) in calls.iter().zip(expected).enumerate() {
+                let answered = self.exchange(call, *answer).await;
+                answered.map_err(|why| numbered(index, why))?;
+            }
+            return Ok(());
+        }
         let mut talk = self.talk().await?;
-        for text in said {
-            talk.say(text).await;
+        for piece in calls.iter().copied().flatten() {
+            talk.say(piece).await;
         }
         for (index, answer) in expected.iter().enumerate() {
-            let number = index + 1;
-            talk.answer(*answer).await.map_err(|why| match expected {
-                [_] => why,
-                _ => format!("answer {number} of {}: {why}", expected.len()),
-            })?;
+            talk.answer(*answer).await.map_err(|why| numbered(index, why))?;
         }
         Ok(())
     }
+
+    async fn exchange(&self, call: &[&str], answer: Answer) -> Result<(), String> {
+        let mut talk = self.talk().await?;
+        for piece in call {
+            talk.say(piece).await;
+        }
+        talk.hang_up().await;
+        talk.answer(answer).await?;
+        talk.ends().await
+    }
 }
 
-/// One connection to whoever is tested.
+/// One connection to whoever is tested, or one exchange with it.
 struct Talk {
-    stream: Stream,
+    line: Line,
     decoder: Decoder,
     input: BytesMut,
     until: Instant,
@@ -159,13 +157,13 @@ struct Talk {
 impl Talk {
     /// Whether it listens is seen by what it answers.
     async fn say(&mut self, text: &str) {
-        let _ = timeout_at(self.until, self.stream.write_all(text.as_bytes())).await;
+        let _ = timeout_at(self.until, self.line.write(text.as_bytes())).await;
         // So that the next goes in a packet of its own.
         tokio::task::yield_now().await;
     }
 
     async fn hang_up(&mut self) {
-        let _ = self.stream.shutdown().await;
+        let _ = timeout_at(self.until, self.line.hang_up()).await;
     }
 
     /// The next it says; `None` once it has closed.
@@ -175,7 +173,7 @@ impl Talk {
             if let Some(next) = self.decoder.next(&mut self.input) {
                 return next.map(|event| Some(event.said)).map_err(broke);
             }
-            match timeout_at(self.until, self.stream.read_buf(&mut self.input)).await {
+            match timeout_at(self.until, self.line.read(&mut self.input)).await {
                 Ok(Ok(1..)) => {}
                 Ok(_) => return self.decoder.end(&self.input).map(|()| None).map_err(broke),
                 Err(_) => return Err(format!("it said nothing within {ANSWER_PATIENCE:?}")),

@@ -90,6 +90,11 @@ impl Talk {
         self.lines.last(&mut self.input);
     }
 
+    /// What it says next, as bytes; none once it has closed its output.
+    pub(super) async fn bytes(&mut self, into: &mut BytesMut) -> io::Result<usize> {
+        self.stdout.read(into).await
+    }
+
     async fn read(&mut self, until: Instant) -> Result<(), Heard> {
         match timeout_at(until.into(), self.stdout.read(&mut self.input)).await {
             Ok(Ok(1..)) => Ok(()),
@@ -100,9 +105,12 @@ impl Talk {
 
     /// Says a line. Whether it listens is seen by what it answers.
     pub(super) async fn say(&mut self, line: &str) {
+        self.write(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// Says it as it is.
+    pub(super) async fn write(&mut self, mut rest: &[u8]) {
         let Some(stdin) = &self.stdin else { return };
-        let line = format!("{line}\n");
-        let mut rest = line.as_bytes();
         while !rest.is_empty() {
             match stdin.write(&[IoSlice::new(rest)]).await {
                 Ok(count) => rest = &rest[count..],

@@ -1,7 +1,11 @@
 //! Being a mediocre-rpc server: the tools of the bus for whoever connects (`specs` §5, §6).
 //!
-//! Each connection has a machine of its own before one bus; calls of one connection wait for
-//! each other, calls of many do not.
+//! Each connection, and each exchange over HTTP, has a machine of its own before one bus;
+//! calls of one connection wait for each other, calls of many do not.
+
+mod door;
+#[cfg(feature = "http")]
+mod http;
 
 use std::io::{self, IoSlice};
 use std::pin::pin;
@@ -19,6 +23,7 @@ use crate::link::Sharing;
 use crate::pump::{Sink, Source};
 use crate::transport::{Arrival, Listener};
 
+pub use door::{Door, DoorError, OpenDoor};
 pub use toolbus_proto::mediocre::ServerSettings as Settings;
 
 /// What calls in flight have when we are asked to stop.

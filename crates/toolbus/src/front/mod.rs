@@ -147,6 +147,7 @@ impl<S: Serving + 'static> Front<S> {
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
             match notice {
+                Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
                 Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
                 Some(notice) => tracing::debug!("{notice:?}"),
                 None => return passed,

@@ -3,8 +3,6 @@
 pub mod blocking;
 mod budget;
 #[cfg(feature = "http")]
-// Kept by its own tests until the first wire rides on it.
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod http;
 pub(crate) mod reactor;
 pub(crate) mod wake;

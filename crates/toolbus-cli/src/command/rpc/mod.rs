@@ -17,13 +17,14 @@ use crate::args::value;
 use crate::failed::Failed;
 
 pub(crate) use call::call;
-pub(crate) use serve::{Door, serve};
+pub(crate) use serve::{Entry, serve};
 
 /// Call a mediocre-rpc server, or be one
 ///
 /// Calls and answers are JSON objects one after another, with raw blobs between them, over
 /// anything that carries bytes in order. A URL is `tcp://HOST:PORT`, `tls://HOST:PORT`,
-/// `unix:PATH` or `stdio:COMMAND`; before it may stand `mediocre+`.
+/// `http://HOST:PORT/rpc`, `https://HOST:PORT/rpc`, `unix:PATH` or `stdio:COMMAND`; before it
+/// may stand `mediocre+`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RpcCommand {
     Call(CallArgs),
@@ -44,6 +45,7 @@ pub(crate) enum RpcCommand {
 #[command(after_long_help = "Examples:
   toolbus rpc call tcp://127.0.0.1:7420 add '{\"a\":1,\"b\":2}'
   toolbus rpc call tcp://127.0.0.1:7420 sink --el 1 --blob photo.jpg --tail '\"done\"'
+  toolbus rpc call http://127.0.0.1:7422 count '{\"n\":3}'
   generate | toolbus rpc call unix:/run/tools.sock echo --el -
   toolbus rpc call 'stdio:toolbus rpc serve --listen stdio: builtin:' count '{\"n\":3}'")]
 pub(crate) struct CallArgs {
@@ -87,6 +89,7 @@ pub(crate) struct CallArgs {
 #[command(after_long_help = "Examples:
   toolbus rpc serve --listen tcp://127.0.0.1:7420 builtin:
   toolbus rpc serve --listen unix:/run/tools.sock 'stdio:./my-oracle'
+  toolbus rpc serve --listen http://127.0.0.1:7422/rpc builtin:
   toolbus rpc serve --listen 'tls://0.0.0.0:7421?cert=cert.pem&key=key.pem'")]
 pub(crate) struct ServeArgs {
     /// Peers whose tools are served, in place of those in the config, e.g. `builtin:`
@@ -156,7 +159,8 @@ pub(super) fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
         Place::Unix(_) | Place::Command { wire: Wire::Mediocre, .. } => Ok(address),
         Place::Url(found) if found.wire == Wire::Mediocre => Ok(address),
         _ => Err(Failed::usage(format!("`{url}` is no mediocre-rpc server")).hint(
-            "name one by `tcp://HOST:PORT`, `tls://HOST:PORT`, `unix:PATH` or `stdio:COMMAND`",
+            "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \
+             or by `stdio:COMMAND`",
         )),
     }
 }

@@ -1,16 +1,15 @@
 //! `toolbus rpc serve`: the tools of the bus for whoever connects.
 
+use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::rc::Rc;
 
 use tokio::task::JoinSet;
-use toolbus::address::{Address, Carrier, Place, Purpose, Url};
+use toolbus::address::{Place, Purpose};
 use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::front::mediocre::{self, Mediocre, Talked};
-use toolbus::transport::tls::{Identity, Inside, ServerTls};
-use toolbus::transport::{Listener, Whereabouts, stdio};
+use toolbus::front::mediocre::{self, Door, DoorError, Mediocre, Talked};
+use toolbus::transport::stdio;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::mediocre::Reading;
 
@@ -23,9 +22,9 @@ use crate::render::failure;
 use crate::runtime::Signals;
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
-    let places: Vec<Door> =
-        args.listen.iter().map(|url| Door::read(url)).collect::<Result<_, _>>()?;
-    if 1 < places.iter().filter(|door| matches!(door, Door::Stdio)).count() {
+    let entries: Vec<Entry> =
+        args.listen.iter().map(|url| Entry::read(url)).collect::<Result<_, _>>()?;
+    if 1 < entries.iter().filter(|entry| matches!(entry, Entry::Stdio)).count() {
         return Err(Failed::usage("standard input and output can be listened on only once"));
     }
     let settings = mediocre::Settings {
@@ -43,13 +42,13 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let backs = Settings { timeout: Some(args.call_timeout), ..Settings::default() };
     Peers::of(&args.addresses, globals, backs)?.meet_with_signals(
         |bus| bus,
-        async |bus, signals| run(bus, &places, settings, signals).await,
+        async |bus, signals| run(bus, &entries, settings, signals).await,
     )
 }
 
 async fn run(
     bus: Rc<Bus>,
-    doors: &[Door],
+    entries: &[Entry],
     settings: mediocre::Settings,
     signals: &mut Signals,
 ) -> Result<(), Failed> {
@@ -59,8 +58,8 @@ async fn run(
     }
     let server = Mediocre::new(bus, settings);
     let mut serving = JoinSet::new();
-    for door in doors {
-        door.open(&server, &mut serving).await?;
+    for entry in entries {
+        entry.open(&server, &mut serving).await?;
     }
     let mut ended = Ok(());
     loop {
@@ -84,33 +83,35 @@ async fn run(
 }
 
 /// Where callers come in.
-pub(crate) enum Door {
+pub(crate) enum Entry {
     Stdio,
-    Tcp(Url),
-    Tls(Url, ServerTls),
-    Unix(Address),
+    Door(Door),
 }
 
-impl Door {
-    pub(crate) fn read(url: &str) -> Result<Door, Failed> {
+impl Entry {
+    pub(crate) fn read(url: &str) -> Result<Entry, Failed> {
         if matches!(url, "stdio:" | "mediocre+stdio:") {
-            return Ok(Door::Stdio);
+            return Ok(Entry::Stdio);
         }
         let address = address(Purpose::Serve, url)?;
-        match address.place() {
-            Place::Unix(_) => Ok(Door::Unix(address)),
-            Place::Url(found) => match found.carrier {
-                Carrier::Tcp => Ok(Door::Tcp(found.clone())),
-                Carrier::Tls => Ok(Door::Tls(found.clone(), server_tls(url, found)?)),
-                _ => Err(Failed::usage(format!(
-                    "cannot listen on `{url}`: mediocre-rpc over HTTP is not there yet"
-                ))),
-            },
-            _ => {
-                Err(Failed::usage(format!("cannot listen on `{url}`: nobody is there to call us"))
-                    .hint("`stdio:` alone is our own standard input and output"))
-            }
+        if let Place::Command { .. } = address.place() {
+            let message = format!("cannot listen on `{url}`: nobody is there to call us");
+            return Err(
+                Failed::usage(message).hint("`stdio:` alone is our own standard input and output")
+            );
         }
+        let hinted = |error: DoorError| {
+            let failed = Failed::usage(error.to_string());
+            let failed = match error.source() {
+                Some(cause) => failed.caused_by(cause),
+                None => failed,
+            };
+            match error.hint() {
+                Some(hint) => failed.hint(hint),
+                None => failed,
+            }
+        };
+        Door::of(&address).map(Entry::Door).map_err(hinted)
     }
 
     /// Accepts from now on, and says so.
@@ -120,58 +121,26 @@ impl Door {
         serving: &mut JoinSet<Result<(), Failed>>,
     ) -> Result<(), Failed> {
         let server = server.clone();
-        let cannot = |error: &dyn std::error::Error| {
-            Failed::new(Exit::Failed, "cannot listen").caused_by(error)
-        };
-        let (listener, url) = match self {
-            Door::Stdio => {
+        let cannot =
+            |error: &dyn Error| Failed::new(Exit::Failed, "cannot listen").caused_by(error);
+        match self {
+            Entry::Stdio => {
                 let input = stdio::stdin().map_err(|error| cannot(&error))?;
                 let output = stdio::stdout().map_err(|error| cannot(&error))?;
                 listening("mediocre+stdio:");
                 serving.spawn_local(async move { over(server.talk(input, output).await) });
-                return Ok(());
             }
-            Door::Unix(address) => {
-                let Place::Unix(path) = address.place() else { return Ok(()) };
-                let listener = Listener::unix(path).map_err(|error| cannot(&error))?;
-                (listener, address.to_string())
+            Entry::Door(door) => {
+                let door = door.open().await.map_err(|error| cannot(&error))?;
+                listening(door.url());
+                serving.spawn_local(async move {
+                    server.serve(door).await;
+                    Ok(())
+                });
             }
-            Door::Tcp(url) => {
-                let listener = bind(url).await?;
-                let port = port(&listener, url);
-                (listener, format!("mediocre+tcp://{}:{port}", bracketed(&url.host)))
-            }
-            Door::Tls(url, tls) => {
-                let listener = bind(url).await?.with_tls(tls.clone());
-                let port = port(&listener, url);
-                (listener, format!("mediocre+tls://{}:{port}", bracketed(&url.host)))
-            }
-        };
-        listening(&url);
-        serving.spawn_local(async move {
-            server.listen(listener).await;
-            Ok(())
-        });
+        }
         Ok(())
     }
-}
-
-async fn bind(url: &Url) -> Result<Listener, Failed> {
-    Listener::tcp(&url.host, url.port)
-        .await
-        .map_err(|error| Failed::new(Exit::Failed, "cannot listen").caused_by(&error))
-}
-
-/// The real one, where any would do.
-fn port(listener: &Listener, url: &Url) -> u16 {
-    match listener.whereabouts() {
-        Ok(Whereabouts::Tcp(address)) => address.port(),
-        _ => url.port,
-    }
-}
-
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// Told always, and by itself: scripts wait for this line.
@@ -186,19 +155,4 @@ fn over(talked: Talked) -> Result<(), Failed> {
         Talked::ToTheEnd(Ended::Broke(why)) => Err(Failed::new(Exit::Unreachable, why)),
         Talked::ToTheEnd(_) | Talked::UntilStopped => Ok(()),
     }
-}
-
-fn server_tls(text: &str, url: &Url) -> Result<ServerTls, Failed> {
-    let path = |name| url.parameter(name).map(Path::new);
-    let (Some(cert), Some(key)) = (path("cert"), path("key")) else {
-        return Err(Failed::usage(format!("cannot listen on `{text}`: who are we?"))
-            .hint("name our certificate and its key by `?cert=FILE&key=FILE`"));
-    };
-    ServerTls::load(Identity { cert, key }, path("client_ca"), Inside::Bytes).map_err(|error| {
-        let failed = Failed::usage(format!("cannot listen on `{text}`")).caused_by(&error);
-        match error.hint() {
-            Some(hint) => failed.hint(hint),
-            None => failed,
-        }
-    })
 }

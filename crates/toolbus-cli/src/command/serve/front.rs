@@ -15,7 +15,7 @@ use toolbus_proto::mcp::Behind;
 use toolbus_proto::tool::Wire;
 
 use crate::command::mcp::{cannot_serve, listen, token_of};
-use crate::command::rpc::Door;
+use crate::command::rpc::Entry;
 use crate::failed::Failed;
 
 /// Callers of one front are never as many.
@@ -30,7 +30,7 @@ pub(super) struct Plan {
 /// What is spoken, and where.
 enum Kind {
     Mcp { at: At, options: mcp_http::Options },
-    Mediocre { door: Door, settings: mediocre::Settings },
+    Mediocre { entry: Entry, settings: mediocre::Settings },
 }
 
 impl Plan {
@@ -44,9 +44,9 @@ impl Plan {
                     "`front.{name}.serve`: fronts like `{serve}` are not there yet"
                 )));
             }
-            // Whatever carries mediocre-rpc is the door's business.
+            // Whatever carries mediocre-rpc is the business of the entry.
             _ => Kind::Mediocre {
-                door: Door::read(front.serve.as_str())?,
+                entry: Entry::read(front.serve.as_str())?,
                 settings: mediocre_settings(front),
             },
         };
@@ -123,10 +123,10 @@ impl Front {
                     }
                 })
             }
-            Kind::Mediocre { door, settings } => {
+            Kind::Mediocre { entry, settings } => {
                 let server = Mediocre::new(route.clone(), settings);
                 let mut connections = JoinSet::new();
-                door.open(&server, &mut connections).await?;
+                entry.open(&server, &mut connections).await?;
                 spawn_local(async move {
                     stopped.await;
                     server.stop();

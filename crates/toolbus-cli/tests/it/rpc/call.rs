@@ -138,7 +138,7 @@ fn the_events_of_the_wire_may_be_shown() {
         {"event":"value","v":0}
         {"event":"error","cls":"framing","code":"truncated_stream","offset":44}
         stderr
-        error: truncated_stream: the response broke off
+        error: the response broke off: truncated_stream
         exit 3
     "#]]);
 }
@@ -199,27 +199,29 @@ fn what_cannot_be_called() {
     check(
         "rpc call tcp://127.0.0.1:1 m",
         expect![[r#"
-        stderr
-        error: nobody listens on 127.0.0.1:1
-        exit 3
-    "#]],
+            stderr
+            error: nobody listens on 127.0.0.1:1
+            hint: is the server running, and is this its address?
+            exit 3
+        "#]],
     );
     check(
         "rpc call http://127.0.0.1:1 m",
         expect![[r#"
-        stderr
-        error: cannot open `mediocre+http://127.0.0.1:1`: mediocre-rpc over HTTP is not there yet
-        exit 2
-    "#]],
+            stderr
+            error: nobody listens on 127.0.0.1:1
+            hint: is the server running, and is this its address?
+            exit 3
+        "#]],
     );
     check(
         "rpc call builtin: m",
         expect![[r#"
-        stderr
-        error: `builtin:` is no mediocre-rpc server
-        hint: name one by `tcp://HOST:PORT`, `tls://HOST:PORT`, `unix:PATH` or `stdio:COMMAND`
-        exit 2
-    "#]],
+            stderr
+            error: `builtin:` is no mediocre-rpc server
+            hint: name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` or by `stdio:COMMAND`
+            exit 2
+        "#]],
     );
     check(
         "rpc call tcp://h:1 m --debug []",

@@ -102,10 +102,11 @@ fn our_own_server_keeps_all_rules() {
     check(
         "check mediocre tcp://127.0.0.1:1",
         expect![[r#"
-        stderr
-        error: nobody listens on 127.0.0.1:1
-        exit 3
-    "#]],
+            stderr
+            error: nobody listens on 127.0.0.1:1
+            hint: is the server running, and is this its address?
+            exit 3
+        "#]],
     );
 }
 
@@ -163,28 +164,31 @@ fn what_cannot_be_served() {
         "#]],
     );
     check(
-        "rpc serve --listen http://127.0.0.1:0 builtin:",
+        "rpc serve --listen https://127.0.0.1:0?cert=nowhere.pem&key=nowhere.key builtin:",
         expect![[r#"
-        stderr
-        error: cannot listen on `http://127.0.0.1:0`: mediocre-rpc over HTTP is not there yet
-        exit 2
-    "#]],
+            stderr
+            error: cannot listen on `mediocre+https://127.0.0.1:0?cert=nowhere.pem&key=nowhere.key`
+              caused by: cannot read the certificate in `nowhere.pem`
+              caused by: No such file or directory (os error 2)
+            exit 2
+        "#]],
     );
     check(
         "rpc serve --listen tls://127.0.0.1:0 builtin:",
         expect![[r#"
-        stderr
-        error: cannot listen on `tls://127.0.0.1:0`: who are we?
-        hint: name our certificate and its key by `?cert=FILE&key=FILE`
-        exit 2
-    "#]],
+            stderr
+            error: cannot listen on `mediocre+tls://127.0.0.1:0`: it has no certificate
+            hint: name the certificate and its key by `?cert=FILE&key=FILE`
+            exit 2
+        "#]],
     );
     check(
         "rpc serve --listen tcp://127.0.0.1:0 mediocre+tcp://127.0.0.1:1",
         expect![[r#"
-        stderr
-        error: cannot open `mediocre+tcp://127.0.0.1:1`: nobody listens on 127.0.0.1:1
-        exit 3
-    "#]],
+            stderr
+            error: cannot open `mediocre+tcp://127.0.0.1:1`: nobody listens on 127.0.0.1:1
+            hint: is the server running, and is this its address?
+            exit 3
+        "#]],
     );
 }

@@ -3,7 +3,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::error::Error as StdError;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,9 +12,10 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 use toolbus_proto::channel::{Down, Notice, Standing, Ticket, Up};
 use toolbus_proto::mcp::http::{ExchangeId, Remote, Request, mirrored};
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec};
 
 use super::{Options, Watchers};
+use crate::back::{causes, hinted};
 use crate::link::{Answerer, Room, Slot, Uplink};
 use crate::pump;
 use crate::pump::reactor::until;
@@ -277,17 +277,11 @@ impl Talk {
     }
 
     fn unanswered(&self, exchange: ExchangeId, error: &CallError) {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(deeper) = cause {
-            message.push_str(&format!(": {deeper}"));
-            cause = deeper.source();
-        }
+        let message = causes(error);
         if self.is_opening() {
             // Whoever is not there need not be asked in another way.
-            let words = LastWords { hint: error.hint(), ..LastWords::default() };
-            let failure = Failure::new(FailureKind::Unavailable, message).with_last_words(words);
-            return self.end(&failure);
+            let failure = Failure::new(FailureKind::Unavailable, message);
+            return self.end(&hinted(failure, error.hint()));
         }
         let kind = match error {
             // It had the request, and may have done what it asks.

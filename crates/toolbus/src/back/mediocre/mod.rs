@@ -1,8 +1,10 @@
 //! A mediocre-rpc server behind the bus: its methods are tools (`specs` §5, §9).
 //!
-//! A connection carries one call at a time, so a host has a pool of them. A program has
-//! one pair of pipes: there calls wait for each other.
+//! A connection carries one call at a time, so a host has a pool of them; over HTTP a call is
+//! an exchange. A program has one pair of pipes: there calls wait for each other.
 
+#[cfg(feature = "http")]
+mod exchanges;
 mod journey;
 mod pool;
 
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 use toolbus_proto::mediocre::{Caller, Methods, Reading};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
+#[cfg(feature = "http")]
+use self::exchanges::Exchanges;
 use self::pool::Pool;
 use super::child::Child;
 use super::{Back, LocalFuture};
@@ -21,6 +25,8 @@ use crate::chance::OsChance;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::link::{Inbox, Sharing, Slot, Uplink};
+#[cfg(feature = "http")]
+use crate::transport::http::{Origin, Uri};
 
 /// All that can be set about a mediocre-rpc server behind the bus.
 #[derive(Debug, Clone)]
@@ -75,6 +81,8 @@ pub struct Mediocre {
 
 enum Peer {
     Host(Rc<Pool>),
+    #[cfg(feature = "http")]
+    Http(Exchanges),
     Program(Child<Caller<OsChance>>),
 }
 
@@ -82,6 +90,12 @@ impl Mediocre {
     /// Connects to nobody yet. Must be called inside a `LocalSet`.
     pub fn at(host: Host, options: Options, patience: Duration) -> Mediocre {
         Mediocre { peer: Peer::Host(Pool::new(host, options, patience)) }
+    }
+
+    /// Connects to nobody yet; calls go to `path`. Must be called inside a `LocalSet`.
+    #[cfg(feature = "http")]
+    pub fn over_http(origin: Origin, path: Uri, options: Options, patience: Duration) -> Mediocre {
+        Mediocre { peer: Peer::Http(Exchanges::new(origin, path, options, patience)) }
     }
 
     /// Starts nothing yet. Must be called inside a `LocalSet`.
@@ -116,6 +130,8 @@ impl Back for Mediocre {
     fn start(&self, call: Call, down: Slot) -> Uplink {
         match &self.peer {
             Peer::Host(pool) => pool.start(call, down),
+            #[cfg(feature = "http")]
+            Peer::Http(exchanges) => exchanges.start(call, down),
             Peer::Program(child) => child.start(call, down),
         }
     }
@@ -123,6 +139,8 @@ impl Back for Mediocre {
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         match &self.peer {
             Peer::Host(pool) => Box::pin(pool.shutdown()),
+            #[cfg(feature = "http")]
+            Peer::Http(exchanges) => Box::pin(exchanges.shutdown()),
             Peer::Program(child) => Box::pin(child.shutdown()),
         }
     }
@@ -130,6 +148,8 @@ impl Back for Mediocre {
     fn kill(&self) {
         match &self.peer {
             Peer::Host(pool) => drop(pool.close()),
+            #[cfg(feature = "http")]
+            Peer::Http(exchanges) => drop(exchanges.close()),
             Peer::Program(child) => child.kill(),
         }
     }

@@ -19,19 +19,20 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 use super::journey::Journey;
 use super::{Host, Options};
 use crate::back::connection::{Connection, Sharing};
+use crate::back::{causes, hinted};
 use crate::chance::OsChance;
 use crate::link::{Slot, Uplink};
 use crate::transport::tcp::ConnectError;
 use crate::transport::{Stream, tcp, unix};
 
 /// How many connections one peer has at most.
-const CONNECTIONS_MAX: usize = 16;
+pub(super) const CONNECTIONS_MAX: usize = 16;
 /// How many calls may wait for one of them.
-const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 1024;
 /// How long a connection is kept for the next call.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 /// How long connections may have something to write when they are to be closed.
-const STOP_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connections to one host.
 pub(super) struct Pool {
@@ -158,12 +159,10 @@ impl Pool {
     async fn connect(&self, until: Option<Instant>) -> Result<Line, Failure> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let patience = left.map_or(self.patience, |left| left.min(self.patience));
-        let unavailable = |error: &dyn std::error::Error| {
-            let causes = std::iter::successors(error.source(), |error| error.source());
-            let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
-            Failure::new(FailureKind::Unavailable, message)
+        let unavailable = |error: &dyn std::error::Error, hint| {
+            hinted(Failure::new(FailureKind::Unavailable, causes(error)), hint)
         };
-        let refused = |error: ConnectError| unavailable(&error);
+        let refused = |error: ConnectError| unavailable(&error, error.hint());
         let stream = match &self.host {
             Host::Tcp { host, port } => {
                 Stream::Tcp(tcp::connect(host, *port, patience).await.map_err(refused)?)
@@ -173,10 +172,10 @@ impl Pool {
             Host::Tls { host, port, tls } => {
                 let stream = tcp::connect(host, *port, patience).await.map_err(refused)?;
                 let stream = tls.connect(stream, host, patience).await;
-                Stream::Tls(Box::new(stream.map_err(|error| unavailable(&error))?))
+                Stream::Tls(Box::new(stream.map_err(|error| unavailable(&error, error.hint()))?))
             }
         };
-        let socket = stream.duplicate().map_err(|error| unavailable(&error))?;
+        let socket = stream.duplicate().map_err(|error| unavailable(&error, None))?;
         let methods = self.methods.borrow().clone();
         let machine = Caller::new(Instant::now(), self.reading, methods, OsChance::new());
         let (source, sink, _rest) = stream.split();
