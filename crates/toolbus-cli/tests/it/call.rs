@@ -202,8 +202,9 @@ fn what_is_found_before_the_call() {
         "call mediocre+http://localhost:1 add",
         expect![[r#"
             stderr
-            error: cannot open `mediocre+http://localhost:1`: mediocre-rpc over HTTP is not there yet
-            exit 2
+            error: nobody listens on localhost:1
+            hint: is the server running, and is this its address?
+            exit 3
         "#]],
     );
     check(
@@ -288,8 +289,9 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: cannot open `mediocre+http://localhost:1`: mediocre-rpc over HTTP is not there yet
-        exit 2
+        error: nobody listens on localhost:1
+        hint: is the server running, and is this its address?
+        exit 3
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"
         stdout
