@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toolbus::back::settings::{Secret, Settings};
 use toolbus::bus::Bus;
-use toolbus::front::mcp::{self, Options};
+use toolbus::front::mcp::{self, Backs, Options};
 use toolbus::front::mcp_http::{self, At, OpenError};
 use toolbus::transport::{Listener, stdio};
 use toolbus_proto::channel::Ended;
@@ -128,7 +128,7 @@ async fn serve_http(
         ended_by.set(signals.next().await);
         bus.hurry();
     };
-    mcp_http::serve_bus(bus.clone(), options, listener, stop)
+    mcp_http::serve(&Backs::of(bus.clone()), options, listener, stop)
         .await
         .map_err(|error| cannot_serve(&error))?;
     Err(Failed::quietly(ended_by.get()))

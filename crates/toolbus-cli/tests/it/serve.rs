@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::listening::Server;
-use crate::live::marked;
-use crate::mcp::DISCOVERED;
+use crate::live::{Live, marked};
+use crate::mcp::{DISCOVERED, META, request};
 use crate::page::{Page, mcp_server, oracle};
 
 const BUILTIN: &str = "[back.try]\nconnect = \"builtin:\"\n";
@@ -197,6 +197,19 @@ fn a_reload_keeps_what_is_as_before() {
 }
 
 #[test]
+fn whoever_listens_is_told_of_a_reload() {
+    let config = Config::of(&format!("{BUILTIN}{MCP}"));
+    let server = config.serve(1);
+    let mut client = Live::start(&["mcp", &format!("mcp+{}", server.url())]);
+    let wanted = format!(r#"{{{META},"notifications":{{"toolsListChanged":true}}}}"#);
+    let acknowledged = client.ask(&request(1, "subscriptions/listen", &wanted));
+    assert!(acknowledged.contains("subscriptions/acknowledged"), "{acknowledged}");
+    config.reload(&server, &format!("{BUILTIN}{}{MCP}", back("added", "builtin:")));
+    let told = client.hear();
+    assert!(told.contains("notifications/tools/list_changed"), "{told}");
+}
+
+#[test]
 fn a_server_that_is_passed_through_may_become_another() {
     let scratch = Scratch::new();
     let (old, new) = (scratch.file("old"), scratch.file("new"));
@@ -344,11 +357,11 @@ fn configs_that_cannot_be_served() {
         "serve_no_cert",
         &format!("{BUILTIN}{tls}"),
         expect![[r#"
-        stderr
-        error: cannot listen on `mediocre+tls://127.0.0.1:0`: who are we?
-        hint: name our certificate and its key by `?cert=FILE&key=FILE`
-        exit 2
-    "#]],
+            stderr
+            error: cannot listen on `mediocre+tls://127.0.0.1:0`: it has no certificate
+            hint: name the certificate and its key by `?cert=FILE&key=FILE`
+            exit 2
+        "#]],
     );
 }
 

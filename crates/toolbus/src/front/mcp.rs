@@ -13,7 +13,7 @@ use toolbus_proto::mcp::{Behind, Server};
 use toolbus_proto::tool::{CallerId, Wire};
 
 use super::hub::Hub;
-use super::{Front, Route};
+use super::{Front, Route, Switch};
 use crate::bus::Bus;
 use crate::pump::wake::Wake;
 use crate::pump::{Sink, Source};
@@ -30,8 +30,7 @@ pub struct Options {
 /// Serves the tools of a bus until the client has had enough. The bus is
 /// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
 pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
-    let changed = Rc::new(Wake::default());
-    let (behind, route) = whom(bus, &changed);
+    let Backs { behind, route, changed } = Backs::of(bus);
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
@@ -50,13 +49,40 @@ pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: im
     }
 }
 
-/// Whom the clients of a bus talk to: its one MCP server, or all its backs together.
-pub fn behind(bus: Rc<Bus>) -> (Behind, Rc<dyn Route>) {
-    whom(bus, &Rc::new(Wake::default()))
+/// Whom the clients of an MCP server of ours talk to: one MCP server, or all backs of a bus
+/// together.
+pub struct Backs {
+    pub(super) behind: Behind,
+    pub(super) route: Rc<Switch>,
+    /// Rung when the tools are others than before.
+    pub(super) changed: Rc<Wake>,
 }
 
-/// As [`behind`]; `changed` is rung when the tools are others than before.
-pub(super) fn whom(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
+impl Backs {
+    /// Those of a bus that is [named for MCP](Bus::named_for_mcp). Nobody is asked yet.
+    pub fn of(bus: Rc<Bus>) -> Backs {
+        let changed = Rc::new(Wake::default());
+        let (behind, route) = route(bus, &changed);
+        Backs { behind, route: Rc::new(Switch::new(route)), changed }
+    }
+
+    /// Whoever answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
+    /// one MCP server.
+    pub fn new(behind: Behind, route: Rc<dyn Route>) -> Backs {
+        Backs { behind, route: Rc::new(Switch::new(route)), changed: Rc::default() }
+    }
+
+    /// From now on they are those of another bus, which has one MCP server if and only if the
+    /// one before had. Clients are told that the tools may have changed.
+    pub fn lead_to(&self, bus: Rc<Bus>) {
+        let (behind, route) = route(bus, &self.changed);
+        debug_assert_eq!(behind, self.behind, "what passes through cannot begin to be translated");
+        self.route.set(route);
+        self.changed.ring();
+    }
+}
+
+fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
     if bus.native_wire() == Some(Wire::Mcp) {
         return (Behind::Server, bus);
     }

@@ -13,14 +13,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 use toolbus_proto::channel::Notice;
-use toolbus_proto::mcp::Behind;
 use toolbus_proto::mcp::http::{Bound, Endpoint, Gate, Settings};
 
 use self::site::Site;
-use super::{Route, mcp};
+use super::mcp::Backs;
 use crate::back::settings::Secret;
-use crate::bus::Bus;
-use crate::pump::wake::Wake;
 use crate::transport::http::{Limits, Server};
 use crate::transport::{Listener, Whereabouts};
 
@@ -73,40 +70,11 @@ impl Default for Options {
     }
 }
 
-/// Serves a bus to whoever comes to `listener`, as [`serve`] does. Clients are told when its
-/// tools have changed. The bus is [named for MCP](Bus::named_for_mcp); nobody behind it is
-/// asked before a client is there.
-pub async fn serve_bus(
-    bus: Rc<Bus>,
-    options: Options,
-    listener: Listener,
-    stop: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    let changed = Rc::new(Wake::default());
-    let (behind, route) = mcp::whom(bus, &changed);
-    serve_and_tell(route, behind, &changed, options, listener, stop).await
-}
-
 /// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
 /// way then may end, but not for long; what is left, or under way when this is dropped, is
 /// cancelled. Must be called inside a `LocalSet`.
-///
-/// [`Behind::Server`] is for a route that leads to exactly one MCP server.
 pub async fn serve(
-    route: Rc<dyn Route>,
-    behind: Behind,
-    options: Options,
-    listener: Listener,
-    stop: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    serve_and_tell(route, behind, &Wake::default(), options, listener, stop).await
-}
-
-/// `changed` is rung when the tools are others than before.
-async fn serve_and_tell(
-    route: Rc<dyn Route>,
-    behind: Behind,
-    changed: &Wake,
+    backs: &Backs,
     options: Options,
     listener: Listener,
     stop: impl Future<Output = ()>,
@@ -123,9 +91,10 @@ async fn serve_and_tell(
         body_bytes_max: options.body_bytes_max,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let settings = Settings { version, behind, gate, first_caller: options.first_caller };
+    let settings =
+        Settings { version, behind: backs.behind, gate, first_caller: options.first_caller };
     let endpoint = Endpoint::new(settings, session_names().map_err(ServeError::Chance)?);
-    let site = Site::new(endpoint, route, options.timeout);
+    let site = Site::new(endpoint, backs.route.clone(), options.timeout);
     let _cancels = CancelAll(site.clone());
 
     let visited = site.clone();
@@ -137,7 +106,7 @@ async fn serve_and_tell(
     };
     let telling = async {
         loop {
-            changed.rung().await;
+            backs.changed.rung().await;
             site.tell(&Notice::ToolsChanged);
         }
     };

@@ -18,6 +18,7 @@ use toolbus::address::Address;
 use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::front::Route;
+use toolbus::front::mcp::Backs;
 use toolbus::front::mcp_http::{self, Options};
 use toolbus::link::{Answerer, Room, Slot, Uplink};
 use toolbus::transport::http::{Body, Client, Origin, Request, Response, Timeouts, request};
@@ -60,7 +61,7 @@ impl Served {
         let (stop, stopped) = oneshot::channel();
         let task = spawn_local(async move {
             let stopped = async { drop(stopped.await) };
-            mcp_http::serve(route, behind, options, listener, stopped).await.unwrap();
+            mcp_http::serve(&Backs::new(behind, route), options, listener, stopped).await.unwrap();
         });
         let origin = Origin {
             host: "127.0.0.1".into(),

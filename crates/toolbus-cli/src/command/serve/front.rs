@@ -8,10 +8,10 @@ use toolbus::address::{Place, Url};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{ClientSettings, FrontConfig};
 use toolbus::front::hub::Hub;
+use toolbus::front::mcp::Backs;
 use toolbus::front::mcp_http::{self, At};
 use toolbus::front::mediocre::{self, Mediocre};
-use toolbus::front::{Route, Switch, mcp};
-use toolbus_proto::mcp::Behind;
+use toolbus::front::{Route, Switch};
 use toolbus_proto::tool::Wire;
 
 use crate::command::mcp::{cannot_serve, listen, token_of};
@@ -89,10 +89,16 @@ fn mediocre_settings(front: &FrontConfig) -> mediocre::Settings {
 /// A front that listens.
 pub(super) struct Front {
     config: FrontConfig,
-    route: Rc<Switch>,
+    led: Led,
     /// Dropped to end it.
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
+}
+
+/// What leads a front to the backs.
+enum Led {
+    Mcp(Rc<Backs>),
+    Mediocre(Rc<Switch>),
 }
 
 impl Front {
@@ -106,35 +112,37 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, kind } = plan;
-        let (behind, route) = route(&config, bus);
-        let route = Rc::new(Switch::new(route));
         let (stop, stopped) = oneshot::channel();
         // Nobody ever sends: it is dropped.
         let stopped = async { drop(stopped.await) };
-        let serving = match kind {
+        let (led, serving) = match kind {
             Kind::Mcp { at, mut options } => {
                 options.first_caller = number * CALLERS_MAX;
                 let listener = listen(&at, &options).await?;
-                let (route, breaking) = (route.clone(), breaking.clone());
-                spawn_local(async move {
-                    let served = mcp_http::serve(route, behind, options, listener, stopped).await;
+                let backs = Rc::new(Backs::of(for_mcp(bus)));
+                let (served, breaking) = (backs.clone(), breaking.clone());
+                let serving = spawn_local(async move {
+                    let served = mcp_http::serve(&served, options, listener, stopped).await;
                     if let Err(error) = served {
                         let _ = breaking.send(cannot_serve(&error));
                     }
-                })
+                });
+                (Led::Mcp(backs), serving)
             }
             Kind::Mediocre { entry, settings } => {
+                let route = Rc::new(Switch::new(hub(bus)));
                 let server = Mediocre::new(route.clone(), settings);
                 let mut connections = JoinSet::new();
                 entry.open(&server, &mut connections).await?;
-                spawn_local(async move {
+                let serving = spawn_local(async move {
                     stopped.await;
                     server.stop();
                     connections.join_all().await;
-                })
+                });
+                (Led::Mediocre(route), serving)
             }
         };
-        Ok(Front { config, route, stop, serving })
+        Ok(Front { config, led, stop, serving })
     }
 
     /// Is it all that `plan` wants, once it leads to the backs of `after`?
@@ -152,7 +160,10 @@ impl Front {
 
     /// Calls go to the backs of `bus` from now on.
     pub(super) fn lead_to(&self, bus: &Bus) {
-        self.route.set(route(&self.config, bus).1);
+        match &self.led {
+            Led::Mcp(backs) => backs.lead_to(for_mcp(bus)),
+            Led::Mediocre(route) => route.set(hub(bus)),
+        }
     }
 
     /// Takes nobody any more. It is over when its last calls are.
@@ -162,12 +173,12 @@ impl Front {
     }
 }
 
-/// How a front sees the backs.
-fn route(config: &FrontConfig, bus: &Bus) -> (Behind, Rc<dyn Route>) {
-    match speaks_mcp(config) {
-        true => mcp::behind(Rc::new(bus.clone().named_for_mcp())),
-        false => (Behind::Hub, Rc::new(Hub::new(Rc::new(bus.clone())))),
-    }
+fn for_mcp(bus: &Bus) -> Rc<Bus> {
+    Rc::new(bus.clone().named_for_mcp())
+}
+
+fn hub(bus: &Bus) -> Rc<dyn Route> {
+    Rc::new(Hub::new(Rc::new(bus.clone())))
 }
 
 fn speaks_mcp(config: &FrontConfig) -> bool {

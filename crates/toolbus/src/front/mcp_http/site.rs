@@ -18,7 +18,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::mcp::http::{Answer, Endpoint, ExchangeId, Head, Write};
 use toolbus_proto::tool::Call;
 
-use super::Route;
+use crate::front::Route;
 use crate::link::{Asker, Room, Slot, Uplink};
 use crate::pump::reactor::until;
 use crate::pump::wake::Wake;
