@@ -104,7 +104,7 @@ impl Player for Back {
             }
             Some("input") => {
                 let tool = words.word().unwrap();
-                self.remote.set_input(tool, words.json().unwrap().as_bytes().clone());
+                self.remote.set_input(tool, &words.json().unwrap());
             }
             Some("stop") => self.remote.close(now),
             Some("head") => {

@@ -13,13 +13,14 @@ use bytes::Bytes;
 
 use super::exchange::{Exchange, ExchangeId, PLAIN_FOR, Stage, Write};
 use super::gate::{Answer, Gate, Head, Verb, accepts};
+use super::inputs::Inputs;
 use super::session::{IDLE_FOR, Kind, Session, Talk};
 use crate::channel::{Asked, Down, Notice, Ticket};
 use crate::frame::sse;
 use crate::jsonrpc::Id;
 use crate::mcp::conversation::{self, Behind, Conversation};
 use crate::mcp::wire::INVALID_REQUEST;
-use crate::tool::{CallerId, Outcome, ToolSpec};
+use crate::tool::{CallerId, Outcome, ToolSpec, What};
 
 /// How many sessions there may be.
 pub(super) const SESSIONS_MAX: usize = 1024;
@@ -46,10 +47,12 @@ pub struct Endpoint {
     pub(super) talks: HashMap<u64, Talk>,
     pub(super) by_name: HashMap<String, u64>,
     pub(super) exchanges: HashMap<ExchangeId, Exchange>,
-    /// Whose call a ticket of ours is, and what it is called there.
-    calls: HashMap<Ticket, (u64, Ticket)>,
+    calls: HashMap<Ticket, Passed>,
     tickets: HashMap<(u64, Ticket), Ticket>,
+    /// What the hub offers.
     tools: Option<Arc<[ToolSpec]>>,
+    /// What the tools of a server take; lists that pass tell.
+    pub(super) inputs: Inputs,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -57,6 +60,16 @@ pub struct Endpoint {
     notices: VecDeque<Notice>,
     /// Nothing has to be looked at earlier; perhaps not even then.
     wake_at: Option<Instant>,
+}
+
+/// A call that was passed on.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    /// Whose it is, and what it is called there.
+    talk: u64,
+    own: Ticket,
+    /// A server is asked for its tools.
+    lists_tools: bool,
 }
 
 impl fmt::Debug for Endpoint {
@@ -77,6 +90,7 @@ impl Endpoint {
             calls: HashMap::new(),
             tickets: HashMap::new(),
             tools: None,
+            inputs: Inputs::default(),
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -140,7 +154,12 @@ impl Endpoint {
         if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
             self.tools = Some(tools.clone());
         }
-        let Some(&(talk, own)) = self.calls.get(&ticket) else { return };
+        let Some(&Passed { talk, own, lists_tools }) = self.calls.get(&ticket) else { return };
+        if let Down::Done(Ok(Outcome::Native(page))) = &down
+            && lists_tools
+        {
+            self.inputs.learn(str::from_utf8(page).unwrap_or_default());
+        }
         if let Down::Done(_) = down {
             self.calls.remove(&ticket);
             self.tickets.remove(&(talk, own));
@@ -249,7 +268,7 @@ impl Endpoint {
         talk.conversation.handle_gone();
         self.pass_up(key, &mut talk.conversation);
         self.tickets.retain(|(talk, _), _| *talk != key);
-        self.calls.retain(|_, (talk, _)| *talk != key);
+        self.calls.retain(|_, passed| passed.talk != key);
         if let Kind::Legacy(Session { name: Some(name), .. }) = &talk.kind {
             self.by_name.remove(name);
         }
@@ -303,10 +322,14 @@ impl Endpoint {
     fn pass_up(&mut self, key: u64, conversation: &mut Conversation) {
         while let Some((own, asked)) = conversation.poll_up() {
             let ticket = match &asked {
-                Asked::Call(_) => {
+                Asked::Call(call) => {
                     let ticket = Ticket(self.next_ticket);
                     self.next_ticket += 1;
-                    self.calls.insert(ticket, (key, own));
+                    let lists_tools = matches!(
+                        &call.what,
+                        What::Native { method, .. } if method == "tools/list"
+                    );
+                    self.calls.insert(ticket, Passed { talk: key, own, lists_tools });
                     self.tickets.insert((key, own), ticket);
                     ticket
                 }

@@ -28,6 +28,8 @@ pub struct Mirror {
     name: Option<String>,
     /// By the lower-case rest of their names.
     params: Vec<(String, String)>,
+    /// The input schema of the tool that is called, if it is known beforehand.
+    input: Option<String>,
 }
 
 impl Mirror {
@@ -60,6 +62,11 @@ impl Mirror {
         self.version.as_deref()
     }
 
+    /// Compares arguments by this input schema of the tool that is called.
+    pub(super) fn by_input(self, input: Option<&str>) -> Mirror {
+        Mirror { input: input.map(str::to_owned), ..self }
+    }
+
     pub(in crate::mcp) fn check_version(&self, body: &str) -> Result<(), Refusal> {
         same(VERSION, self.version.as_deref(), body)
     }
@@ -87,9 +94,8 @@ impl Mirror {
         let (Some(params), "tools/call") = (params, method) else { return Ok(()) };
         let Some(name) = edit::text(params, "name") else { return Ok(()) };
         let tool = tools.and_then(|tools| tools.iter().find(|tool| tool.name.as_str() == name));
-        let Some(Ok(mirrored)) = tool.map(|tool| mirrored(tool.input.as_str())) else {
-            return Ok(());
-        };
+        let input = self.input.as_deref().or(tool.map(|tool| tool.input.as_str()));
+        let Some(Ok(mirrored)) = input.map(mirrored) else { return Ok(()) };
         let args = edit::member(params, "arguments").unwrap_or("{}");
         for Mirrored { path, header } in mirrored {
             let shown = format!("{PARAM}{header}");

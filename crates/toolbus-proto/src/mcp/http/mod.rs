@@ -9,6 +9,7 @@ mod endpoint;
 mod exchange;
 mod gate;
 mod headers;
+mod inputs;
 mod remote;
 mod remote_answer;
 mod requests;

@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::exchange::ExchangeId;
 use super::gate::Verb;
-use super::headers::{mirror_of, mirrored};
+use super::headers::mirror_of;
+use super::inputs::Inputs;
 use super::remote_answer::{Heard, Reading};
 use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
 use crate::json::Json;
@@ -22,8 +23,6 @@ use crate::tool::{Call, Failure, FailureKind, LastWords};
 /// How often, and after how long, a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
 const RESUME_AFTER: Duration = Duration::from_secs(1);
-/// Of how many tools it is kept which arguments headers repeat.
-const INPUTS_MAX: usize = 10_000;
 
 /// A request to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +47,8 @@ pub struct Remote {
     /// Requests that are made anew when there is a session again.
     repeated: Vec<Sent>,
     resumes: Vec<(Instant, Sent)>,
-    /// The input schemas of tools, by which arguments are repeated in headers.
-    inputs: HashMap<String, Bytes>,
+    /// By which arguments are repeated in headers.
+    inputs: Inputs,
     next_exchange: u64,
     requests: VecDeque<(ExchangeId, Request)>,
     aborts: VecDeque<ExchangeId>,
@@ -96,7 +95,7 @@ impl Remote {
             exchanges: HashMap::new(),
             repeated: Vec::new(),
             resumes: Vec::new(),
-            inputs: HashMap::new(),
+            inputs: Inputs::default(),
             next_exchange: 1,
             requests: VecDeque::new(),
             aborts: VecDeque::new(),
@@ -104,8 +103,8 @@ impl Remote {
     }
 
     /// The input schema of a tool, as the server listed it.
-    pub fn set_input(&mut self, tool: impl Into<String>, schema: Bytes) {
-        self.inputs.insert(tool.into(), schema);
+    pub fn set_input(&mut self, tool: &str, schema: &Json) {
+        self.inputs.set(tool, schema.as_str());
     }
 
     /// Asks; see [`Calling::call`].
@@ -328,8 +327,7 @@ impl Remote {
             let mirror = match crate::mcp::wire::era(&method, params) {
                 Era::Modern => {
                     let tool = params.and_then(|params| edit::text(params, "name"));
-                    let input = tool.and_then(|tool| self.inputs.get(&*tool));
-                    let input = input.and_then(|input| str::from_utf8(input).ok());
+                    let input = tool.and_then(|tool| self.inputs.of(&tool));
                     mirror_of(Revision::MODERN.as_str(), &method, params, input)
                 }
                 Era::Legacy => Vec::new(),
@@ -416,25 +414,16 @@ fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
     }
 }
 
-/// Keeps of a list of tools the schemas by which arguments are repeated in headers, whoever
-/// asked for the list.
-fn learn(inputs: &mut HashMap<String, Bytes>, asked: &Bytes, heard: &Heard) {
+/// Reads a list of tools, whoever asked for it.
+fn learn(inputs: &mut Inputs, asked: &Bytes, heard: &Heard) {
     let (Heard::Message(message) | Heard::Event { message, .. }) = heard else { return };
     let asked = str::from_utf8(asked).unwrap_or_default();
     if edit::text(asked, "method").as_deref() != Some("tools/list") {
         return;
     }
     let Ok(answer) = Json::parse(message.clone()) else { return };
-    let result = edit::member(answer.as_str(), "result");
-    let Some(tools) = result.and_then(|result| edit::member(result, "tools")) else { return };
-    for tool in edit::elements(tools) {
-        let Some(name) = edit::text(tool, "name") else { continue };
-        let input = edit::member(tool, "inputSchema").unwrap_or_default();
-        if !mirrored(input).is_ok_and(|mirrored| !mirrored.is_empty()) {
-            inputs.remove(&*name);
-        } else if inputs.len() < INPUTS_MAX || inputs.contains_key(&*name) {
-            inputs.insert(name.into_owned(), Bytes::copy_from_slice(input.as_bytes()));
-        }
+    if let Some(page) = edit::member(answer.as_str(), "result") {
+        inputs.learn(page);
     }
 }
 

@@ -60,7 +60,11 @@ impl Endpoint {
             None if wire::era(&method, params) == Era::Legacy => {
                 self.handle_legacy(now, exchange, head, json.as_bytes())
             }
-            Some(None) | None => self.handle_modern(now, exchange, head, &json, &mirror),
+            Some(None) | None => {
+                let tool = params.and_then(|params| edit::text(params, "name"));
+                let mirror = mirror.by_input(tool.and_then(|tool| self.inputs.of(&tool)));
+                self.handle_modern(now, exchange, head, &json, &mirror)
+            }
         }
     }
 
