@@ -11,6 +11,7 @@ mod gate;
 mod headers;
 mod inputs;
 mod remote;
+mod remote_again;
 mod remote_answer;
 mod requests;
 mod saying;

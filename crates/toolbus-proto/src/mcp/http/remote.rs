@@ -20,8 +20,7 @@ use crate::mcp::calling::{Client, Settings};
 use crate::mcp::wire::{Era, Revision};
 use crate::tool::{Call, Failure, FailureKind, LastWords};
 
-/// How often, and after how long, a stream that broke is resumed.
-const RESUMED_MAX: u32 = 3;
+/// After how long a stream that broke is resumed, unless the server says.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
 
 /// A request to be made.
@@ -38,15 +37,15 @@ pub struct Request {
 /// Our end of a conversation with a server that is reached over HTTP.
 #[derive(Debug)]
 pub struct Remote {
-    client: Client,
+    pub(super) client: Client,
     bytes_max: usize,
-    session: Option<String>,
+    pub(super) session: Option<String>,
     /// The `initialize` that was sent, for when the server has forgotten the session.
-    greeting: Option<Bytes>,
-    exchanges: HashMap<ExchangeId, Sent>,
+    pub(super) greeting: Option<Bytes>,
+    pub(super) exchanges: HashMap<ExchangeId, Sent>,
     /// Requests that are made anew when there is a session again.
-    repeated: Vec<Sent>,
-    resumes: Vec<(Instant, Sent)>,
+    pub(super) repeated: Vec<Sent>,
+    pub(super) resumes: Vec<(Instant, Sent)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
     next_exchange: u64,
@@ -56,20 +55,20 @@ pub struct Remote {
 
 /// A request that was made.
 #[derive(Debug)]
-struct Sent {
-    purpose: Purpose,
-    body: Bytes,
+pub(super) struct Sent {
+    pub(super) purpose: Purpose,
+    pub(super) body: Bytes,
     /// It was made before, and the server had forgotten the session.
-    is_repeated: bool,
-    resumed: u32,
+    pub(super) is_repeated: bool,
+    pub(super) resumed: u32,
     /// The last event that was seen, and how long to wait before asking for more.
-    seen: Option<String>,
-    retry: Duration,
-    reading: Reading,
+    pub(super) seen: Option<String>,
+    pub(super) retry: Duration,
+    pub(super) reading: Reading,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     /// The request of this id.
     Ask(u64),
     /// The handshake once more; the client has had its answer already.
@@ -238,60 +237,6 @@ impl Remote {
         self.send();
     }
 
-    /// The answer broke off. It is asked for again if an event said how.
-    fn broken(&mut self, now: Instant, sent: Sent, id: u64, is_stream: bool) {
-        if is_stream && sent.seen.is_some() && sent.resumed < RESUMED_MAX {
-            return self.put_off(now, sent);
-        }
-        let message = "the answer broke off and cannot be resumed";
-        self.client.fail(now, id, Failure::new(FailureKind::Gone, message));
-    }
-
-    fn put_off(&mut self, now: Instant, sent: Sent) {
-        if sent.resumed < RESUMED_MAX {
-            self.resumes.push((now + sent.retry, sent));
-        }
-    }
-
-    fn resume(&mut self, sent: Sent) {
-        let seen = sent.seen.clone().map(|seen| ("Last-Event-ID".to_owned(), seen));
-        let exchange =
-            self.request(Verb::Get, sent.purpose, Bytes::new(), seen.into_iter().collect());
-        if let Some(again) = self.exchanges.get_mut(&exchange) {
-            again.resumed = sent.resumed + 1;
-            again.seen = sent.seen;
-            again.retry = sent.retry;
-        }
-    }
-
-    /// Does a 404 mean that the session is unknown, and may the request be made again?
-    fn has_forgotten(&self, sent: &Sent) -> bool {
-        self.session.is_some() && !sent.is_repeated && !sent.body.is_empty()
-    }
-
-    /// The server has forgotten the session: the handshake, then what it did not take.
-    fn reopen(&mut self, sent: Sent) {
-        self.repeated.push(Sent { is_repeated: true, ..sent });
-        self.session = None;
-        if let Some(greeting) = self.greeting.clone()
-            && !self.exchanges.values().any(|sent| sent.purpose == Purpose::Reopen)
-        {
-            self.request(Verb::Post, Purpose::Reopen, greeting, Vec::new());
-        }
-    }
-
-    fn reopened(&mut self) {
-        let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        let initialized = Bytes::from_static(initialized);
-        self.request(Verb::Post, Purpose::Initialized, initialized, Vec::new());
-        for sent in std::mem::take(&mut self.repeated) {
-            let exchange = self.request(Verb::Post, sent.purpose, sent.body, Vec::new());
-            if let Some(again) = self.exchanges.get_mut(&exchange) {
-                again.is_repeated = true;
-            }
-        }
-    }
-
     fn listen(&mut self) {
         let is_listening = self.exchanges.values().any(|sent| sent.purpose == Purpose::Listen);
         if !is_listening {
@@ -346,7 +291,7 @@ impl Remote {
         self.aborts.extend(found);
     }
 
-    fn request(
+    pub(super) fn request(
         &mut self,
         verb: Verb,
         purpose: Purpose,
