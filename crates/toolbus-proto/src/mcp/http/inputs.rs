@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::headers::mirrored;
-use crate::mcp::edit;
+use crate::json::edit;
 
 /// Of how many tools it is kept.
 const TOOLS_MAX: usize = 10_000;

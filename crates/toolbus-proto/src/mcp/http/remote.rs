@@ -12,12 +12,13 @@ use super::exchange::ExchangeId;
 use super::gate::Verb;
 use super::headers::mirror_of;
 use super::inputs::Inputs;
+use super::remote_again::has_wrong_headers;
 use super::remote_answer::{Heard, Reading};
 use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
 use crate::json::Json;
 use crate::json::edit;
 use crate::mcp::calling::{Client, Settings};
-use crate::mcp::wire::{Era, Revision};
+use crate::mcp::wire::{self, Era, Revision};
 use crate::tool::{Call, Failure, FailureKind, LastWords};
 
 /// After how long a stream that broke is resumed, unless the server says.
@@ -45,6 +46,8 @@ pub struct Remote {
     pub(super) exchanges: HashMap<ExchangeId, Sent>,
     /// Requests that are made anew when there is a session again.
     pub(super) repeated: Vec<Sent>,
+    /// Calls that are made anew when the tools have been listed again.
+    pub(super) refused: Vec<Sent>,
     pub(super) resumes: Vec<(Instant, Sent)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
@@ -73,6 +76,8 @@ pub(super) enum Purpose {
     Ask(u64),
     /// The handshake once more; the client has had its answer already.
     Reopen,
+    /// The list of tools once more; nobody but us has asked for it.
+    Relist { page: usize },
     /// `notifications/initialized`: behind it the session's own stream is opened.
     Initialized,
     /// Anything else that gets no answer.
@@ -93,6 +98,7 @@ impl Remote {
             greeting: None,
             exchanges: HashMap::new(),
             repeated: Vec::new(),
+            refused: Vec::new(),
             resumes: Vec::new(),
             inputs: Inputs::default(),
             next_exchange: 1,
@@ -186,14 +192,24 @@ impl Remote {
     /// A piece of the body of an answer.
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, input: &mut BytesMut) {
         let Some(sent) = self.exchanges.get_mut(&exchange) else { return input.clear() };
-        for heard in sent.reading.read(input) {
-            if let Heard::Event { id, retry, .. } = &heard {
+        let heard = sent.reading.read(input);
+        for heard in &heard {
+            if let Heard::Event { id, retry, .. } = heard {
                 sent.seen = id.clone().or(sent.seen.take());
                 sent.retry = retry.unwrap_or(sent.retry);
             }
-            learn(&mut self.inputs, &sent.body, &heard);
-            hear(&mut self.client, now, sent.purpose, heard);
+            learn(&mut self.inputs, &sent.body, heard);
         }
+        if let Purpose::Relist { .. } = sent.purpose {
+            if heard.iter().any(|heard| heard.result().is_some())
+                && let Some(sent) = self.exchanges.remove(&exchange)
+            {
+                self.relisted(&sent, &heard);
+            }
+            return;
+        }
+        let purpose = sent.purpose;
+        heard.into_iter().for_each(|heard| hear(&mut self.client, now, purpose, heard));
         self.send();
     }
 
@@ -207,6 +223,14 @@ impl Remote {
                 self.reopen(sent);
             }
             (Ok(_), Purpose::Reopen) if status == 200 => self.reopened(),
+            (Ok(heard), Purpose::Ask(_)) if status == 400 && has_wrong_headers(&sent, &heard) => {
+                self.relist(sent);
+            }
+            (Ok(heard), Purpose::Relist { .. }) => {
+                heard.iter().for_each(|heard| learn(&mut self.inputs, &sent.body, heard));
+                self.relisted(&sent, &heard);
+            }
+            (Err(_), Purpose::Relist { .. }) => self.relisted(&sent, &[]),
             (Ok(heard), purpose) => {
                 for heard in heard {
                     learn(&mut self.inputs, &sent.body, &heard);
@@ -231,8 +255,10 @@ impl Remote {
     /// The request could not be made, or nothing came back for it.
     pub fn handle_failed(&mut self, now: Instant, exchange: ExchangeId, failure: Failure) {
         let Some(sent) = self.exchanges.remove(&exchange) else { return };
-        if let Purpose::Ask(id) = sent.purpose {
-            self.client.fail(now, id, failure);
+        match sent.purpose {
+            Purpose::Ask(id) => self.client.fail(now, id, failure),
+            Purpose::Relist { .. } => self.relisted(&sent, &[]),
+            _ => {}
         }
         self.send();
     }
@@ -269,16 +295,19 @@ impl Remote {
                 ("", _) | (_, None) => Purpose::Tell,
                 (_, Some(id)) => Purpose::Ask(id),
             };
-            let mirror = match crate::mcp::wire::era(&method, params) {
-                Era::Modern => {
-                    let tool = params.and_then(|params| edit::text(params, "name"));
-                    let input = tool.and_then(|tool| self.inputs.of(&tool));
-                    mirror_of(Revision::MODERN.as_str(), &method, params, input)
-                }
-                Era::Legacy => Vec::new(),
-            };
+            let mirror = self.mirror(&method, params);
             self.request(Verb::Post, purpose, body, mirror);
         }
+    }
+
+    /// The headers that repeat what a request says.
+    pub(super) fn mirror(&self, method: &str, params: Option<&str>) -> Vec<(String, String)> {
+        if wire::era(method, params) == Era::Legacy {
+            return Vec::new();
+        }
+        let tool = params.and_then(|params| edit::text(params, "name"));
+        let input = tool.and_then(|tool| self.inputs.of(&tool));
+        mirror_of(Revision::MODERN.as_str(), method, params, input)
     }
 
     fn is_modern(&self) -> bool {
@@ -287,6 +316,7 @@ impl Remote {
 
     fn abort(&mut self, id: Option<u64>) {
         let is_it = |sent: &Sent| Some(sent.purpose) == id.map(Purpose::Ask);
+        self.refused.retain(|sent| !is_it(sent));
         let found = self.exchanges.extract_if(|_, sent| is_it(sent)).map(|(exchange, _)| exchange);
         self.aborts.extend(found);
     }
@@ -337,7 +367,7 @@ impl Remote {
 /// Gives the client what was heard; an error without an id is that of the request.
 fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
     match (heard, purpose) {
-        (_, Purpose::Reopen | Purpose::Leave) => {}
+        (_, Purpose::Reopen | Purpose::Relist { .. } | Purpose::Leave) => {}
         (Heard::TooLong, Purpose::Ask(id)) => {
             let message = "the server's answer is over the limit";
             client.fail(now, id, Failure::new(FailureKind::TooLarge, message));
@@ -361,13 +391,10 @@ fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
 
 /// Reads a list of tools, whoever asked for it.
 fn learn(inputs: &mut Inputs, asked: &Bytes, heard: &Heard) {
-    let (Heard::Message(message) | Heard::Event { message, .. }) = heard else { return };
     let asked = str::from_utf8(asked).unwrap_or_default();
-    if edit::text(asked, "method").as_deref() != Some("tools/list") {
-        return;
-    }
-    let Ok(answer) = Json::parse(message.clone()) else { return };
-    if let Some(page) = edit::member(answer.as_str(), "result") {
+    if edit::text(asked, "method").as_deref() == Some("tools/list")
+        && let Some(page) = heard.result()
+    {
         inputs.learn(page);
     }
 }

@@ -1,4 +1,5 @@
-//! What is asked of a server once more: because its stream broke, or it forgot the session.
+//! What is asked of a server once more: because its stream broke, it forgot the session, or it
+//! wants other headers.
 
 use std::time::Instant;
 
@@ -6,10 +7,15 @@ use bytes::Bytes;
 
 use super::gate::Verb;
 use super::remote::{Purpose, Remote, Sent};
+use super::remote_answer::Heard;
+use crate::json::edit;
+use crate::mcp::wire::HEADER_MISMATCH;
 use crate::tool::{Failure, FailureKind};
 
 /// How often a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
+/// How many pages of tools are looked at for the headers of a call.
+const PAGES_MAX: usize = 100;
 
 impl Remote {
     /// The answer broke off. It is asked for again if an event said how.
@@ -65,4 +71,61 @@ impl Remote {
             }
         }
     }
+
+    /// The server wants other headers than we know of: its tools may have changed since they
+    /// were listed, if they ever were. The call is made again when they have been.
+    pub(super) fn relist(&mut self, sent: Sent) {
+        let is_listing = |sent: &Sent| matches!(sent.purpose, Purpose::Relist { .. });
+        if !self.exchanges.values().any(is_listing) {
+            self.ask_for_tools(&sent.body, 1, None);
+        }
+        self.refused.push(Sent { is_repeated: true, ..sent });
+    }
+
+    /// The tools were listed once more, or could not be: what was refused is tried again.
+    pub(super) fn relisted(&mut self, sent: &Sent, heard: &[Heard]) {
+        let next = heard.iter().find_map(|heard| edit::member(heard.result()?, "nextCursor"));
+        if let (Some(next), Purpose::Relist { page }) = (next, sent.purpose)
+            && page < PAGES_MAX
+        {
+            return self.ask_for_tools(&sent.body, page + 1, Some(next));
+        }
+        for sent in std::mem::take(&mut self.refused) {
+            let text = str::from_utf8(&sent.body).unwrap_or_default();
+            let method = edit::text(text, "method").unwrap_or_default();
+            let mirror = self.mirror(&method, edit::member(text, "params"));
+            let exchange = self.request(Verb::Post, sent.purpose, sent.body, mirror);
+            if let Some(again) = self.exchanges.get_mut(&exchange) {
+                again.is_repeated = true;
+            }
+        }
+    }
+
+    /// On behalf of whoever sent `body`.
+    fn ask_for_tools(&mut self, body: &Bytes, page: usize, cursor: Option<&str>) {
+        let params = edit::member(str::from_utf8(body).unwrap_or_default(), "params");
+        let meta = params.and_then(|params| edit::member(params, "_meta")).unwrap_or("{}");
+        // Whoever follows the progress of a call does not mean this.
+        let meta = edit::without(meta, "progressToken");
+        let cursor = cursor.map(|cursor| format!(r#","cursor":{cursor}"#)).unwrap_or_default();
+        let params = format!(r#"{{"_meta":{meta}{cursor}}}"#);
+        let mirror = self.mirror("tools/list", Some(&params));
+        // The ids of others are numbers.
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":"list","method":"tools/list","params":{params}}}"#);
+        self.request(Verb::Post, Purpose::Relist { page }, body.into(), mirror);
+    }
+}
+
+/// Was a call refused because of its headers, for the first time?
+pub(super) fn has_wrong_headers(sent: &Sent, heard: &[Heard]) -> bool {
+    let calls_tool = |text| edit::text(text, "method").as_deref() == Some("tools/call");
+    let is_refused = |heard: &Heard| {
+        let error = heard.text().and_then(|text| edit::member(text, "error"));
+        let code = error.and_then(|error| edit::member(error, "code"));
+        code.and_then(|code| code.parse().ok()) == Some(HEADER_MISMATCH)
+    };
+    !sent.is_repeated
+        && str::from_utf8(&sent.body).is_ok_and(calls_tool)
+        && heard.iter().any(is_refused)
 }

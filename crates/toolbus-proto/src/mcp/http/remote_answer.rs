@@ -29,6 +29,19 @@ pub(super) enum Heard {
     TooLong,
 }
 
+impl Heard {
+    /// The message, if it is JSON.
+    pub(super) fn text(&self) -> Option<&str> {
+        let (Heard::Message(message) | Heard::Event { message, .. }) = self else { return None };
+        let is_json = Json::parse(message.clone()).is_ok();
+        str::from_utf8(message).ok().filter(|_| is_json)
+    }
+
+    pub(super) fn result(&self) -> Option<&str> {
+        self.text().and_then(|text| edit::member(text, "result"))
+    }
+}
+
 impl Reading {
     pub(super) fn new(status: u16, media_type: &str, bytes_max: usize) -> Reading {
         let media_type = media_type.split(';').next().unwrap_or_default().trim();
