@@ -5,13 +5,14 @@ server.py http      at a free port, told in the first line of standard output
 """
 
 import os
-import socket
 import sys
 from typing import Annotated
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from pydantic import BaseModel
+
+from everything.listen import listen
 
 server = MCPServer("foreign", version="1.2.3", log_level="ERROR")
 
@@ -66,16 +67,7 @@ def note() -> str:
     return "a note"
 
 
-def serve_http():
-    import uvicorn
-
-    listener = socket.create_server(("127.0.0.1", 0))
-    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-    config = uvicorn.Config(server.streamable_http_app(), log_level="error")
-    uvicorn.Server(config).run(sockets=[listener])
-
-
 if sys.argv[1:] == ["http"]:
-    serve_http()
+    listen(server.streamable_http_app())
 else:
     server.run()

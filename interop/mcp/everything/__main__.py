@@ -3,8 +3,12 @@
 Names and words are the suite's own. The same tools answer in both eras: where a legacy one
 asks its client in the middle of a call, a modern one (`test_input_required_*`) ends with its
 questions and is called again with the answers.
+
+    everything           on standard input and output
+    everything http      at a free port, told in the first line of standard output
 """
 
+import sys
 import warnings
 
 import anyio
@@ -12,6 +16,7 @@ import prompts  # noqa: F401  prompts and tools offer themselves
 import tools  # noqa: F401
 from asking import changes
 from content import text
+from listen import listen
 from mcp import MCPDeprecationWarning, MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -117,10 +122,13 @@ server = Server(
 server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=server.name))
 
 
-async def main():
+async def serve():
     changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options(changing))
 
 
-anyio.run(main)
+if sys.argv[1:] == ["http"]:
+    listen(server.streamable_http_app())
+else:
+    anyio.run(serve)
