@@ -362,16 +362,18 @@ impl<'a> Scanner<'a> {
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
-    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    const QUOTES: u64 = ONES * b'"' as u64;
+    const BACKSLASHES: u64 = ONES * b'\\' as u64;
 
     let (words, _) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let quote = zero_bytes(word ^ (ONES * u64::from(b'"')));
-        let backslash = zero_bytes(word ^ (ONES * u64::from(b'\\')));
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        // Bits above a true hit may be false; the lowest one never is.
-        let hits = quote | backslash | control;
+        let quote = (word ^ QUOTES).wrapping_sub(ONES);
+        let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
+        let control = word.wrapping_sub(ONES * 0x20);
+        // A byte that was too small to subtract from has its high bit set, and had it not
+        // before. Bits above a true hit may be false; the lowest one never is.
+        let hits = (quote | backslash | control) & !word & HIGHS;
         if hits != 0 {
             return index * 8 + hits.trailing_zeros() as usize / 8;
         }

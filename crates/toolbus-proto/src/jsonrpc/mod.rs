@@ -146,6 +146,8 @@ impl Why {
     }
 }
 
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
 /// The members of the envelope as they stand in the text.
 #[derive(Default)]
 struct Members<'a> {
@@ -175,7 +177,7 @@ impl Rules {
             std::str::from_utf8(line).map_err(|_| fault(Why::NotJson(JsonError::NotUtf8)))?;
         let mut picked = [None; N];
         let members = Members::read(text, |key, value| {
-            if let Some(at) = names.iter().position(|name| is_key(key, name)) {
+            if let Some(at) = which(key, &names) {
                 picked[at] = Some(value);
             }
         });
@@ -192,7 +194,8 @@ impl Rules {
             None => None,
         };
         let fault = |why| Invalid { why, id: id.clone() };
-        if members.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        let is_ours = |raw: &str| raw == "\"2.0\"" || string(raw).as_deref() == Some("2.0");
+        if !members.jsonrpc.is_some_and(is_ours) {
             return Err(fault(Why::Version));
         }
         let Some(method) = members.method else {
@@ -244,12 +247,13 @@ impl<'a> Members<'a> {
         let mut first = true;
         while let Some(key) = scanner.key(first).map_err(Why::NotJson)? {
             first = false;
-            let value = match is_key(key, "params") {
-                true => scanner.value_with_members(&mut see),
-                false => scanner.value(),
+            let name = which(key, &MEMBERS).map(|at| MEMBERS[at]);
+            let value = match name {
+                Some("params") => scanner.value_with_members(&mut see),
+                _ => scanner.value(),
             };
             let value = value.map_err(Why::NotJson)?;
-            let Some((name, place)) = members.place(key) else {
+            let Some((name, place)) = name.and_then(|name| members.place(name)) else {
                 continue;
             };
             if place.replace(value).is_some() {
@@ -261,17 +265,30 @@ impl<'a> Members<'a> {
         repeated.map_or(Ok(members), |name| Err(Why::Repeated(name)))
     }
 
-    fn place(&mut self, key: &str) -> Option<(&'static str, &mut Option<&'a str>)> {
-        match string(key)?.as_ref() {
-            "jsonrpc" => Some(("jsonrpc", &mut self.jsonrpc)),
-            "id" => Some(("id", &mut self.id)),
-            "method" => Some(("method", &mut self.method)),
-            "params" => Some(("params", &mut self.params)),
-            "result" => Some(("result", &mut self.result)),
-            "error" => Some(("error", &mut self.error)),
-            _ => None,
-        }
+    fn place(&mut self, name: &'static str) -> Option<(&'static str, &mut Option<&'a str>)> {
+        let place = match name {
+            "jsonrpc" => &mut self.jsonrpc,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "params" => &mut self.params,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            _ => return None,
+        };
+        Some((name, place))
     }
+}
+
+/// Which of the names a raw key spells. Hardly anybody escapes a key, so that is looked for
+/// last.
+fn which(key: &str, names: &[&str]) -> Option<usize> {
+    let inner = key.get(1..key.len() - 1)?;
+    let plain = names.iter().position(|name| *name == inner);
+    if plain.is_some() || names.is_empty() || !inner.contains('\\') {
+        return plain;
+    }
+    let spelled = string(key)?;
+    names.iter().position(|name| *name == spelled)
 }
 
 /// The kind of a raw value that a scanner has found to be valid.
@@ -287,11 +304,6 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
         return serde_json::from_str(raw).ok().map(Cow::Owned);
     }
     Some(Cow::Borrowed(inner))
-}
-
-/// Does this raw key spell `name`?
-fn is_key(key: &str, name: &str) -> bool {
-    string(key).is_some_and(|key| key == name)
 }
 
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.

@@ -71,6 +71,8 @@ impl Server {
             Stage::Over(_) => Flow::Close,
             Stage::Finishing { .. } => Flow::Pause,
             _ if !self.conversation.has_room() => Flow::Pause,
+            // One at a time: who answers at once never has many in its hands.
+            _ if self.conversation.has_asked() => Flow::Pause,
             Stage::Fresh | Stage::Open => Flow::More,
         }
     }

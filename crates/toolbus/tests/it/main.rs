@@ -3,6 +3,8 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "author")]
+mod author;
 #[cfg(target_os = "linux")]
 mod blocking;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::AsFd;
+use std::sync::mpsc;
 use std::thread;
 
 use toolbus::blocking::serve_on;
@@ -10,6 +11,8 @@ use toolbus_proto::json::Json;
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{Oracle, Served, Settings, signature};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
+
+use crate::PATIENCE;
 
 const ACK: &str = "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n";
 
@@ -103,6 +106,24 @@ fn reading_goes_on_while_answers_wait() {
         answers.read_line(&mut line).unwrap();
         assert!(line.starts_with(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},")), "{line}");
     }
+    assert_eq!(server.join().unwrap().unwrap(), Ended::Well);
+}
+
+#[test]
+fn what_was_read_ahead_is_answered_though_nothing_follows() {
+    const CALLS: usize = 2000;
+    let (mut calls, mut answers, server) = serving();
+    calls.write_all(ACK.as_bytes()).unwrap();
+    for id in 0..CALLS {
+        calls.write_all(invoke(id, "echo", r#"["0x0","0x61","0x1"]"#).as_bytes()).unwrap();
+    }
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let lines = (0..CALLS).map(|_| answers.read_line(&mut String::new()).unwrap());
+        done.send(lines.filter(|count| *count > 0).count()).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(CALLS));
+    drop(calls);
     assert_eq!(server.join().unwrap().unwrap(), Ended::Well);
 }
 

@@ -111,7 +111,7 @@ pub struct Conversation {
     opening: Option<Opening>,
     /// Requests that came behind it, to be looked at when it is.
     waiting: VecDeque<Waiting>,
-    calls: BTreeMap<Ticket, InFlight>,
+    calls: BTreeMap<Ticket, Box<InFlight>>,
     ids: BTreeMap<Id, Ticket>,
     batches: HashMap<u64, Batch>,
     listens: Vec<Listen>,
@@ -310,6 +310,11 @@ impl Conversation {
         self.said.pop_front()
     }
 
+    /// Does something wait to be taken by [`Conversation::poll_up`]?
+    pub fn has_asked(&self) -> bool {
+        !self.ups.is_empty()
+    }
+
     /// A new call, or more of one that runs.
     pub fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
         self.ups.pop_front()
@@ -331,7 +336,7 @@ impl Conversation {
         if !matches!(call.job, Job::Aside) {
             self.ids.insert(call.id.clone(), ticket);
         }
-        self.calls.insert(ticket, call);
+        self.calls.insert(ticket, Box::new(call));
         self.ups.push_back((ticket, Asked::Call(asked)));
         ticket
     }
@@ -343,7 +348,7 @@ impl Conversation {
             self.ids.remove(&call.id);
         }
         self.questions.retain(|_, (asking, _)| *asking != ticket);
-        Some(call)
+        Some(*call)
     }
 
     fn is_in_flight(&self, id: &Id) -> bool {

@@ -60,6 +60,7 @@ pub fn serve_talking(
         waiting: VecDeque::new(),
         in_hand: None,
         outbox: Outbox::new(),
+        has_read_ahead: false,
         is_eof: false,
         is_heard: true,
     };
@@ -86,6 +87,8 @@ struct Server<'a, M> {
     /// The call that is being answered, unless its caller has changed its mind.
     in_hand: Option<Ticket>,
     outbox: Outbox,
+    /// Something was read that nobody has looked at.
+    has_read_ahead: bool,
     is_eof: bool,
     /// Whoever does not read any more has ended the conversation as well.
     is_heard: bool,
@@ -96,47 +99,48 @@ impl<M: Serving> Server<'_, M> {
         mut self,
         mut handle: impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
     ) -> io::Result<Ended> {
-        let mut flow = Flow::More;
         loop {
-            self.machine.poll_transmit(&mut self.outbox);
+            let flow = self.answer(&mut handle);
             self.write();
             if flow == Flow::Close || !self.is_heard {
                 return Ok(self.machine.ended().cloned().unwrap_or(Ended::Well));
             }
-            // There is nobody to pause for: all that was asked is answered.
-            self.read()?;
-            flow = self.answer(&mut handle);
+            // What came while answers were written may be all that the caller has to say.
+            if !std::mem::take(&mut self.has_read_ahead) {
+                // There is nobody to pause for: all that was asked is answered.
+                self.read()?;
+            }
         }
     }
 
-    /// Answers all that was read, up to the point where answers should be written.
+    /// Answers all that was read. What has to be written may be left for later.
     fn answer(
         &mut self,
         handle: &mut impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
     ) -> Flow {
+        let mut now = Instant::now();
         loop {
-            let flow = self.take();
-            if self.waiting.is_empty() {
+            let flow = self.take(now);
+            self.machine.poll_transmit(&mut self.outbox);
+            if ANSWERS_BYTES_MAX <= self.outbox.len() {
+                self.write();
+            }
+            let Some((ticket, call)) = self.waiting.pop_front() else {
                 return if self.is_eof { Flow::Close } else { flow };
+            };
+            if !self.is_heard {
+                return Flow::Close;
             }
-            while let Some((ticket, call)) = self.waiting.pop_front() {
-                self.in_hand = Some(ticket);
-                let outcome = caught(|| handle(call, self));
-                self.machine.down(Instant::now(), ticket, Down::Done(outcome));
-                self.machine.poll_transmit(&mut self.outbox);
-                if ANSWERS_BYTES_MAX <= self.outbox.len() {
-                    self.write();
-                }
-                if !self.is_heard {
-                    return Flow::Close;
-                }
-            }
+            self.in_hand = Some(ticket);
+            let outcome = caught(|| handle(call, self));
+            now = Instant::now();
+            self.machine.down(now, ticket, Down::Done(outcome));
         }
     }
 
-    /// Takes what was read. Calls that were cancelled before their turn are not made.
-    fn take(&mut self) -> Flow {
-        let now = Instant::now();
+    /// Takes what was read, as far as the machine wants to. Calls that were cancelled before
+    /// their turn are not made.
+    fn take(&mut self, now: Instant) -> Flow {
         let flow = match self.is_eof {
             false => self.machine.handle_bytes(now, &mut self.read),
             true => self.machine.handle_eof(now, &mut self.read),
@@ -204,6 +208,7 @@ impl<M: Serving> Server<'_, M> {
     }
 
     fn read_ahead(&mut self) {
+        self.has_read_ahead = true;
         // An input that breaks is told by the next read.
         self.is_eof = matches!(read_now(self.input, &mut self.read), Ok(0));
     }
@@ -218,10 +223,20 @@ impl<M: Serving> Caller for Server<'_, M> {
     }
 
     fn is_gone(&mut self) -> bool {
-        if self.may_read_ahead() && ready::has_input(self.input, Some(Instant::now())) {
+        let now = Instant::now();
+        if self.may_read_ahead() && ready::has_input(self.input, Some(now)) {
             self.read_ahead();
         }
-        self.take();
-        self.in_hand.is_none() || !self.is_heard
+        loop {
+            let before = self.waiting.len();
+            self.take(now);
+            if self.in_hand.is_none() || !self.is_heard {
+                return true;
+            }
+            // A machine may hand out one call at a time.
+            if self.waiting.len() == before {
+                return false;
+            }
+        }
     }
 }
