@@ -2,9 +2,11 @@
 //!
 //! Machines: [`transcript`] replays golden conversations; [`plain`] is a wire of our own that
 //! uses the whole contract; [`pair`] lets two ends of any wire talk, [`faults`] spoils what
-//! they said; [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did; [`peer`] is a program
-//! that plays good and bad peers; [`process`], [`scratch`] and [`patience`] help with both.
+//! they said; [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all
+//! it did; [`peer`] is a program that plays good and bad peers; [`certificates`] are for those
+//! who speak TLS; [`process`], [`scratch`] and [`patience`] help with both.
 
+pub mod certificates;
 pub mod faults;
 pub mod fuzz;
 pub mod page;

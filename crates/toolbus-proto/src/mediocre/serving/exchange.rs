@@ -204,7 +204,6 @@ impl<C: Chance> Exchange<C> {
     fn refuse(&mut self, refusal: &Refusal) {
         let reply = match &self.stage {
             Stage::Answering { reply, .. } => {
-                self.ups.clear();
                 self.ups.push(TICKET, Asked::Up(Up::Cancel(None)));
                 *reply
             }

@@ -3,6 +3,7 @@
 mod chance;
 mod conversations;
 mod ends;
+mod exchange;
 mod faults;
 mod hub;
 mod vectors;

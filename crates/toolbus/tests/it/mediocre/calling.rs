@@ -17,21 +17,21 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
 
 use super::{Raw, run, served};
 
-fn json(text: &str) -> Json {
+pub(super) fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-fn back(address: &str) -> Rc<dyn Back> {
+pub(super) fn back(address: &str) -> Rc<dyn Back> {
     open(&Address::parse(address).unwrap(), &BackSettings::default()).unwrap()
 }
 
-async fn call(back: &dyn Back, tool: &str, args: &str) -> Result<Outcome, Failure> {
+pub(super) async fn call(back: &dyn Back, tool: &str, args: &str) -> Result<Outcome, Failure> {
     let (inbox, slot) = Inbox::new();
     let uplink = back.start(Call::tool(Instant::now(), tool, Some(json(args))), slot);
     inbox.whole(uplink).await
 }
 
-fn value(text: &str) -> Result<Outcome, Failure> {
+pub(super) fn value(text: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::Value(json(text)))
 }
 

@@ -5,49 +5,26 @@ use std::fs;
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair,
-};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use toolbus::transport::tls::{ClientTls, Identity, Inside, ServerTls, TlsError};
 use toolbus::transport::{Stream, tcp};
-use toolbus_testkit::scratch::Scratch;
 
 use super::{listen, pattern, read_all, run, run_and_let_time_fly, write_all};
 use crate::PATIENCE;
 
-/// An authority with certificates for `localhost` and for a client, as files.
+/// Certificates, and both ends that use them.
 pub(super) struct Certificates {
-    scratch: Scratch,
+    files: toolbus_testkit::certificates::Certificates,
 }
 
 impl Certificates {
     pub(super) fn new() -> Certificates {
-        let scratch = Scratch::new();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "an authority");
-        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        fs::write(scratch.file("ca.pem"), ca.pem()).unwrap();
-        for (name, usage) in [
-            ("server", ExtendedKeyUsagePurpose::ServerAuth),
-            ("client", ExtendedKeyUsagePurpose::ClientAuth),
-        ] {
-            let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-            let mut params = CertificateParams::new(names).unwrap();
-            params.extended_key_usages = vec![usage];
-            let key = KeyPair::generate().unwrap();
-            let cert = params.signed_by(&key, &ca).unwrap();
-            fs::write(scratch.file(&format!("{name}.pem")), cert.pem()).unwrap();
-            fs::write(scratch.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
-        }
-        Certificates { scratch }
+        Certificates { files: toolbus_testkit::certificates::Certificates::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
+        self.files.path(name)
     }
 
     pub(super) fn server(&self, inside: Inside) -> ServerTls {
@@ -233,7 +210,8 @@ fn files_are_judged_before_anybody_connects() {
     let check = |cert: &str, key: &str, expected: Expect| {
         let (cert, key) = (files.path(cert), files.path(key));
         let error = ServerTls::load(Identity { cert: &cert, key: &key }, None, Inside::Bytes);
-        let folder = files.scratch.path().to_str().unwrap();
+        let folder = files.path("");
+        let folder = folder.to_str().unwrap().trim_end_matches('/');
         expected.assert_eq(&told(&error.unwrap_err()).replace(folder, "DIR"));
     };
     check(
