@@ -152,7 +152,7 @@ impl<C: Calling> Supervisor<C> {
     /// Bytes arrived from the program.
     pub fn handle_bytes(&mut self, now: Instant, id: RunId, input: &mut BytesMut) -> Flow {
         let Some(at) = self.find(id) else { return Flow::Close };
-        let flow = self.runs[at].1.machine.handle_bytes(now, input);
+        let flow = self.runs[at].1.bytes(now, input);
         self.settle(now, at);
         flow
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Down, Fault, Parting, Standing, Ticket};
+use toolbus_proto::channel::{Calling, Down, Fault, Flow, Parting, Standing, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -121,6 +121,15 @@ impl<C: Calling> Run<C> {
         self.stdout_open = false;
         self.stderr_open = false;
         self.stage = Stage::Over;
+    }
+
+    pub(super) fn bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        let flow = self.machine.handle_bytes(now, input);
+        if flow == Flow::Close {
+            // Nobody reads on, so nobody will see the end of it: it is not to be waited for.
+            self.stdout_open = false;
+        }
+        flow
     }
 
     pub(super) fn eof(&mut self, now: Instant, input: &mut BytesMut) {
