@@ -1,5 +1,6 @@
 //! Between the wire and the bus: failures, traces and lists of tools (`specs` §7 to §9).
 
+use super::decode::Reading;
 use super::event::{FramingCode, FramingError, PeerError};
 use super::frames::Chance;
 use super::wire::members;
@@ -44,15 +45,26 @@ pub fn method_missing() -> PeerError {
     told("method must be a non-empty string", &meta)
 }
 
-/// The error of bytes that could not be read.
-pub fn protocol_error(error: &FramingError) -> PeerError {
+/// The error of bytes that could not be read, by these rules.
+pub fn protocol_error(error: &FramingError, reading: &Reading) -> PeerError {
     let code = if error.code.is_limit() { "too_large" } else { "protocol" };
     let meta = [
         ("code", Some(Json::of(code))),
         ("reason", Some(Json::of(error.code.code()))),
         ("offset", Some(Json::of(&error.offset))),
     ];
-    told(&error.to_string(), &meta)
+    let Reading { object_bytes_max, depth_max, .. } = reading;
+    let offset = error.offset;
+    let msg = match error.code {
+        FramingCode::TooLarge => {
+            format!("an object is over the limit of {object_bytes_max} bytes at byte {offset}")
+        }
+        FramingCode::TooDeep => {
+            format!("an object is nested deeper than {depth_max} levels at byte {offset}")
+        }
+        _ => error.to_string(),
+    };
+    told(&msg, &meta)
 }
 
 /// The error of something that is our own fault.

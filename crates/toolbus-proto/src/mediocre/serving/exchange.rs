@@ -192,7 +192,10 @@ impl<C: Chance> Exchange<C> {
         let what = format!("{} at {}", error.code, error.offset);
         self.notices.push_back(Notice::Broke(what));
         let status = translate::http_status(error.code);
-        self.refuse(&Refusal { status, error: translate::protocol_error(error) });
+        self.refuse(&Refusal {
+            status,
+            error: translate::protocol_error(error, &self.settings.reading),
+        });
     }
 
     /// A call without a method has a response like any other.

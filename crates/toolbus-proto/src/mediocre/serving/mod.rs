@@ -181,7 +181,10 @@ impl<C: Chance> Server<C> {
             // Between messages a decoder says nothing else.
             Ok(_) => {}
             Err(error) => {
-                encode::failure(&mut self.out, &translate::protocol_error(&error));
+                encode::failure(
+                    &mut self.out,
+                    &translate::protocol_error(&error, &self.settings.reading),
+                );
                 self.finish(now, Ended::Broke(error.to_string()));
             }
         }
@@ -212,7 +215,10 @@ impl<C: Chance> Server<C> {
     ) {
         self.ups.push(ticket, Asked::Up(Up::Cancel(None)));
         if reply == Reply::Due {
-            encode::failure(&mut self.out, &translate::protocol_error(error));
+            encode::failure(
+                &mut self.out,
+                &translate::protocol_error(error, &self.settings.reading),
+            );
         }
         self.finish(now, Ended::Broke(error.to_string()));
     }

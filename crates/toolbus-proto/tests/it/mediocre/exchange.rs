@@ -208,7 +208,7 @@ fn a_body_that_is_not_one_call_is_refused_and_not_run() {
         &format!("{{\"method\":\"m\",\"args\":{}", "[".repeat(128)),
         expect![[r#"
             413 application/json
-            {"err":{"msg":"an object is nested too deep at byte 0","meta":{"code":"too_large","reason":"too_deep","offset":0}}}
+            {"err":{"msg":"an object is nested deeper than 128 levels at byte 0","meta":{"code":"too_large","reason":"too_deep","offset":0}}}
         "#]],
     );
 }
