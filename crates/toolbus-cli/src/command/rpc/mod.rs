@@ -54,7 +54,7 @@ pub(crate) struct CallArgs {
     /// Method to call
     pub(crate) method: String,
     /// Its arguments, as JSON
-    #[arg(value_parser = json_text)]
+    #[arg(value_parser = json_text, allow_negative_numbers = true)]
     pub(crate) args: Option<String>,
     #[command(flatten)]
     pub(crate) elements: elements::Elements,
@@ -169,6 +169,6 @@ pub(super) fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
 fn json_text(text: &str) -> Result<String, String> {
     match toolbus_proto::json::Json::parse(text.to_owned()) {
         Ok(json) => Ok(json.as_str().to_owned()),
-        Err(error) => Err(format!("not valid JSON: {error}")),
+        Err(error) => Err(error.to_string()),
     }
 }
