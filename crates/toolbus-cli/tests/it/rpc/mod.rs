@@ -1,6 +1,7 @@
 //! `toolbus rpc` and its neighbours, between real processes.
 
 mod call;
+mod carriages;
 mod serve;
 
 use crate::listening::Server;
