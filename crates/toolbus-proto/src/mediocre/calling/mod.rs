@@ -426,7 +426,8 @@ impl<C: Chance> Channel for Caller<C> {
             // Whoever still waits is told by `handle_lost`: the hands may know more, such as
             // how a process ended.
             Ok(()) => {
-                let failure = Failure::new(FailureKind::Gone, "closed the connection");
+                let why = "the server closed the connection without an answer";
+                let failure = Failure::new(FailureKind::Gone, why);
                 self.break_off(Parting::Patient, failure);
             }
         }

@@ -17,6 +17,12 @@ pub use hyper::http::{Request, Response, header, request, response};
 pub use server::{Exchange, Limits, Responder, Server};
 pub use sink::BodySink;
 
+/// What an HTTP/2 exchange may send ahead of whoever reads it.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// What all of a connection may send ahead together: enough for each of 256, or those who are
+/// not read would hold up those who are.
+const CONNECTION_WINDOW: u32 = 256 * STREAM_WINDOW;
+
 /// Runs the tasks of an HTTP/2 connection on our one thread.
 #[derive(Debug, Clone, Copy)]
 struct OnThisThread;

@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, Sleep, timeout_at};
 
-use super::OnThisThread;
 use super::body::{Body, Owner};
 use super::line::{InFlight, Io, Line, Open, Then};
 use super::sink::{BodySink, Pipe, Pushed};
+use super::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
 use crate::transport::{Arrival, Listener, Whereabouts};
 
 /// What a server bears.
@@ -220,6 +220,8 @@ fn builder(limits: &Limits) -> auto::Builder<OnThisThread> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
         .max_send_buf_size(limits.head_bytes_max)
         // A client that has vanished is found out.

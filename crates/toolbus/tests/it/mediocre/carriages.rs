@@ -114,6 +114,36 @@ fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_slow_reader_holds_up_nobody_else() {
+    run(async {
+        let files = Certificates::new();
+        for address in everywhere(&files, builtin().await).await {
+            let back = back(&address);
+            // Over HTTP/2 there is a connection now, for all of them.
+            back.tools().await.unwrap();
+            // Each has more to read than anybody keeps for it, and reads nothing.
+            let slow: Vec<_> = (0..12)
+                .map(|_| {
+                    let (inbox, slot) = Inbox::new();
+                    let args = Some(json(r#"{"bytes":8000000}"#));
+                    (inbox, back.start(Call::tool(Instant::now(), "blob", args), slot))
+                })
+                .collect();
+            for (inbox, _) in &slow {
+                while inbox.waiting() == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            // Often enough for all of them to fill whatever they share.
+            for _ in 0..100 {
+                let sum = call(&*back, "add", r#"{"a":1,"b":2}"#).await;
+                assert_eq!(sum, value("3"), "{address}");
+            }
+        }
+    });
+}
+
+#[test]
 fn an_answer_may_overtake_the_stream() {
     run(async {
         let files = Certificates::new();

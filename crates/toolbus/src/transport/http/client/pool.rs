@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{CallError, Origin, Sent};
 use crate::transport::Stream;
-use crate::transport::http::OnThisThread;
 use crate::transport::http::sink::{Pipe, Pushed};
+use crate::transport::http::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
 use crate::transport::tcp;
 
 /// The connections to one origin.
@@ -127,8 +127,11 @@ impl Pool {
         let io = TokioIo::new(stream);
         let closed = |error| CallError::Closed { at: self.origin.shown(), source: Box::new(error) };
         let sender = if is_http2 {
-            let handshake = http2::Builder::new(OnThisThread).handshake(io);
-            let (sender, connection) = handshake.await.map_err(closed)?;
+            let mut builder = http2::Builder::new(OnThisThread);
+            builder
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW);
+            let (sender, connection) = builder.handshake(io).await.map_err(closed)?;
             // Ends by itself when nobody can call over it any more.
             spawn_local(connection);
             let shared = Shared { sender: sender.clone(), used: Instant::now() };
