@@ -17,3 +17,4 @@ pub mod oracle;
 pub mod outstanding;
 pub mod shown;
 pub mod tool;
+pub mod trace;

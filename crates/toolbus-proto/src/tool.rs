@@ -11,6 +11,8 @@ use bytes::Bytes;
 
 use crate::json::Json;
 
+pub use crate::trace::Trace;
+
 /// The name a tool is called by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
@@ -204,15 +206,6 @@ impl Deadline {
         };
         Failure::new(FailureKind::TimedOut, message)
     }
-}
-
-/// A W3C trace context.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
-    /// `00-<trace id>-<parent id>-<flags>`
-    pub parent: String,
-    /// The vendor part, passed on as it came.
-    pub state: Option<String>,
 }
 
 /// What a caller can make use of besides the answer.

@@ -20,6 +20,17 @@ impl OsChance {
     }
 }
 
+/// So many bytes that nobody can foresee.
+///
+/// # Panics
+///
+/// If the system has no chance to give.
+pub(crate) fn bytes<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    getrandom::fill(&mut bytes).expect("the system has a generator");
+    bytes
+}
+
 impl Default for OsChance {
     fn default() -> OsChance {
         OsChance::new()

@@ -92,9 +92,8 @@ impl<'a> Meta<'a> {
     }
 
     pub(super) fn trace(&self) -> Option<Trace> {
-        let parent = self.trace_parent.and_then(string)?.into_owned();
-        let state = self.trace_state.and_then(string).map(Cow::into_owned);
-        Some(Trace { parent, state })
+        let state = self.trace_state.and_then(string);
+        Trace::read(&self.trace_parent.and_then(string)?, state.as_deref())
     }
 
     /// Is this the `_meta` of a modern request for `method`?

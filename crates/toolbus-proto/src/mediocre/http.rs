@@ -95,7 +95,7 @@ pub fn admit(path: &str, request: &Request<'_>) -> Result<Terms, Refusal> {
     let deadline = DEADLINES.iter().find_map(|name| request.field(name).and_then(millis));
     let trace = request.field("traceparent").and_then(|parent| {
         let state = request.field("tracestate").filter(|state| !state.is_empty());
-        translate::trace_of(parent, state)
+        Trace::read(parent, state)
     });
     Ok(Terms { deadline, trace })
 }
@@ -170,9 +170,9 @@ impl RequestHead {
             let millis = deadline.as_millis().clamp(1, 9_999_999_999);
             fields.push((DEADLINES[0], millis.to_string()));
         }
-        if let Some(Trace { parent, state }) = &self.trace {
-            fields.push(("traceparent", parent.clone()));
-            fields.extend(state.iter().map(|state| ("tracestate", state.clone())));
+        if let Some(trace) = &self.trace {
+            fields.push(("traceparent", trace.parent().to_owned()));
+            fields.extend(trace.state().map(|state| ("tracestate", state.to_owned())));
         }
         fields
     }
@@ -233,7 +233,7 @@ mod tests {
         let trace =
             |parent| asked("POST", "/rpc", &[("traceparent", parent), ("tracestate", "a=b")]);
         let found = trace(PARENT).unwrap().trace.unwrap();
-        assert_eq!((&*found.parent, found.state.as_deref()), (PARENT, Some("a=b")));
+        assert_eq!((found.parent(), found.state()), (PARENT, Some("a=b")));
         assert_eq!(trace("00-x").unwrap().trace, None);
     }
 
@@ -242,7 +242,7 @@ mod tests {
         let single = RequestHead { is_stream: false, len: Some(19), deadline: None, trace: None };
         let fields = [("content-type", SINGLE.to_owned()), ("content-length", "19".to_owned())];
         assert_eq!(single.fields(), fields);
-        let trace = Some(Trace { parent: PARENT.to_owned(), state: None });
+        let trace = Trace::read(PARENT, None);
         let deadline = Some(Duration::from_micros(1));
         let stream = RequestHead { is_stream: true, len: None, deadline, trace };
         let fields = [

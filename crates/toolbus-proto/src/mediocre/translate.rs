@@ -2,7 +2,6 @@
 
 use super::decode::Reading;
 use super::event::{FramingCode, FramingError, PeerError};
-use super::frames::Chance;
 use super::wire::members;
 use crate::json::{Json, Kind, write_string};
 use crate::listed;
@@ -169,47 +168,19 @@ pub fn trace(debug: &Json) -> Option<Trace> {
         let member = members.iter().find(|(found, _)| found == name);
         member.and_then(|(_, json)| json.string())
     };
-    trace_of(&text("traceparent")?, text("tracestate").as_deref())
+    Trace::read(&text("traceparent")?, text("tracestate").as_deref())
 }
 
-/// The trace that a parent tells of, if it is spelled as one.
-pub(super) fn trace_of(parent: &str, state: Option<&str>) -> Option<Trace> {
-    let trace = || Trace { parent: parent.to_owned(), state: state.map(str::to_owned) };
-    is_trace_parent(parent).then(trace)
-}
-
-/// The `debug` of a call that is passed on: the same trace, a new parent.
-pub fn debug(trace: &Trace, chance: &mut impl Chance) -> Option<Json> {
-    if !is_trace_parent(&trace.parent) {
-        return None;
-    }
-    let mut id = [0; 8];
-    chance.fill(&mut id);
-    // All zeros would be no id.
-    id[7] |= u8::from(id == [0; 8]);
-    let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let parent = format!("{}{id}{}", &trace.parent[..36], &trace.parent[52..]);
+/// The `debug` of a call that is a part of a trace.
+pub fn debug(trace: &Trace) -> Json {
     let mut text = br#"{"traceparent":"#.to_vec();
-    write_string(&mut text, &parent);
-    if let Some(state) = &trace.state {
+    write_string(&mut text, trace.parent());
+    if let Some(state) = trace.state() {
         text.extend_from_slice(br#","tracestate":"#);
         write_string(&mut text, state);
     }
     text.push(b'}');
-    Some(Json::from_trusted(text))
-}
-
-/// `00-<32 hex>-<16 hex>-<2 hex>`, small letters, neither id all zeros.
-fn is_trace_parent(text: &str) -> bool {
-    let fields: Vec<&str> = text.split('-').collect();
-    let is_hex = |field: &str| field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let is_zero = |field: &str| field.bytes().all(|byte| byte == b'0');
-    let ["00", trace, parent, flags] = fields[..] else { return false };
-    let lengths = [trace.len(), parent.len(), flags.len()];
-    lengths == [32, 16, 2]
-        && is_hex(text.replace('-', "").as_str())
-        && !is_zero(trace)
-        && !is_zero(parent)
+    Json::from_trusted(text)
 }
 
 /// The answer to [`TOOLS`]: sorted by name, and none of our own.
@@ -280,31 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_passed_on_with_a_new_parent() {
-        const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let found = trace(&Json::from_trusted(format!(
-            r#"{{"x":1,"traceparent":"{PARENT}","tracestate":"a=b"}}"#
-        )));
-        let found = found.unwrap();
-        assert_eq!((&*found.parent, found.state.as_deref()), (PARENT, Some("a=b")));
-        let passed_on = debug(&found, &mut |bytes: &mut [u8]| bytes.fill(0xab)).unwrap();
-        assert_eq!(
-            passed_on.as_str(),
-            r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-abababababababab-01","tracestate":"a=b"}"#
-        );
-        let zero = debug(&found, &mut |bytes: &mut [u8]| bytes.fill(0)).unwrap();
-        assert!(zero.as_str().contains("-0000000000000001-01"), "{zero}");
-        for wrong in [
-            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
-            "",
-        ] {
-            let debug = Json::of(&std::collections::BTreeMap::from([("traceparent", wrong)]));
-            assert_eq!(trace(&debug), None, "{wrong}");
-        }
+    fn a_trace_stands_in_debug() {
+        const DEBUG: &str = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b"}"#;
+        let found = trace(&json(DEBUG)).unwrap();
+        assert_eq!(debug(&found).as_str(), DEBUG);
+        assert_eq!(trace(&json(r#"{"traceparent":"00-x"}"#)), None);
     }
 }

@@ -26,7 +26,7 @@ impl SaysUp {
                 args: args.as_ref().map(value),
                 progress: call.wants.progress,
                 parts: call.wants.sends_parts,
-                trace: call.trace.as_ref().map(|trace| trace.parent.clone()),
+                trace: call.trace.as_ref().map(|trace| trace.parent().to_owned()),
             })),
             What::Native { wire, method, body } => {
                 if *wire != Wire::Inside {
@@ -62,7 +62,7 @@ impl SaysUp {
                     None => None,
                 };
                 let mut call = Call::tool(now, says.tool.as_str(), args);
-                call.trace = says.trace.map(|parent| Trace { parent, state: None });
+                call.trace = says.trace.and_then(|parent| Trace::read(&parent, None));
                 call.wants =
                     Wants { progress: says.progress, sends_parts: says.parts, ..Wants::default() };
                 Asked::Call(call)

@@ -19,6 +19,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpe
 use crate::address::Address;
 use crate::back::settings::Settings;
 use crate::back::{Back, OpenError, open, unknown_tool};
+use crate::chance;
 use crate::link::{Slot, Uplink};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
@@ -230,6 +231,10 @@ impl Bus {
                 // Set here, kept by whoever makes the call: the bus itself never looks at a clock.
                 if call.deadline.quiet.is_none() && call.deadline.total.is_none() {
                     call.deadline.quiet = Some(member.settings.timeout.unwrap_or(TIMEOUT));
+                }
+                // What is said in a wire of its own is passed on as it is.
+                if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
+                    *trace = trace.passed_on(chance::bytes());
                 }
                 member.back.start(call, down)
             }

@@ -1,5 +1,6 @@
 use tokio::task::LocalSet;
 use toolbus_proto::json::Json;
+use toolbus_proto::tool::Trace;
 
 use super::*;
 use crate::back::LocalFuture;
@@ -115,6 +116,50 @@ fn of_a_dotted_name_the_back_stands_before_the_first_dot() {
         assert!(bus.resolve(&"echo".into()).is_none());
         let (back, own) = bus.resolve(&"far.x".into()).unwrap();
         assert_eq!((back.wire(), own.as_str()), (Wire::Mcp, "x"));
+    });
+}
+
+#[test]
+fn a_trace_is_passed_on_with_a_new_parent() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    /// Keeps the trace of the last call.
+    #[derive(Default)]
+    struct Traced(Rc<std::cell::RefCell<Option<Trace>>>);
+
+    impl Back for Traced {
+        fn wire(&self) -> Wire {
+            Wire::Mediocre
+        }
+
+        fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+            Box::pin(async { Ok(Arc::default()) })
+        }
+
+        fn start(&self, call: Call, down: Slot) -> Uplink {
+            self.0.replace(call.trace);
+            let _ = down.send(Down::Done(Ok(Outcome::Text(String::new()))));
+            Uplink::ended()
+        }
+
+        fn shutdown(&self) -> LocalFuture<'_, ()> {
+            Box::pin(async {})
+        }
+    }
+
+    on_bus(async {
+        let back = Traced::default();
+        let seen = back.0.clone();
+        let bus = Bus::of_backs(Naming::Plain, vec![(address("builtin:"), Rc::new(back))]);
+        let mut call = Call::tool(std::time::Instant::now(), "m", None);
+        call.trace = Trace::read(PARENT, Some("a=b"));
+        let (inbox, slot) = Inbox::new();
+        let uplink = bus.start(call, slot);
+        inbox.whole(uplink).await.unwrap();
+        let seen = seen.take().unwrap();
+        assert_eq!((&seen.parent()[..36], &seen.parent()[52..]), (&PARENT[..36], &PARENT[52..]));
+        assert_ne!(seen.parent(), PARENT);
+        assert_eq!(seen.state(), Some("a=b"));
     });
 }
 

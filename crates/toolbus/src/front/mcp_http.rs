@@ -6,8 +6,7 @@
 mod listen;
 mod site;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use toolbus_proto::mcp::http::{Bound, Endpoint, Gate, Settings};
 use self::site::Site;
 use super::mcp::Backs;
 use crate::back::settings::Secret;
+use crate::chance;
 use crate::transport::http::{Limits, Server};
 use crate::transport::{Listener, Whereabouts};
 
@@ -93,7 +93,7 @@ pub async fn serve(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
         Settings { version, behind: backs.behind, gate, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, session_names().map_err(ServeError::Chance)?);
+    let endpoint = Endpoint::new(settings, session_name);
     let site = Site::new(endpoint, backs.route.clone(), options.timeout);
     let _cancels = CancelAll(site.clone());
 
@@ -127,14 +127,9 @@ impl Drop for CancelAll {
     }
 }
 
-/// Names that nobody can guess: 32 hex digits each.
-fn session_names() -> io::Result<impl FnMut() -> String> {
-    let mut chance = File::open("/dev/urandom")?;
-    Ok(move || {
-        let mut bytes = [0; 16];
-        chance.read_exact(&mut bytes).expect("an open source of chance never runs dry");
-        format!("{:032x}", u128::from_be_bytes(bytes))
-    })
+/// A name that nobody can guess: 32 hex digits.
+fn session_name() -> String {
+    format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }
 
 /// Why nobody can be served.
@@ -143,7 +138,4 @@ pub enum ServeError {
     /// It is not known who can reach us.
     #[error("cannot tell where we listen")]
     Address(#[source] io::Error),
-    /// Names of sessions would be guessed.
-    #[error("cannot open the system's source of chance")]
-    Chance(#[source] io::Error),
 }

@@ -117,8 +117,8 @@ impl Client {
             put_member(&mut meta, "progressToken", token.to_string());
         }
         if let Some(trace) = trace {
-            put_member(&mut meta, "traceparent", quoted(&trace.parent));
-            if let Some(state) = &trace.state {
+            put_member(&mut meta, "traceparent", quoted(trace.parent()));
+            if let Some(state) = trace.state() {
                 put_member(&mut meta, "tracestate", quoted(state));
             }
         }

@@ -149,8 +149,7 @@ impl<C: Chance> Caller<C> {
                 }
             };
             if request.debug.is_none() {
-                request.debug =
-                    trace.and_then(|trace| translate::debug(&trace, self.writer.chance()));
+                request.debug = trace.as_ref().map(translate::debug);
             }
             let input = match request.goes_on {
                 true => Input::Coming { tail: request.tail.clone() },

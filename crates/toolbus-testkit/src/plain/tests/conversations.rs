@@ -319,8 +319,8 @@ fn a_server_is_asked_and_answers() {
     server(expect![[r#"
         -- begin
         >> [0,{"ready":1}]
-        << [1,{"call":{"tool":"a","args":{"x": 1},"progress":true,"parts":true,"trace":"00-t-p-01"}}]
-        == c0 {"call":{"tool":"a","args":{"x": 1},"progress":true,"parts":true,"trace":"00-t-p-01"}}
+        << [1,{"call":{"tool":"a","args":{"x": 1},"progress":true,"parts":true,"trace":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}]
+        == c0 {"call":{"tool":"a","args":{"x": 1},"progress":true,"parts":true,"trace":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
         << [2,{"native":{"method":"ping","body":[]}}]
         == c1 {"native":{"method":"ping","body":[]}}
         << [1,{"part":{"json":[1]}}]

@@ -153,7 +153,7 @@ fn what_the_head_says_of_a_call_wins() {
         let fields = format!("traceparent: {PARENT}\r\ntoolbus-timeout-ms: 1500\r\n");
         let (call, _) = tokio::join!(asked, client.post(&fields, &body));
         assert!(matches!(&call.what, What::Tool { name, .. } if name.as_str() == "m"));
-        assert_eq!(call.trace.unwrap().parent, PARENT);
+        assert_eq!(call.trace.unwrap().parent(), PARENT);
         assert_eq!(call.deadline.total, Some(Duration::from_millis(1500)));
         assert_eq!(call.deadline.quiet, None);
     });

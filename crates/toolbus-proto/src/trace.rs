@@ -1,0 +1,90 @@
+//! The W3C trace context: which larger piece of work a call is a part of.
+
+/// Where a call stands in its trace. Passed on with the same trace and a new parent, since
+/// whoever passes it on is a step of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// `00-<trace id>-<parent id>-<flags>`, checked.
+    parent: String,
+    state: Option<String>,
+}
+
+/// Where the id of the parent stands in the text.
+const PARENT_ID: std::ops::Range<usize> = 36..52;
+
+impl Trace {
+    /// What `traceparent` and `tracestate` tell, unless the first is not spelled as one.
+    pub fn read(parent: &str, state: Option<&str>) -> Option<Trace> {
+        let trace = || Trace { parent: parent.to_owned(), state: state.map(str::to_owned) };
+        is_parent(parent).then(trace)
+    }
+
+    /// The `traceparent`.
+    pub fn parent(&self) -> &str {
+        &self.parent
+    }
+
+    /// The `tracestate`, which is passed on as it came.
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// The same trace, with whoever has this id as the parent.
+    #[must_use]
+    pub fn passed_on(&self, id: [u8; 8]) -> Trace {
+        // All zeros would be no id.
+        let id = u64::from_be_bytes(id).max(1);
+        let mut parent = self.parent.clone();
+        parent.replace_range(PARENT_ID, &format!("{id:016x}"));
+        Trace { parent, state: self.state.clone() }
+    }
+}
+
+/// `00-<32 hex>-<16 hex>-<2 hex>`, small letters, neither id all zeros.
+fn is_parent(text: &str) -> bool {
+    let is_hex = |field: &str, len| {
+        field.len() == len && field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_id = |field, len| is_hex(field, len) && field.bytes().any(|byte| byte != b'0');
+    let mut fields = text.split('-');
+    let mut next = || fields.next().unwrap_or_default();
+    next() == "00"
+        && is_id(next(), 32)
+        && is_id(next(), 16)
+        && is_hex(next(), 2)
+        && fields.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_trace_is_passed_on_with_a_new_parent() {
+        let found = Trace::read(PARENT, Some("a=b")).unwrap();
+        assert_eq!((found.parent(), found.state()), (PARENT, Some("a=b")));
+        let passed_on = found.passed_on([0xab; 8]);
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-abababababababab-01";
+        assert_eq!((passed_on.parent(), passed_on.state()), (parent, Some("a=b")));
+        let zero = found.passed_on([0; 8]);
+        assert!(Trace::read(zero.parent(), None).is_some(), "{zero:?}");
+    }
+
+    #[test]
+    fn what_is_not_spelled_as_one_is_none() {
+        for wrong in [
+            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "",
+        ] {
+            assert_eq!(Trace::read(wrong, None), None, "{wrong}");
+        }
+    }
+}
