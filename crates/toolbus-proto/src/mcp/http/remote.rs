@@ -184,8 +184,8 @@ impl Remote {
         sent.reading = Reading::new(status, kind, self.bytes_max);
         let is_greeting =
             sent.purpose == Purpose::Reopen || Some(&sent.body) == self.greeting.as_ref();
-        if is_greeting && let Some(session) = header("Mcp-Session-Id") {
-            self.session = Some(session.to_owned());
+        if is_greeting && status == 200 {
+            self.session = header("Mcp-Session-Id").map(str::to_owned);
         }
     }
 
@@ -223,6 +223,11 @@ impl Remote {
                 self.reopen(sent);
             }
             (Ok(_), Purpose::Reopen) if status == 200 => self.reopened(),
+            (Err(failure), Purpose::Reopen) => self.not_reopened(now, &failure),
+            (Ok(_), Purpose::Reopen) => {
+                let message = "the server has forgotten the session and begins no other";
+                self.not_reopened(now, &Failure::new(FailureKind::Unavailable, message));
+            }
             (Ok(heard), Purpose::Ask(_)) if status == 400 && has_wrong_headers(&sent, &heard) => {
                 self.relist(sent);
             }
@@ -257,6 +262,7 @@ impl Remote {
         let Some(sent) = self.exchanges.remove(&exchange) else { return };
         match sent.purpose {
             Purpose::Ask(id) => self.client.fail(now, id, failure),
+            Purpose::Reopen => self.not_reopened(now, &failure),
             Purpose::Relist { .. } => self.relisted(&sent, &[]),
             _ => {}
         }

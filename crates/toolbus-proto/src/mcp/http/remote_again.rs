@@ -52,7 +52,6 @@ impl Remote {
     /// The server has forgotten the session: the handshake, then what it did not take.
     pub(super) fn reopen(&mut self, sent: Sent) {
         self.repeated.push(Sent { is_repeated: true, ..sent });
-        self.session = None;
         if let Some(greeting) = self.greeting.clone()
             && !self.exchanges.values().any(|sent| sent.purpose == Purpose::Reopen)
         {
@@ -68,6 +67,16 @@ impl Remote {
             let exchange = self.request(Verb::Post, sent.purpose, sent.body, Vec::new());
             if let Some(again) = self.exchanges.get_mut(&exchange) {
                 again.is_repeated = true;
+            }
+        }
+    }
+
+    /// Nobody waits for a session that does not come. The old one is kept: whoever is refused
+    /// with it next tries again.
+    pub(super) fn not_reopened(&mut self, now: Instant, failure: &Failure) {
+        for sent in std::mem::take(&mut self.repeated) {
+            if let Purpose::Ask(id) = sent.purpose {
+                self.client.fail(now, id, failure.clone());
             }
         }
     }
