@@ -16,5 +16,5 @@ fn echo(arguments: Raw) -> Result<Raw, Failure> {
 fn main() -> ExitCode {
     let schema = Raw::parse(SCHEMA).expect("it was written by us");
     let echo = Tool::new("echo", echo).description("Say the text back.").input_schema(schema);
-    Tools::new("echo_raw", "1.0.0").add(echo).run()
+    Tools::new("echo_raw", "1.0.0").with(echo).run()
 }

@@ -58,8 +58,8 @@ struct Repeat {
 
 fn main() -> ExitCode {
     Tools::new("numbers", "1.0.0")
-        .add(Tool::new("divide", divide).title("Division").read_only().idempotent())
-        .add(Tool::with_context("primes", primes))
+        .with(Tool::new("divide", divide).title("Division").read_only().idempotent())
+        .with(Tool::with_context("primes", primes))
         .tool("repeat", |Repeat { text, times }: Repeat| text.repeat(times))
         .run()
 }

@@ -19,5 +19,5 @@ async fn wait(Wait { ms }: Wait, context: AsyncContext) -> String {
 }
 
 fn main() -> ExitCode {
-    Tools::new("wait", "1.0.0").add(Tool::async_with_context("wait", wait)).run()
+    Tools::new("wait", "1.0.0").with(Tool::async_with_context("wait", wait)).run()
 }

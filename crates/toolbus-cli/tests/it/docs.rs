@@ -3,7 +3,8 @@
 //! In a block ```` ```console ```` a line `$ …` is a command for `sh`, its continuations are
 //! indented, and the lines up to the next command are all that it prints. A block whose fence
 //! names a file, ```` ```rust square.rs ````, is that file. All blocks of a document share one
-//! folder; `toolbus` is in PATH, and `$?` is what the command before left.
+//! folder; `toolbus` and the library's examples are in PATH, and `$?` is what the command before
+//! left.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -38,10 +39,23 @@ fn mediocre() {
     check("docs/mediocre.md");
 }
 
+#[test]
+fn author() {
+    let example = read("crates/toolbus/examples/echo_text.rs");
+    let shown = blocks(&read("docs/author.md"));
+    let shown = shown.iter().find(|block| block.fence == "rust echo_text.rs");
+    assert_eq!(shown.expect("it is shown").text, example, "the document shows another program");
+    check("docs/author.md");
+}
+
+fn read(document: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    fs::read_to_string(path).expect("the document is there")
+}
+
 #[track_caller]
 fn check(document: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
-    let text = fs::read_to_string(path).expect("the document is there");
+    let text = read(document);
     let scratch = Scratch::new();
     let mut count = 0;
     for block in blocks(&text) {
@@ -84,12 +98,13 @@ fn replay(folder: &Scratch, block: &str) -> String {
     replayed
 }
 
-/// With the program that was built for this test before all others.
+/// With the programs that were built for this test before all others; the examples of the
+/// library are, with `cargo test` of all or of the default members.
 fn path() -> OsString {
     let program = Path::new(env!("CARGO_BIN_EXE_toolbus"));
     let folder = program.parent().expect("a program is in a folder").to_owned();
     let usual = env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(folder).chain(env::split_paths(&usual));
+    let all = [folder.join("examples"), folder].into_iter().chain(env::split_paths(&usual));
     env::join_paths(all).expect("folders of cargo have no colons")
 }
 

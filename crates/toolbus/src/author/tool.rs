@@ -21,10 +21,12 @@ pub struct Tool {
 
 /// Answers the calls of one tool.
 pub(super) enum Function {
-    InPlace(Box<dyn Fn(Raw, &mut Context<'_>) -> Answer>),
-    Async(Box<dyn Fn(Raw, AsyncContext) -> LocalFuture<'static, Answer>>),
+    InPlace(Box<InPlace>),
+    Async(Box<Async>),
 }
 
+type InPlace = dyn Fn(Raw, &mut Context<'_>) -> Answer;
+type Async = dyn Fn(Raw, AsyncContext) -> LocalFuture<'static, Answer>;
 type Answer = Result<Outcome, Failure>;
 
 impl Tool {

@@ -35,7 +35,7 @@ impl Tools {
         name: &str,
         function: impl Fn(A) -> R + 'static,
     ) -> Tools {
-        self.add(Tool::new(name, function))
+        self.with(Tool::new(name, function))
     }
 
     /// Adds a tool of which more is to be said.
@@ -43,7 +43,7 @@ impl Tools {
     /// # Panics
     ///
     /// If there is a tool of that name already.
-    pub fn add(mut self, tool: Tool) -> Tools {
+    pub fn with(mut self, tool: Tool) -> Tools {
         let name = &tool.spec.name;
         let is_new = self.tools.iter().all(|known| known.spec.name != *name);
         assert!(is_new, "there are two tools of the name `{name}`");
