@@ -1,0 +1,3 @@
+module toolbus.test/mediocre-h2c
+
+go 1.24
