@@ -21,6 +21,10 @@ pub(super) trait Item {
     fn weight(&self) -> usize;
     fn of_part(part: Part) -> Self;
     fn part(&mut self) -> Option<&mut Part>;
+    /// Must it be taken before anything behind it is read?
+    fn comes_first(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Item> Queue<T> {
@@ -57,6 +61,11 @@ impl<T: Item> Queue<T> {
         ITEMS_MAX <= self.items.len() || BYTES_MAX <= self.bytes
     }
 
+    /// May more be read behind what waits here?
+    pub(super) fn takes_more(&self) -> bool {
+        !self.is_full() && !self.items.back().is_some_and(|(_, item)| item.comes_first())
+    }
+
     /// Nobody waits for these any more.
     pub(super) fn clear(&mut self) {
         self.items.clear();
@@ -79,6 +88,11 @@ impl Item for Asked {
             Asked::Call(_) => 0,
             Asked::Up(up) => up.weight(),
         }
+    }
+
+    /// A call may be answered before its stream is read, whatever is wrong with that.
+    fn comes_first(&self) -> bool {
+        matches!(self, Asked::Call(_))
     }
 
     fn of_part(part: Part) -> Asked {

@@ -136,7 +136,14 @@ impl<S: Serving + 'static> Front<S> {
             let Some((ticket, asked)) = asked else { break };
             passed = Passed::Something;
             match asked {
-                Asked::Call(call) => self.start(ticket, call),
+                Asked::Call(call) => {
+                    // Whoever answers has a turn before the input is read, which may be broken.
+                    let goes_on = call.wants.sends_parts;
+                    self.start(ticket, call);
+                    if goes_on {
+                        return Passed::EnoughForNow;
+                    }
+                }
                 Asked::Up(Up::Cancel(why)) => self.cancel(ticket, why),
                 Asked::Up(up) => match self.go_on(ticket, up) {
                     Room::Enough => {}

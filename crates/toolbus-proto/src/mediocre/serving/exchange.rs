@@ -112,7 +112,7 @@ impl<C: Chance> Exchange<C> {
                 None => return false,
             },
             Stage::Answering { input: Input::Coming, .. } => {
-                if self.ups.is_full() {
+                if !self.ups.takes_more() {
                     return false;
                 }
                 match self.read(input) {
@@ -226,7 +226,7 @@ impl<C: Chance> Exchange<C> {
     fn flow(&self) -> Flow {
         match &self.stage {
             Stage::Over { .. } => Flow::Close,
-            Stage::Answering { input: Input::Coming, .. } if self.ups.is_full() => Flow::Pause,
+            Stage::Answering { input: Input::Coming, .. } if !self.ups.takes_more() => Flow::Pause,
             _ => Flow::More,
         }
     }

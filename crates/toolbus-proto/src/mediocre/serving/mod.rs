@@ -121,7 +121,7 @@ impl<C: Chance> Server<C> {
                 None => return false,
             },
             Stage::Answering(Answering { ticket, input: Input::Coming, reply }) => {
-                if self.ups.is_full() {
+                if !self.ups.takes_more() {
                     return false;
                 }
                 match self.read(input) {
@@ -271,7 +271,7 @@ impl<C: Chance> Server<C> {
         match &self.stage {
             Stage::Over(_) => Flow::Close,
             Stage::Listening { .. } if self.is_behind() => Flow::Pause,
-            Stage::Answering(Answering { input: Input::Coming, .. }) if self.ups.is_full() => {
+            Stage::Answering(Answering { input: Input::Coming, .. }) if !self.ups.takes_more() => {
                 Flow::Pause
             }
             Stage::Answering(Answering { input: Input::Whole, .. })

@@ -249,3 +249,25 @@ fn pipes_serve_the_same() {
     drop(theirs_out);
     assert_eq!(client.join().unwrap(), [r#"{"res":3}"#, r#"{"res":3}"#]);
 }
+
+#[test]
+fn whoever_is_called_has_a_turn_before_what_is_wrong_behind_the_call() {
+    const BROKEN: &str = r#"{"err":{"msg":"expected an object at byte 36","meta":{"code":"protocol","reason":"not_an_object","offset":36}}}"#;
+    run(async {
+        let server = served(Settings::default()).await;
+        for (method, answer) in [
+            ("echo", r#"{"streamStart":true}"#),
+            (
+                "none",
+                r#"{"err":{"msg":"no such method: `none`","meta":{"code":"method_not_found"}}}"#,
+            ),
+            ("early", r#"{"res":{"early":true}}"#),
+            // It says nothing before its tail, which does not come.
+            ("sink", BROKEN),
+        ] {
+            let mut client = Raw::to(server.at).await;
+            client.say(&format!(r#"{{"method":"{method}","streamStart":true}}]"#)).await;
+            assert_eq!(client.rest().await, format!("{answer}\n"), "{method}");
+        }
+    });
+}
