@@ -155,25 +155,32 @@ pub(super) fn notification(method: &str, params: Option<&Bytes>) -> Outbox {
 
 /// A good answer.
 pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
-    response(id, "result", result)
-}
-
-/// An answer, its one member raw.
-pub(super) fn response(id: &Id, member: &str, value: &Bytes) -> Outbox {
-    let mut out = begin_response(id, member);
-    out.put_shared(value);
+    let mut out = begin_result(id);
+    out.put_shared(result);
     out.put(b"}");
     out
 }
 
-/// An answer up to the value of its one member; the caller appends that and `}`.
-pub(super) fn begin_response(id: &Id, member: &str) -> Outbox {
+/// A good answer up to its result; the caller appends that and `}`.
+pub(super) fn begin_result(id: &Id) -> Outbox {
+    let mut out = begin_response(id);
+    out.put(br#","result":"#);
+    out
+}
+
+/// An answer that says no, the error raw.
+pub(super) fn error(id: &Id, error: &Bytes) -> Outbox {
+    let mut out = begin_response(id);
+    out.put(br#","error":"#);
+    out.put_shared(error);
+    out.put(b"}");
+    out
+}
+
+fn begin_response(id: &Id) -> Outbox {
     let mut out = Outbox::with_room(RESPONSE_BYTES);
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     out.put(id.as_bytes());
-    out.put(b",\"");
-    out.put(member.as_bytes());
-    out.put(b"\":");
     out
 }
 
@@ -211,7 +218,7 @@ impl Refusal {
 
     /// The whole message.
     pub(super) fn answer(&self, id: &Id) -> Outbox {
-        response(id, "error", &self.to_json())
+        error(id, &self.to_json())
     }
 }
 

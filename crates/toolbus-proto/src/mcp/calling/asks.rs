@@ -53,11 +53,11 @@ impl Asks {
             return None;
         }
         let Ask { id, .. } = self.open.remove(&ask.0)?;
-        let (member, raw) = match edit::member(answer.as_str(), "error") {
-            Some(error) => ("error", error),
-            None => ("result", edit::member(answer.as_str(), "result")?),
-        };
-        Some(wire::response(&id, member, &answer.as_bytes().slice_ref(raw.as_bytes())))
+        let raw = |raw: &str| answer.as_bytes().slice_ref(raw.as_bytes());
+        Some(match edit::member(answer.as_str(), "error") {
+            Some(error) => wire::error(&id, &raw(error)),
+            None => wire::result(&id, &raw(edit::member(answer.as_str(), "result")?)),
+        })
     }
 
     /// The server takes back the question it knows as `id`.

@@ -108,7 +108,7 @@ impl Conversation {
                 return self.start_tool(now, call.id, call.origin, call.revision, tool);
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = wire::begin_response(&call.id, "result");
+                let mut text = wire::begin_result(&call.id);
                 match blocks.write_result(&mut text, &outcome, &self.us) {
                     Ok(()) => {
                         text.put(b"}");
@@ -155,7 +155,7 @@ impl Conversation {
             Job::Pass(_) => {
                 // What a server answered passes as it is, whatever it means.
                 if let Some(error) = failure.detail.as_ref().filter(|_| failure.from_peer) {
-                    let text = wire::response(&id, "error", error.as_bytes());
+                    let text = wire::error(&id, error.as_bytes());
                     return self.answer(origin, text);
                 }
                 (None, None)

@@ -8,8 +8,9 @@ use crate::json::{Json, Kind};
 use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
 
-/// What the result of every modern request begins with.
-const RESULT_TYPE: &[u8] = br#""resultType":"complete","#;
+/// What a result begins with.
+const BEGIN: &[u8] = br#"{"content":["#;
+const BEGIN_MODERN: &[u8] = br#"{"resultType":"complete","content":["#;
 /// How much of a part is told as progress.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
@@ -138,15 +139,16 @@ impl Blocks {
                 return Err(Failure::new(FailureKind::BrokeProtocol, message));
             }
         }
-        out.put(b"{");
-        if self.revision == Revision::MODERN {
-            out.put(RESULT_TYPE);
+        out.put(if self.revision == Revision::MODERN { BEGIN_MODERN } else { BEGIN });
+        if self.count > 0 {
+            out.put(&self.content);
         }
-        out.put(br#""content":["#);
-        out.put(&self.content);
         if let Outcome::Text(_) | Outcome::Value(_) = outcome {
-            out.put(if self.count == 0 { b"" } else { b"," });
-            out.put(br#"{"type":"text","text":"#);
+            let text: &[u8] = match self.count {
+                0 => br#"{"type":"text","text":"#,
+                _ => br#",{"type":"text","text":"#,
+            };
+            out.put(text);
             put_shown(out, outcome);
             out.put(b"}");
         }
@@ -175,11 +177,8 @@ impl Blocks {
         // A message over the limit could not be told at all.
         let message = &failure.message[..failure.message.floor_char_boundary(1 << 20)];
         let _ = self.put_text(message);
-        let mut result = vec![b'{'];
-        if self.revision == Revision::MODERN {
-            result.extend_from_slice(RESULT_TYPE);
-        }
-        result.extend_from_slice(br#""content":["#);
+        let begin = if self.revision == Revision::MODERN { BEGIN_MODERN } else { BEGIN };
+        let mut result = begin.to_vec();
         result.extend_from_slice(&self.content);
         result.extend_from_slice(br#"],"isError":true"#);
         let mut told = vec![b'{'];
