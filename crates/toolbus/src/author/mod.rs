@@ -60,3 +60,6 @@ pub use tools::Tools;
 
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind};
+
+#[cfg(test)]
+mod tests;
