@@ -9,6 +9,7 @@ mod decode_mediocre;
 mod decode_oracle;
 mod docs;
 mod help;
+mod http;
 mod listening;
 mod live;
 mod mcp;

@@ -14,17 +14,18 @@
 //! Memory is that of the toolbus process at its worst, with an ample bound: many times less
 //! than what was sent, and not more for a longer flood.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::Write;
+use std::net::Shutdown;
 use std::process::ChildStdin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::process::Signal;
-use toolbus_testkit::patience::{PATIENCE, eventually};
+use toolbus_testkit::patience::eventually;
 use toolbus_testkit::process::Vitals;
 
+use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::Live;
 use crate::mcp::{INITIALIZE, INITIALIZED, legacy_call};
@@ -118,53 +119,6 @@ fn a_client_that_reads_slowly() {
     assert_eq!(live.end(), "exit 0\n");
 }
 
-/// One request over a connection of its own.
-struct Request {
-    stream: TcpStream,
-}
-
-impl Request {
-    fn connect(server: &Server) -> Request {
-        let authority = server.url().strip_prefix("http://").and_then(|url| url.split('/').next());
-        let stream = TcpStream::connect(authority.expect("a host")).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("more than nothing");
-        Request { stream }
-    }
-
-    fn say(mut self, text: &str) -> Request {
-        self.stream.write_all(text.as_bytes()).expect("it is there");
-        self
-    }
-
-    fn send(server: &Server, method: &str, session: &str, body: &str) -> Request {
-        let session = match session {
-            "" => String::new(),
-            session => format!("Mcp-Session-Id: {session}\r\n"),
-        };
-        let length = body.len();
-        Request::connect(server).say(&format!(
-            "{method} /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Content-Length: {length}\r\n\r\n{body}"
-        ))
-    }
-
-    /// The whole answer: head and body.
-    fn answer(mut self) -> String {
-        let mut answer = String::new();
-        self.stream.read_to_string(&mut answer).expect("it answers to the end");
-        answer
-    }
-}
-
-/// Begins a session and gives its name.
-fn session(server: &Server) -> String {
-    let answer = Request::send(server, "POST", "", INITIALIZE).answer();
-    let name = answer.lines().find_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
-    });
-    name.unwrap_or_else(|| panic!("no session: {answer}"))
-}
-
 fn assert_serves(server: &Server) {
     let page = Page::of(&["call", &format!("mcp+{}", server.url()), "add", "a=1", "b=2"]).run();
     assert_eq!(page.to_string(), "stdout\n3\nexit 0\n");
@@ -178,7 +132,7 @@ fn http_connections_that_are_only_half_there() {
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let halves: Vec<_> = (0..800)
         .map(|number| {
-            let half = Request::connect(&server);
+            let half = Request::connect(server.url());
             match number % 4 {
                 0 => half,
                 1 => half.say("POST /mcp HT"),
@@ -206,27 +160,27 @@ fn a_thousand_sessions_opened_and_dropped() {
         let server = Server::start(&["mcp", "--http", "0", address], 1);
         // Both eras have been spoken: whoever is behind is there.
         assert_serves(&server);
-        session(&server);
+        session(server.url());
         let before = Vitals::of(server.id()).open_files;
         // Properly ended, they make room for others.
         for _ in 0..1000 {
-            let name = session(&server);
-            let ended = Request::send(&server, "DELETE", &name, "").answer();
+            let name = session(server.url());
+            let ended = Request::send(server.url(), "DELETE", &name, "").answer();
             assert!(ended.starts_with("HTTP/1.1 204 "), "{ended}");
         }
         // Half of these are dropped with a stream open, and a call under way.
         for number in 0..1000 {
-            let name = session(&server);
+            let name = session(server.url());
             if number % 2 == 0 {
-                drop(Request::send(&server, "GET", &name, ""));
+                drop(Request::send(server.url(), "GET", &name, ""));
                 let slow = legacy_call(1, "sleep", r#"{"ms":600000}"#);
-                drop(Request::send(&server, "POST", &name, &slow));
+                drop(Request::send(server.url(), "POST", &name, &slow));
             }
         }
         assert_serves(&server);
-        let name = session(&server);
+        let name = session(server.url());
         let call = legacy_call(1, "add", r#"{"a":1,"b":2}"#);
-        let answer = Request::send(&server, "POST", &name, &call).answer();
+        let answer = Request::send(server.url(), "POST", &name, &call).answer();
         assert!(answer.contains(r#""text":"3""#), "{answer}");
         assert_memory_below(128 * MIB, server.id());
         eventually("no connection is left", || Vitals::of(server.id()).open_files <= before);
@@ -236,12 +190,12 @@ fn a_thousand_sessions_opened_and_dropped() {
 #[test]
 fn http_clients_that_do_not_read() {
     let server = Server::start(&["mcp", "--http", "0", &large(20 * MIB)], 1);
-    let name = session(&server);
-    let call = |id| Request::send(&server, "POST", &name, &legacy_call(id, "f", "{}"));
+    let name = session(server.url());
+    let call = |id| Request::send(server.url(), "POST", &name, &legacy_call(id, "f", "{}"));
     let unread: Vec<_> = (1..=24).map(call).collect();
     // The other side of the session is still there, whoever does not read.
     let ping = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
-    let answer = Request::send(&server, "POST", &name, ping).answer();
+    let answer = Request::send(server.url(), "POST", &name, ping).answer();
     assert!(answer.ends_with(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#), "{answer}");
     await_standstill(server.id(), || 0);
     for request in unread {

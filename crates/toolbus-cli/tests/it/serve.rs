@@ -7,9 +7,10 @@ use expect_test::expect;
 use rustix::process::Signal;
 use toolbus_testkit::scratch::Scratch;
 
+use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::{Live, marked};
-use crate::mcp::{DISCOVERED, META, request};
+use crate::mcp::{DISCOVERED, INITIALIZED, META, legacy_call, request};
 use crate::page::{Page, mcp_server, oracle};
 
 const BUILTIN: &str = "[back.try]\nconnect = \"builtin:\"\n";
@@ -157,6 +158,55 @@ fn nobody_is_left_however_it_ends() {
             assert_eq!(server.end(), "exit 143\n");
         }
         there[0].assert_gone();
+    }
+}
+
+/// A server of the old era that does these steps, and after each message those.
+fn legacy_server(first: &[&str], each: &[&str]) -> String {
+    let greeting = INITIALIZED.strip_suffix('}').expect("an object");
+    let tools = r#""tools":[{"name":"f","inputSchema":{"type":"object"}}]"#;
+    let all = format!(r#"{greeting},{tools},"content":[]}}"#);
+    let answers = [&["forever", "{", "read"], each, &["answer", &all, "}"]].concat();
+    mcp_server(&[first, &answers].concat())
+}
+
+#[test]
+fn each_session_may_have_a_process_of_its_own() {
+    let scratch = Scratch::new();
+    let mark = scratch.file("there");
+    let server = back("x", &legacy_server(&["mark", &mark], &[]));
+    let server = Config::of(&format!("{server}share = \"session\"\n{MCP}")).serve(1);
+    // The first one lists its tools.
+    marked(&mark, 1);
+    let sessions = [(); 2].map(|()| session(server.url()));
+    let there = marked(&mark, 3);
+    let call = |name: &str| {
+        let call = legacy_call(1, "f", "{}");
+        let answer = Request::send(server.url(), "POST", name, &call).answer();
+        assert!(answer.contains(r#""content":[]"#), "{answer}");
+    };
+    sessions.iter().for_each(|name| call(name));
+    Request::send(server.url(), "DELETE", &sessions[0], "").answer();
+    there[1].assert_gone();
+    call(&sessions[1]);
+    assert_eq!(marked(&mark, 3).len(), 3);
+    server.signal(Signal::TERM);
+    assert!(server.end().ends_with("exit 143\n"));
+    there.iter().for_each(|process| process.assert_gone());
+}
+
+#[test]
+fn fronts_that_share_a_server_do_not_share_their_sessions() {
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let server = back("x", &legacy_server(&[], &["say", changed]));
+    let other = MCP.replace("editor", "other");
+    let server = Config::of(&format!("{server}{MCP}{other}")).serve(2);
+    let listening: Vec<_> =
+        server.urls.iter().map(|url| Request::send(url, "GET", &session(url), "")).collect();
+    let call = legacy_call(1, "f", "{}");
+    drop(Request::send(server.url(), "POST", &session(server.url()), &call).answer());
+    for mut stream in listening {
+        stream.hear(changed);
     }
 }
 

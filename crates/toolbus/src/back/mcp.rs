@@ -2,7 +2,10 @@
 //! passes as it is.
 //!
 //! A server may know two eras and yet keep a process to the one it was first spoken to in.
-//! So each era has a process of its own, started by the first call that is made in it.
+//! So each era has a process of its own, started by the first call that is made in it; or each
+//! legacy session has, if that is asked for.
+
+mod sessions;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +16,9 @@ use toolbus_proto::mcp::calling::{Settings, era_of};
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
+use self::sessions::Sessions;
 use super::child::Child;
+use super::settings::Share;
 use super::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
@@ -31,6 +36,8 @@ pub struct Options {
     pub patience: Patience,
     /// May it be started again once it has died?
     pub restart: Restart,
+    /// Who shares a process of the old era.
+    pub share: Share,
     /// How long it may take to list its tools.
     pub timeout: Duration,
     /// Its name, limits and times of the wire.
@@ -39,16 +46,34 @@ pub struct Options {
 
 /// An MCP server that is started by the first call and kept.
 pub struct Mcp {
-    legacy: Child<Client>,
+    legacy: Legacy,
     modern: Child<Client>,
     timeout: Duration,
+}
+
+enum Legacy {
+    All(Child<Client>),
+    Sessions(Rc<Sessions>),
 }
 
 impl Mcp {
     /// Starts nothing yet. Must be called inside a `LocalSet`.
     pub fn new(options: Options) -> Mcp {
         // The settings share what is known of the server's eras.
-        Mcp { legacy: child(&options), modern: child(&options), timeout: options.timeout }
+        let (modern, timeout) = (child(&options), options.timeout);
+        let legacy = match options.share {
+            Share::All => Legacy::All(child(&options)),
+            Share::Session => Legacy::Sessions(Sessions::new(move || child(&options))),
+        };
+        Mcp { legacy, modern, timeout }
+    }
+
+    fn each(&self, tell: impl Fn(&Child<Client>)) {
+        match &self.legacy {
+            Legacy::All(child) => tell(child),
+            Legacy::Sessions(sessions) => sessions.everybody().iter().for_each(|child| tell(child)),
+        }
+        tell(&self.modern);
     }
 }
 
@@ -79,30 +104,38 @@ impl Back for Mcp {
     }
 
     fn start(&self, call: Call, down: Slot) -> Uplink {
-        match era_of(&call) {
-            Era::Legacy => self.legacy.start(call, down),
-            Era::Modern => self.modern.start(call, down),
+        match (era_of(&call), &self.legacy) {
+            (Era::Modern, _) => self.modern.start(call, down),
+            (Era::Legacy, Legacy::All(child)) => child.start(call, down),
+            (Era::Legacy, Legacy::Sessions(sessions)) => sessions.start(call, down),
         }
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {
-        self.legacy.watch(changed.clone());
+        // A session hears from its own server what has changed.
+        if let Legacy::All(child) = &self.legacy {
+            child.watch(changed.clone());
+        }
         self.modern.watch(changed);
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
+        let legacy = async {
+            match &self.legacy {
+                Legacy::All(child) => child.shutdown().await,
+                Legacy::Sessions(sessions) => sessions.shutdown().await,
+            }
+        };
         Box::pin(async {
-            tokio::join!(self.legacy.shutdown(), self.modern.shutdown());
+            tokio::join!(legacy, self.modern.shutdown());
         })
     }
 
     fn hurry(&self) {
-        self.legacy.hurry(IN_A_HURRY);
-        self.modern.hurry(IN_A_HURRY);
+        self.each(|child| child.hurry(IN_A_HURRY));
     }
 
     fn kill(&self) {
-        self.legacy.kill();
-        self.modern.kill();
+        self.each(Child::kill);
     }
 }

@@ -172,13 +172,14 @@ fn mediocre_options(name: String, settings: &Settings) -> mediocre::Options {
 fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
     let name = settings.name.clone().unwrap_or_else(|| file_name(words));
     let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
-    let McpSettings { timeout_total, probe_timeout, input_timeout, reply_bytes_max, .. } =
+    let McpSettings { timeout_total, probe_timeout, input_timeout, reply_bytes_max, share, .. } =
         settings.mcp;
     let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
     mcp::Options {
         program: program(words, settings, env),
         patience: patience(Patience::MCP, settings),
         restart: settings.restart.unwrap_or(Restart::OnDemand),
+        share,
         timeout: settings.timeout.unwrap_or(TIMEOUT),
         settings: calling::Settings {
             timeout_total,
