@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::back::settings::{Secret, Settings};
+use toolbus::back::settings::{Clients, McpSettings, Secret, Settings};
 use toolbus::bus::Bus;
 use toolbus::front::mcp::{self, Backs, Options};
 use toolbus::front::mcp_http::{self, At, OpenError};
@@ -79,6 +79,10 @@ pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         start_timeout: args.start_timeout,
         stop_timeout: Some(args.stop_timeout),
         allow_shell: args.allow_shell,
+        mcp: McpSettings {
+            clients: if args.http.is_some() { Clients::Many } else { Clients::One },
+            ..McpSettings::default()
+        },
         ..Settings::default()
     };
     let peers = Peers::of(&args.addresses, globals, settings)?;

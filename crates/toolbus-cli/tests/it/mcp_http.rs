@@ -3,10 +3,11 @@
 use expect_test::expect;
 use rustix::process::Signal;
 
+use crate::http::session;
 use crate::listening::Server;
 use crate::live::Live;
-use crate::mcp::{META, changing, modern_call, request};
-use crate::page::{Page, check};
+use crate::mcp::{INITIALIZED, META, changing, modern_call, request};
+use crate::page::{Page, check, mcp_server};
 
 #[test]
 fn it_says_where_it_listens_answers_there_and_ends_in_order() {
@@ -49,6 +50,15 @@ fn whoever_listens_is_told_that_tools_have_changed() {
     expect![[r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#]]
         .assert_eq(&heard[0]);
     assert!(heard[1].starts_with(r#"{"jsonrpc":"2.0","id":2,"result""#), "{}", heard[1]);
+}
+
+#[test]
+fn a_server_that_many_share_is_told_what_any_of_them_can_do() {
+    let steps = ["read", "err", "$LINE", "answer", INITIALIZED, "readall"];
+    let server = Server::start(&["mcp", "-v", "--http", "0", &mcp_server(&steps)], 1);
+    // The first to come can do nothing, but others may.
+    session(server.url());
+    expect![[r#"info: faulty-tool: {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}},"clientInfo":{"name":"toolbus","version":"0.1.0"}}}"#]].assert_eq(&server.hear());
 }
 
 #[test]

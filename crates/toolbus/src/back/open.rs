@@ -182,6 +182,7 @@ fn mcp_options(words: &[String], settings: &Settings) -> mcp::Options {
         share,
         timeout: settings.timeout.unwrap_or(TIMEOUT),
         settings: calling::Settings {
+            introduction: settings.mcp.introduction(),
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toolbus_proto::json::Json;
+use toolbus_proto::mcp::calling::Introduction;
 use toolbus_proto::mediocre::{Reading, decode};
 
 pub use crate::child::supervisor::Restart;
@@ -124,12 +125,37 @@ pub struct McpSettings {
     pub reply_bytes_max: Option<usize>,
     /// Who shares one process.
     pub share: Share,
+    /// How many clients there may be before it at a time.
+    pub clients: Clients,
     /// Sent with every request.
     pub headers: Vec<(String, Secret<String>)>,
     /// The environment variable that holds the bearer token.
     pub token_env: Option<String>,
     /// Do without a token where one is asked for.
     pub insecure: bool,
+}
+
+impl McpSettings {
+    /// As whom we come to it, where that is said once for all (`specs/mcp.md` 2.3.5).
+    pub(super) fn introduction(&self) -> Introduction {
+        match (self.clients, self.share) {
+            (Clients::Many, Share::All) => Introduction::AsOurselves(Json::from_trusted(ALL_OF_US)),
+            (Clients::One, _) | (_, Share::Session) => Introduction::AsCaller,
+        }
+    }
+}
+
+/// What one or the other client can do: who cannot is not asked.
+const ALL_OF_US: &str = r#"{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
+
+/// How many clients there may be before an MCP server at a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// One on a pipe, or nobody who speaks MCP.
+    #[default]
+    One,
+    /// Whoever comes to a port of ours.
+    Many,
 }
 
 /// Who shares one process of an MCP server.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use toolbus_proto::tool::ToolName;
 
 use crate::address::Address;
-use crate::back::settings::{MediocreSettings, Settings};
+use crate::back::settings::{Clients, MediocreSettings, Settings};
 
 pub use error::{ConfigError, Problem};
 
@@ -36,6 +36,14 @@ impl Config {
     /// Reads the text of a `toolbus.toml`; `env` gives the value of an environment variable.
     pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         tables::read(text, env)
+    }
+
+    /// The same for many clients at a time, as there are where we listen.
+    pub fn for_many_clients(mut self) -> Config {
+        for back in &mut self.backs {
+            back.settings.mcp.clients = Clients::Many;
+        }
+        self
     }
 }
 

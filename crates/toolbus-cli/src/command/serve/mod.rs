@@ -122,7 +122,7 @@ impl Wanted {
                 tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
             }
         }
-        Ok(Wanted { config, fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts })
     }
 }
 

@@ -68,6 +68,7 @@ impl Options {
         };
         Ok(Options {
             settings: calling::Settings {
+                introduction: settings.mcp.introduction(),
                 timeout_total,
                 probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
                 input_timeout: input_timeout.unwrap_or(defaults.input_timeout),

@@ -8,8 +8,8 @@ use super::keys::{Entry, Keys, Source};
 use super::{Admin, BackConfig, ClientSettings, Config, FrontConfig, Journal};
 use crate::address::{Address, Carrier, Place, Purpose};
 use crate::back::settings::{
-    BlobLen, McpSettings, MediocreSettings, OracleSettings, OrchardSettings, ProgramSettings,
-    Restart, Settings, Share,
+    BlobLen, Clients, McpSettings, MediocreSettings, OracleSettings, OrchardSettings,
+    ProgramSettings, Restart, Settings, Share,
 };
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
@@ -154,6 +154,7 @@ fn mcp(keys: &mut Keys<'_>, address: &Address) -> Result<McpSettings, ConfigErro
         input_timeout,
         reply_bytes_max,
         share: share.unwrap_or_default(),
+        clients: Clients::default(),
         headers: keys.take("headers", Entry::secrets)?.unwrap_or_default(),
         token_env: keys.take("token_env", Entry::string)?,
         insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
