@@ -199,12 +199,11 @@ fn what_is_found_before_the_call() {
         "#]],
     );
     check(
-        "call mediocre+http://localhost:1 add",
+        "call godex+stdio:x add",
         expect![[r#"
             stderr
-            error: nobody listens on localhost:1
-            hint: is the server running, and is this its address?
-            exit 3
+            error: cannot open `godex+stdio:x`: the godex wire is not there yet
+            exit 2
         "#]],
     );
     check(
@@ -263,7 +262,7 @@ fn an_answer_over_the_limit() {
 #[test]
 fn tools_of_the_config() {
     let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
-                  [back.later]\nconnect = \"mediocre+http://localhost:1\"\n";
+                  [back.later]\nconnect = \"godex+stdio:x\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"
@@ -289,9 +288,8 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: nobody listens on localhost:1
-        hint: is the server running, and is this its address?
-        exit 3
+        error: cannot open `godex+stdio:x`: the godex wire is not there yet
+        exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"
         stdout

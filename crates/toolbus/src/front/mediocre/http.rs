@@ -30,6 +30,7 @@ impl Mediocre {
     pub async fn listen_http(&self, listener: Listener, path: &str) {
         let settings = &self.settings;
         let limits = Limits {
+            first_byte_timeout: settings.idle_timeout,
             idle_timeout: settings.idle_timeout,
             write_timeout: settings.call_timeout,
             drain_bytes_max: usize::try_from(settings.drain_bytes_max).unwrap_or(usize::MAX),

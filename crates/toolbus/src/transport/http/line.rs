@@ -29,8 +29,10 @@ pub(super) struct Line {
     /// Exchanges without a complete answer.
     in_flight: Cell<usize>,
     quiet_since: Cell<Instant>,
-    /// Since when a head is awaited of which something, or in the beginning nothing, is there.
+    /// Since when a head is awaited of which something is there.
     head_since: Cell<Option<Instant>>,
+    /// No byte has come yet.
+    is_fresh: Cell<bool>,
     /// Since when the other side does not read.
     blocked_since: Cell<Option<Instant>>,
     /// HTTP/2 parts its exchanges by itself, and asks whether anybody is there.
@@ -67,7 +69,8 @@ impl Line {
             limits,
             in_flight: Cell::new(0),
             quiet_since: Cell::new(now),
-            head_since: Cell::new(Some(now)),
+            head_since: Cell::new(None),
+            is_fresh: Cell::new(true),
             blocked_since: Cell::new(None),
             is_http2: Cell::new(false),
             is_parting: Cell::new(false),
@@ -88,7 +91,8 @@ impl Line {
     /// When patience ends, and what then. Nothing is timed while an exchange goes on and the
     /// other side reads: how long that may take is for the wire to say.
     pub(super) fn deadline(&self) -> Option<(Instant, Then)> {
-        let Limits { head_timeout, idle_timeout, write_timeout, drain_timeout, .. } = *self.limits;
+        let Limits { head_timeout, first_byte_timeout, idle_timeout, .. } = *self.limits;
+        let Limits { write_timeout, drain_timeout, .. } = *self.limits;
         let blocked = self.blocked_since.get().map(|since| (since + write_timeout, Then::Close));
         if 0 < self.in_flight.get() {
             return blocked;
@@ -101,6 +105,8 @@ impl Line {
             (quiet + drain_timeout, Then::StopDraining)
         } else if let Some(since) = head_since {
             (since + head_timeout, Then::Close)
+        } else if self.is_fresh.get() {
+            (quiet + first_byte_timeout, Then::Close)
         } else {
             (quiet + idle_timeout, Then::Part)
         };
@@ -255,6 +261,7 @@ impl AsyncRead for Io {
         match &read {
             Poll::Pending => {}
             Poll::Ready(Ok(())) if before < buffer.filled().len() => {
+                line.is_fresh.set(false);
                 if line.in_flight.get() == 0 && line.head_since.get().is_none() {
                     line.head_since.set(Some(Instant::now()));
                 }

@@ -35,9 +35,10 @@ pub struct Limits {
     pub streams_max: u32,
     /// The size of a request's head.
     pub head_bytes_max: usize,
-    /// From the first byte of a head to its last; also for the first byte of all, and for
-    /// shaking hands before it.
+    /// From the first byte of a head to its last, and for shaking hands before the first.
     pub head_timeout: Duration,
+    /// How long a connection may be open before its first byte.
+    pub first_byte_timeout: Duration,
     /// How long a connection may be open without being used.
     pub idle_timeout: Duration,
     /// How long a client may read nothing of what is written to it.
@@ -55,6 +56,7 @@ impl Default for Limits {
             streams_max: 256,
             head_bytes_max: 64 * 1024,
             head_timeout: Duration::from_secs(10),
+            first_byte_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
             write_timeout: Duration::from_secs(60),
             drain_bytes_max: 1024 * 1024,
