@@ -379,6 +379,21 @@ fn what_breaks_the_protocol_is_told_when_its_process_is_gone() {
     "#]]);
 }
 
+#[test]
+fn the_end_of_an_output_that_nobody_reads_any_more_is_not_waited_for() {
+    check(expect![[r#"
+        -- call t1
+        == r0 spawn
+        << hello
+        == r0 close stdin
+        == r0 terminate
+        -- exited 2
+        -- mute
+        == t1 broke_protocol began with `hello` instead of `[0,{"ready":1}]`
+        == r0 forget
+    "#]]);
+}
+
 /// Hands that only write down what they are told to do.
 struct Host {
     clock: Clock,
@@ -488,6 +503,7 @@ impl Player for Host {
                 self.supervisor.handle_eof(now, self.run, &mut self.input);
                 self.supervisor.handle_stderr_closed(now, self.run, |_| {});
             }
+            Some("mute") => self.supervisor.handle_stderr_closed(now, self.run, |_| {}),
             Some("stderr") => {
                 let line = format!("{}\n", words.rest());
                 self.supervisor.handle_stderr(self.run, line.as_bytes(), |_| {});
