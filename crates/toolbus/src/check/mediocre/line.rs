@@ -13,7 +13,7 @@ use crate::transport::http::{Answer, Body, BodySink};
 /// One connection, one run of a program, or one exchange.
 pub(super) enum Line {
     Stream(Stream),
-    Program(talk::Talk),
+    Program(Box<talk::Talk>),
     #[cfg(feature = "http")]
     Exchange {
         /// `None` once all is said.

@@ -115,7 +115,7 @@ impl Place {
                 Ok(Line::Stream(Stream::Unix(stream)))
             }
             Place::Program(program) => match talk::Talk::start(program, 0) {
-                Ok(talk) => Ok(Line::Program(talk)),
+                Ok(talk) => Ok(Line::Program(Box::new(talk))),
                 Err(error) => Err(unavailable(&error, error.hint())),
             },
             #[cfg(feature = "http")]
