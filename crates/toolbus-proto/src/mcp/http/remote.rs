@@ -288,10 +288,17 @@ impl Remote {
             let method = edit::text(text, "method").unwrap_or_default();
             let params = edit::member(text, "params");
             match (&*method, id) {
-                ("notifications/cancelled", None) if self.is_modern() => {
+                ("notifications/cancelled", None) => {
                     let id = params.and_then(|params| edit::member(params, "requestId"));
-                    self.abort(id.and_then(|id| id.parse().ok()));
-                    continue;
+                    let purpose = id.and_then(|id| id.parse().ok()).map(Purpose::Ask);
+                    let Some(purpose) = purpose else { continue };
+                    if self.give_up(purpose) {
+                        continue;
+                    }
+                    if self.is_modern() {
+                        self.abort(|other| other == purpose);
+                        continue;
+                    }
                 }
                 ("initialize", _) => self.greeting = Some(body.clone()),
                 _ => {}
@@ -320,11 +327,9 @@ impl Remote {
         self.client.revision() == Some(Revision::MODERN)
     }
 
-    fn abort(&mut self, id: Option<u64>) {
-        let is_it = |sent: &Sent| Some(sent.purpose) == id.map(Purpose::Ask);
-        self.refused.retain(|sent| !is_it(sent));
-        let found = self.exchanges.extract_if(|_, sent| is_it(sent)).map(|(exchange, _)| exchange);
-        self.aborts.extend(found);
+    pub(super) fn abort(&mut self, is_it: impl Fn(Purpose) -> bool) {
+        let found = self.exchanges.extract_if(|_, sent| is_it(sent.purpose));
+        self.aborts.extend(found.map(|(exchange, _)| exchange));
     }
 
     pub(super) fn request(

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::gate::Verb;
 use super::remote::{Purpose, Remote, Sent};
 use super::remote_answer::Heard;
-use crate::json::edit;
+use crate::json::{Kind, edit};
+use crate::jsonrpc::kind;
 use crate::mcp::wire::HEADER_MISMATCH;
 use crate::tool::{Failure, FailureKind};
 
@@ -94,6 +95,7 @@ impl Remote {
     /// The tools were listed once more, or could not be: what was refused is tried again.
     pub(super) fn relisted(&mut self, sent: &Sent, heard: &[Heard]) {
         let next = heard.iter().find_map(|heard| edit::member(heard.result()?, "nextCursor"));
+        let next = next.filter(|next| kind(next) != Kind::Null);
         if let (Some(next), Purpose::Relist { page }) = (next, sent.purpose)
             && page < PAGES_MAX
         {
@@ -108,6 +110,21 @@ impl Remote {
                 again.is_repeated = true;
             }
         }
+    }
+
+    /// Nobody waits any longer for what was to be asked once more; tells whether somebody did.
+    /// The last to go takes along what it waited for, which may never come.
+    pub(super) fn give_up(&mut self, purpose: Purpose) -> bool {
+        let is_it = |sent: &mut Sent| sent.purpose == purpose;
+        let was_repeated = self.repeated.extract_if(.., is_it).count() > 0;
+        let was_refused = self.refused.extract_if(.., is_it).count() > 0;
+        if was_repeated && self.repeated.is_empty() {
+            self.abort(|other| other == Purpose::Reopen);
+        }
+        if was_refused && self.refused.is_empty() {
+            self.abort(|other| matches!(other, Purpose::Relist { .. }));
+        }
+        was_repeated || was_refused
     }
 
     /// On behalf of whoever sent `body`.
