@@ -2,8 +2,10 @@
 //! passes as it is.
 //!
 //! Each era has a conversation of its own, begun by the first call that is made in it. One
-//! that cannot go on fails its calls, and the next call begins another.
+//! that cannot go on fails its calls, and the next call begins another; if none can be begun,
+//! calls are refused for a while.
 
+mod back_off;
 mod options;
 mod talk;
 
@@ -12,10 +14,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use toolbus_proto::channel::Down;
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
+use self::back_off::BackOff;
 use self::talk::Talk;
 use super::{Back, LocalFuture};
 use crate::link::{Inbox, Slot, Uplink};
@@ -32,6 +36,7 @@ pub struct McpHttp {
     modern: RefCell<Option<Rc<Talk>>>,
     /// Whom to tell that the tools have changed.
     watchers: Watchers,
+    back_off: RefCell<BackOff>,
 }
 
 type Watchers = Rc<RefCell<Vec<Rc<dyn Fn()>>>>;
@@ -39,21 +44,42 @@ type Watchers = Rc<RefCell<Vec<Rc<dyn Fn()>>>>;
 impl McpHttp {
     /// Connects to nobody yet.
     pub fn new(options: Options) -> McpHttp {
+        let options = Rc::new(options);
         McpHttp {
-            options: Rc::new(options),
+            options,
             legacy: RefCell::default(),
             modern: RefCell::default(),
             watchers: Rc::default(),
+            back_off: RefCell::default(),
         }
+    }
+
+    fn place(&self, era: Era) -> &RefCell<Option<Rc<Talk>>> {
+        match era {
+            Era::Legacy => &self.legacy,
+            Era::Modern => &self.modern,
+        }
+    }
+
+    /// Why it is too early to try again, if it is.
+    fn refusal(&self, now: Instant, era: Era) -> Option<Failure> {
+        let talk = self.place(era).borrow().clone();
+        let mut back_off = self.back_off.borrow_mut();
+        match talk {
+            Some(talk) if talk.was_open() => back_off.reset(),
+            Some(talk) => {
+                if let Some((at, why)) = talk.take_failed_start() {
+                    back_off.failed(at, why);
+                }
+            }
+            None => {}
+        }
+        back_off.refusal(now)
     }
 
     /// The conversation of that era, anew if the last one has ended.
     fn talk(&self, era: Era) -> Rc<Talk> {
-        let place = match era {
-            Era::Legacy => &self.legacy,
-            Era::Modern => &self.modern,
-        };
-        let mut place = place.borrow_mut();
+        let mut place = self.place(era).borrow_mut();
         match &*place {
             Some(talk) if !talk.has_ended() => talk.clone(),
             _ => {
@@ -83,7 +109,12 @@ impl Back for McpHttp {
     }
 
     fn start(&self, call: Call, down: Slot) -> Uplink {
-        self.talk(era_of(&call)).start(call, down)
+        let era = era_of(&call);
+        if let Some(failure) = self.refusal(Instant::now(), era) {
+            let _ = down.send(Down::Done(Err(failure)));
+            return Uplink::ended();
+        }
+        self.talk(era).start(call, down)
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {

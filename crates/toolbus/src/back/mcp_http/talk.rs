@@ -40,7 +40,10 @@ pub(super) struct Talk {
     /// Until when the server must have introduced itself.
     open_until: Instant,
     clock: RefCell<Option<AbortHandle>>,
+    was_open: Cell<bool>,
     has_ended: Cell<bool>,
+    /// When and why it ended without ever having been open, until somebody asks.
+    failed_start: RefCell<Option<(Instant, Failure)>>,
     /// Rung when there may be another time to wake at, or fewer exchanges.
     wake: Wake,
     fewer: Notify,
@@ -59,7 +62,9 @@ impl Talk {
             exchanges: RefCell::default(),
             open_until: Instant::now() + options.start_timeout,
             clock: RefCell::default(),
+            was_open: Cell::new(false),
             has_ended: Cell::new(false),
+            failed_start: RefCell::default(),
             wake: Wake::default(),
             fewer: Notify::new(),
             options,
@@ -73,6 +78,16 @@ impl Talk {
 
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.get()
+    }
+
+    /// Has the server introduced itself?
+    pub(super) fn was_open(&self) -> bool {
+        self.was_open.get()
+    }
+
+    /// When and why it could not be begun; told once.
+    pub(super) fn take_failed_start(&self) -> Option<(Instant, Failure)> {
+        self.failed_start.take()
     }
 
     /// Asks, at once.
@@ -101,6 +116,9 @@ impl Talk {
     pub(super) fn end(&self, failure: &Failure) {
         if self.has_ended.replace(true) {
             return;
+        }
+        if !self.was_open.get() {
+            self.failed_start.replace(Some((Instant::now(), failure.clone())));
         }
         self.abort_all();
         if let Some(clock) = self.clock.take() {
@@ -178,7 +196,11 @@ impl Talk {
         }
         let broken = match self.remote.borrow().standing() {
             Standing::Broken(fault) => Some(fault.failure.clone()),
-            _ => None,
+            Standing::Open => {
+                self.was_open.set(true);
+                None
+            }
+            Standing::Opening => None,
         };
         if let Some(failure) = broken {
             self.end(&failure);

@@ -27,6 +27,27 @@ fn tools_are_listed_and_called() {
 }
 
 #[test]
+fn a_server_that_is_not_there_is_not_tried_by_every_call() {
+    run(async {
+        let gone = Served::builtin().await;
+        let back = back(&gone, &Settings::default());
+        gone.stop().await;
+        let first = back.tools().await.unwrap_err();
+        assert_eq!(first.kind, FailureKind::Unavailable, "{first}");
+        assert!(!first.message.contains("next try"), "{first}");
+        // Each try that fails makes the next wait longer, so a call comes too early soon.
+        for _ in 0..20 {
+            let failure = back.tools().await.unwrap_err();
+            if failure.message.starts_with(&format!("{}; next try in ", first.message)) {
+                assert_eq!(failure.kind, FailureKind::Unavailable);
+                return;
+            }
+        }
+        panic!("it was tried by every call");
+    });
+}
+
+#[test]
 fn many_calls_at_once_get_each_its_own_answer() {
     run(async {
         let served = Served::builtin().await;
