@@ -1,5 +1,7 @@
 //! mediocre-rpc over real sockets and pipes: what is written, and what comes back.
 
+#[cfg(feature = "http")]
+mod by_hand;
 mod calling;
 #[cfg(all(feature = "http", feature = "tls"))]
 mod carriages;
@@ -8,8 +10,6 @@ mod crowd;
 mod http;
 mod serving;
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,16 +18,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use toolbus::address::{Address, Purpose};
+use toolbus::address::Address;
 use toolbus::back::settings::Settings as BackSettings;
 use toolbus::bus::Bus;
-use toolbus::front::Route;
-use toolbus::front::mediocre::{Door, Mediocre, Settings};
-use toolbus::link::{Answerer, Room, Slot, Uplink};
+use toolbus::front::mediocre::{Mediocre, Settings};
 use toolbus::transport::{Listener, Whereabouts};
-use toolbus_proto::channel::{Ticket, Up};
-use toolbus_proto::tool::Call;
 
+#[cfg(feature = "http")]
+use self::by_hand::{ByHand, at_doors};
 use crate::PATIENCE;
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -58,65 +56,6 @@ async fn served(settings: Settings) -> Served {
     let listens = server.clone();
     let listening = spawn_local(async move { listens.listen(listener).await });
     Served { server, at, listening }
-}
-
-/// A server of these tools at each of these addresses, in their order.
-async fn at_doors(route: Rc<dyn Route>, addresses: &[&str]) -> (Mediocre, Vec<String>) {
-    let server = Mediocre::new(route, Settings::default());
-    let mut urls = Vec::new();
-    for address in addresses {
-        let door = Door::of(&Address::parse_for(Purpose::Serve, address).unwrap()).unwrap();
-        let door = door.open().await.unwrap();
-        urls.push(door.url().to_owned());
-        let serves = server.clone();
-        spawn_local(async move { serves.serve(door).await });
-    }
-    (server, urls)
-}
-
-/// A route whose calls are answered by the test itself.
-#[derive(Default)]
-struct ByHand {
-    asked: RefCell<VecDeque<(Call, Slot)>>,
-    cancelled: Rc<Cell<usize>>,
-}
-
-impl ByHand {
-    async fn next(&self) -> (Call, Slot) {
-        loop {
-            if let Some(asked) = self.asked.borrow_mut().pop_front() {
-                return asked;
-            }
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn cancelled(&self) {
-        while self.cancelled.get() == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-impl Route for ByHand {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
-        self.asked.borrow_mut().push_back((call, down));
-        Uplink::new(Rc::new(Cancels(self.cancelled.clone())), Ticket(0))
-    }
-}
-
-/// Counts the calls that are given up.
-struct Cancels(Rc<Cell<usize>>);
-
-impl Answerer for Cancels {
-    fn send(&self, _ticket: Ticket, up: Up) -> Room {
-        if let Up::Cancel(_) = up {
-            self.0.set(self.0.get() + 1);
-        }
-        Room::Enough
-    }
-
-    fn resume(&self, _ticket: Ticket) {}
 }
 
 /// A client that says and hears bytes as they are.

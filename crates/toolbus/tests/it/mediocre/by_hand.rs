@@ -1,0 +1,72 @@
+//! A server whose doors are of any kind, and whose calls a test may answer itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use tokio::task::spawn_local;
+use toolbus::address::{Address, Purpose};
+use toolbus::front::Route;
+use toolbus::front::mediocre::{Door, Mediocre, Settings};
+use toolbus::link::{Answerer, Room, Slot, Uplink};
+use toolbus_proto::channel::{Ticket, Up};
+use toolbus_proto::tool::Call;
+
+/// A server of these tools at each of these addresses, in their order.
+pub(super) async fn at_doors(route: Rc<dyn Route>, addresses: &[&str]) -> (Mediocre, Vec<String>) {
+    let server = Mediocre::new(route, Settings::default());
+    let mut urls = Vec::new();
+    for address in addresses {
+        let door = Door::of(&Address::parse_for(Purpose::Serve, address).unwrap()).unwrap();
+        let door = door.open().await.unwrap();
+        urls.push(door.url().to_owned());
+        let serves = server.clone();
+        spawn_local(async move { serves.serve(door).await });
+    }
+    (server, urls)
+}
+
+/// A route whose calls are answered by the test itself.
+#[derive(Default)]
+pub(super) struct ByHand {
+    asked: RefCell<VecDeque<(Call, Slot)>>,
+    pub(super) cancelled: Rc<Cell<usize>>,
+}
+
+impl ByHand {
+    pub(super) async fn next(&self) -> (Call, Slot) {
+        loop {
+            if let Some(asked) = self.asked.borrow_mut().pop_front() {
+                return asked;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(super) async fn cancelled(&self) {
+        while self.cancelled.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Route for ByHand {
+    fn start(&self, call: Call, down: Slot) -> Uplink {
+        self.asked.borrow_mut().push_back((call, down));
+        Uplink::new(Rc::new(Cancels(self.cancelled.clone())), Ticket(0))
+    }
+}
+
+/// Counts the calls that are given up.
+struct Cancels(Rc<Cell<usize>>);
+
+impl Answerer for Cancels {
+    fn send(&self, _ticket: Ticket, up: Up) -> Room {
+        if let Up::Cancel(_) = up {
+            self.0.set(self.0.get() + 1);
+        }
+        Room::Enough
+    }
+
+    fn resume(&self, _ticket: Ticket) {}
+}
