@@ -304,3 +304,30 @@ impl AsyncWrite for Io {
         self.poll_flush(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_byte_and_the_rest_of_its_head_have_times_of_their_own() {
+        let (first, rest) = (Duration::from_secs(300), Duration::from_secs(10));
+        let limits = Limits { first_byte_timeout: first, head_timeout: rest, ..Limits::default() };
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let before = Instant::now();
+        let line = Rc::new(Line::new(Stream::Unix(ours), Rc::new(limits)));
+        let waits = |since: Instant, patience: Duration| {
+            let (until, then) = line.deadline().unwrap();
+            assert_eq!(then, Then::Close);
+            since + patience <= until && until <= Instant::now() + patience
+        };
+        assert!(waits(before, first));
+        theirs.write_all(b"P").await.unwrap();
+        let before = Instant::now();
+        Io(line.clone()).read_u8().await.unwrap();
+        assert!(waits(before, rest));
+    }
+}
