@@ -2,6 +2,7 @@
 
 pub mod blocking;
 mod budget;
+mod buffers;
 #[cfg(feature = "http")]
 pub(crate) mod http;
 pub(crate) mod reactor;

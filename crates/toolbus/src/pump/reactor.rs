@@ -3,23 +3,20 @@
 //! Reads what is there, lets the channel handle it, writes what that made ready in one go.
 //! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
 
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::task::{Poll, ready};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use toolbus_proto::channel::{Flow, Outbox};
 
 use super::budget::Share;
+use super::buffers::{self, WHOLE_FROM};
 use super::wake::{Wake, turn};
 use crate::transport::pipe::{Input, Output};
 
-/// What is read at most at once.
-const READ_BYTES: usize = 64 * 1024;
 /// How many pieces one write carries.
 const PIECES_MAX: usize = 16;
 
@@ -142,16 +139,13 @@ impl Sink for Output {
 }
 
 impl<R: AsyncRead + Unpin> Source for R {
-    /// Reads by way of one buffer for the whole thread: who waits holds none.
+    /// Reads by way of the thread's buffers: who waits holds none.
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
         poll_fn(|context| {
-            BUFFER.with_borrow_mut(|buffer| {
-                let mut buffer = ReadBuf::new(buffer);
-                ready!(Pin::new(&mut *self).poll_read(context, &mut buffer))?;
-                input.extend_from_slice(buffer.filled());
-                Poll::Ready(Ok(buffer.filled().len()))
-            })
+            let mut buffer = buffers::take();
+            let read = pin!(self.read_buf(&mut buffer)).poll(context);
+            buffers::give_back(buffer, input);
+            read
         })
         .await
     }
@@ -252,8 +246,8 @@ fn ask(driven: &impl Driven, input: &mut BytesMut, end: &mut End) -> Next {
     }
     let bytes = input.len();
     let next = driven.bytes(now, input);
-    if input.is_empty() && READ_BYTES < bytes {
-        // A long frame must not leave its room behind.
+    if input.is_empty() && WHOLE_FROM <= bytes {
+        // A long frame must not leave its room behind, and a buffer is wanted for the next read.
         *input = BytesMut::new();
     }
     match (next, *end) {

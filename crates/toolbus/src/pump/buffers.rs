@@ -1,0 +1,99 @@
+//! The buffers that one thread reads to.
+//!
+//! What was read is handed on without a copy where it is much. Its room comes back when the
+//! last piece of it is dropped, so that a stream of any length goes through the same few
+//! buffers, which the processor has at hand.
+
+use std::cell::RefCell;
+
+use bytes::BytesMut;
+
+/// What is read at most at once.
+pub(super) const READ_BYTES: usize = 128 * 1024;
+/// From this size on what was read is not copied: a few bytes that are kept for long must not
+/// keep all of the buffer they were read to.
+pub(super) const WHOLE_FROM: usize = READ_BYTES / 4;
+/// How many buffers are kept for the next read, or in the hope that their room comes back.
+const KEPT_MAX: usize = 4;
+
+thread_local! {
+    static KEPT: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer to read to.
+pub(super) fn take() -> BytesMut {
+    KEPT.with_borrow_mut(|kept| {
+        // The last one first: it is the likeliest to be in the cache.
+        let free = kept.iter_mut().rposition(|buffer| buffer.try_reclaim(READ_BYTES));
+        free.map(|at| kept.remove(at))
+    })
+    .unwrap_or_else(|| BytesMut::with_capacity(READ_BYTES))
+}
+
+/// Appends to `input` what was read, and keeps the buffer.
+pub(super) fn give_back(mut buffer: BytesMut, input: &mut BytesMut) {
+    if input.is_empty() && WHOLE_FROM <= buffer.len() {
+        *input = buffer.split();
+    } else {
+        input.extend_from_slice(&buffer);
+        buffer.clear();
+    }
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() == KEPT_MAX {
+            kept.remove(0);
+        }
+        kept.push(buffer);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8], input: &mut BytesMut) {
+        let mut buffer = take();
+        assert!(buffer.is_empty() && READ_BYTES <= buffer.capacity());
+        buffer.extend_from_slice(bytes);
+        give_back(buffer, input);
+    }
+
+    #[test]
+    fn room_is_used_again_and_never_while_somebody_holds_it() {
+        let mut input = BytesMut::new();
+        read(&[1; READ_BYTES], &mut input);
+        let first = input.split().freeze();
+        read(&[2; READ_BYTES], &mut input);
+        let second = input.split().freeze();
+        assert!(first.iter().all(|byte| *byte == 1) && second.iter().all(|byte| *byte == 2));
+        let place = second.as_ptr();
+        drop((second, input));
+        let mut input = BytesMut::new();
+        read(&[3; READ_BYTES], &mut input);
+        assert_eq!(input.as_ptr(), place);
+        assert!(first.iter().all(|byte| *byte == 1));
+    }
+
+    #[test]
+    fn a_few_bytes_do_not_keep_a_buffer() {
+        let mut input = BytesMut::new();
+        read(b"few", &mut input);
+        assert!(input.capacity() < WHOLE_FROM);
+        // What begins there already is gone on with in one piece.
+        read(&[b'x'; WHOLE_FROM], &mut input);
+        assert_eq!(input.len(), 3 + WHOLE_FROM);
+        assert!(input.starts_with(b"fewx"));
+    }
+
+    #[test]
+    fn those_who_hold_much_do_not_make_us_keep_more() {
+        let mut input = BytesMut::new();
+        let held: Vec<_> = (0..2 * KEPT_MAX)
+            .map(|_| {
+                read(&[0; READ_BYTES], &mut input);
+                input.split().freeze()
+            })
+            .collect();
+        assert_eq!(KEPT.with_borrow(Vec::len), KEPT_MAX);
+        drop(held);
+    }
+}
