@@ -17,6 +17,8 @@ use super::buffers::{self, WHOLE_FROM};
 use super::wake::{Wake, turn};
 use crate::transport::pipe::{Input, Output};
 
+/// So much is written even if more is about to follow.
+const WRITE_FROM: usize = 64 * 1024;
 /// How many pieces one write carries.
 const PIECES_MAX: usize = 16;
 
@@ -186,7 +188,9 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
             return;
         }
         let may_read = next == Next::Read && end == End::Ahead;
-        let may_write = !outbox.is_empty() || end == End::Told;
+        // What is set off by one read goes out together, as far as it is not much.
+        let goes_on = next == Next::Turn && outbox.len() < WRITE_FROM;
+        let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;

@@ -1,7 +1,7 @@
 //! The server against clients that write by hand.
 
-use std::cell::Cell;
-use std::io::{BufRead, BufReader, Write};
+use std::cell::{Cell, RefCell};
+use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::task::spawn_local;
 use toolbus::front::Route;
 use toolbus::front::mediocre::{Mediocre, Settings, Talked};
 use toolbus::link::{Answerer, Room, Slot, Uplink};
+use toolbus::pump::Sink;
 use toolbus::transport::{Listener, stdio};
 use toolbus_proto::channel::{Ended, Ticket, Up};
 use toolbus_proto::tool::Call;
@@ -208,6 +209,37 @@ fn closing_inside_a_stream_cancels_the_call() {
         assert!(matches!(ended, Talked::ToTheEnd(Ended::Broke(_))), "{ended:?}");
         assert_eq!(cancelled.get(), 1);
     });
+}
+
+/// Takes all that is written, and remembers in which portions.
+#[derive(Clone, Default)]
+struct Portions(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl Sink for Portions {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let portion = pieces.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<_>>();
+        let count = portion.len();
+        self.0.borrow_mut().push(portion);
+        Ok(count)
+    }
+}
+
+#[test]
+fn what_one_read_sets_off_is_written_together() {
+    let elements: String = (0..500).map(|number| format!("{{\"el\":{number}}}\n")).collect();
+    let said =
+        format!("{{\"method\":\"echo\",\"streamStart\":true}}\n{elements}{{\"streamEnd\":true}}\n");
+    let written = Portions::default();
+    let ended = run(async {
+        let server = Mediocre::new(builtin().await, Settings::default());
+        server.talk(said.as_bytes(), written.clone()).await
+    });
+    assert_eq!(ended, Talked::ToTheEnd(Ended::Well));
+    let portions = written.0.take();
+    let expected = format!("{{\"streamStart\":true}}\n{elements}{{\"streamEnd\":true}}\n");
+    assert_eq!(String::from_utf8(portions.concat()).unwrap(), expected);
+    // The tool takes sixteen elements at a time.
+    assert!(portions.len() <= 2, "{} writes", portions.len());
 }
 
 #[test]
