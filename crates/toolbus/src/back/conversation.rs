@@ -193,9 +193,12 @@ impl Answerer for Conversation {
             input.len()
         };
         self.bell.ring();
-        let is_full = ITEMS_WAITING_MAX <= items || BYTES_WAITING_MAX <= bytes;
-        self.is_full.set(is_full);
-        if is_full { Room::Full } else { Room::Enough }
+        if items < ITEMS_WAITING_MAX && bytes < BYTES_WAITING_MAX {
+            // Who was told to wait before still waits, whatever was sent all the same.
+            return Room::Enough;
+        }
+        self.is_full.set(true);
+        Room::Full
     }
 
     fn resume(&self, _ticket: Ticket) {
@@ -207,4 +210,45 @@ impl Answerer for Conversation {
 /// The reactor's clock, which a test can move.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::link::Asker;
+
+    /// Counts how often it was told to go on.
+    #[derive(Default)]
+    struct Patient(Cell<usize>);
+
+    impl Asker for Patient {
+        fn receive(&self, _ticket: Ticket, _down: Down) -> Room {
+            Room::Enough
+        }
+
+        fn resume(&self, _ticket: Ticket) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_told_to_wait_is_told_to_go_on_whatever_came_meanwhile() {
+        let caller = Rc::new(Patient::default());
+        let conversation = Conversation::new(Slot::new(caller.clone(), Ticket(0)));
+        let send = || Answerer::send(&conversation, Ticket(0), Up::Part(Part::Json(Json::null())));
+        let rooms: Vec<_> = (0..ITEMS_WAITING_MAX).map(|_| send()).collect();
+        assert_eq!(rooms.last(), Some(&Room::Full));
+        // The tool takes some; what was under way arrives, and there is room for it.
+        for _ in 0..5 {
+            conversation.input().await;
+        }
+        assert_eq!(send(), Room::Enough);
+        for _ in 0..ITEMS_WAITING_MAX - 4 {
+            assert_eq!(caller.0.get(), 0);
+            conversation.input().await;
+        }
+        assert_eq!(caller.0.get(), 1);
+    }
 }
