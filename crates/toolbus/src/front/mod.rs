@@ -12,7 +12,6 @@ pub mod oracle;
 mod switch;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::bus::Bus;
-use crate::link::{Asker, Backlog, Room, Sharing, Slot, Uplink};
+use crate::link::{Asker, Backlog, ByTicket, Room, Sharing, Slot, Tickets, Uplink};
 use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
@@ -50,13 +49,13 @@ pub struct Front<S: Serving + 'static> {
     timeout: Option<Duration>,
     sharing: Sharing,
     /// The calls under way; `None` until the route has given its uplink.
-    running: RefCell<HashMap<Ticket, Option<Rc<Uplink>>>>,
+    running: RefCell<ByTicket<Option<Rc<Uplink>>>>,
     /// Calls whose back has been given all that it can take for now.
-    slow: RefCell<HashSet<Ticket>>,
+    slow: RefCell<Tickets>,
     /// What waits to be written, and whose replies wait until the other side reads on.
     backlog: Backlog,
     /// The latest progress of calls, where the other side does not even read the earlier.
-    progress: RefCell<HashMap<Ticket, Down>>,
+    progress: RefCell<ByTicket<Down>>,
     /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
     /// No call is under way, and every answer is written.

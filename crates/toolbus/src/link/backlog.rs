@@ -1,18 +1,17 @@
 //! How much waits to be written to one peer, and who was told to wait because of it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 
 use toolbus_proto::channel::Ticket;
 
-use super::{BYTES_WAITING_MAX, Room, UNREAD_BYTES_MAX};
+use super::{BYTES_WAITING_MAX, Room, Tickets, UNREAD_BYTES_MAX};
 
 /// The bytes that wait for one peer. Kept beside its outbox, which only the pump can see.
 #[derive(Default)]
 pub(crate) struct Backlog {
     bytes: Cell<usize>,
     /// The calls that were told to wait.
-    held_back: RefCell<HashSet<Ticket>>,
+    held_back: RefCell<Tickets>,
 }
 
 impl Backlog {
@@ -42,11 +41,11 @@ impl Backlog {
 
     /// So much waits in truth. Gives the calls that may go on: only when half is gone, so that
     /// they do not come one by one.
-    pub(crate) fn set(&self, bytes: usize) -> HashSet<Ticket> {
+    pub(crate) fn set(&self, bytes: usize) -> Tickets {
         self.bytes.set(bytes);
         match bytes <= BYTES_WAITING_MAX / 2 && !self.held_back.borrow().is_empty() {
             true => self.held_back.take(),
-            false => HashSet::new(),
+            false => Tickets::default(),
         }
     }
 }

@@ -7,6 +7,7 @@
 mod backlog;
 mod inbox;
 mod slots;
+mod tickets;
 
 use std::rc::Rc;
 
@@ -17,6 +18,7 @@ pub use inbox::Inbox;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use slots::{Delivered, Slots};
+pub(crate) use tickets::{ByTicket, Tickets};
 
 /// What may wait for a slow reader before it counts as full.
 pub const ITEMS_WAITING_MAX: usize = 16;

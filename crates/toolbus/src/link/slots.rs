@@ -1,20 +1,19 @@
 //! The calls in the hands of one back: which ticket's reply goes where, and who is slow.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use super::{Backlog, Room, Sharing, Slot};
+use super::{Backlog, ByTicket, Room, Sharing, Slot, Tickets};
 
 /// The calls in the hands of one back.
 pub(crate) struct Slots {
     sharing: Sharing,
-    by_ticket: RefCell<HashMap<Ticket, Slot>>,
+    by_ticket: RefCell<ByTicket<Slot>>,
     next: Cell<u64>,
     /// Callers who were given all that they can take for now.
-    slow: RefCell<HashSet<Ticket>>,
+    slow: RefCell<Tickets>,
     /// One of them has not yet had its turn to read.
     needs_turn: Cell<bool>,
     /// What waits to be written on the way up.
