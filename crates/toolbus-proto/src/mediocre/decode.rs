@@ -100,9 +100,25 @@ impl Decoder {
     /// The next event, or `None` until more arrives. Behind an error there is nothing.
     pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
         loop {
-            match self.step(input)? {
-                Ok(Some(event)) => return Some(Ok(event)),
+            let is_skipped = self.stream.as_ref().is_some_and(|stream| stream.is_skipped);
+            // It may be nothing to tell of: the header of a blob, whose first frame is to come.
+            let step = match &self.state {
+                State::Broken => return None,
+                State::Due => self.next_object(input)?,
+                State::Blob(_) => self.next_of_blob(input)?.map(Some),
+            };
+            match step {
                 Ok(None) => {}
+                Ok(Some(event)) => {
+                    let is_refusal = matches!(event.said, Said::MethodMissing { .. });
+                    if let Said::Tail(_) = event.said {
+                        self.stream = None;
+                    }
+                    // A refusal is told; what follows of its stream is not.
+                    if !is_skipped || is_refusal {
+                        return Some(Ok(event));
+                    }
+                }
                 Err(error) => {
                     self.state = State::Broken;
                     return Some(Err(error));
@@ -134,41 +150,23 @@ impl Decoder {
         matches!(self.state, State::Due) && self.stream.is_none()
     }
 
-    /// One object or one piece further; it may be nothing to tell of.
-    fn step(&mut self, input: &mut BytesMut) -> Option<Result<Option<Event>, FramingError>> {
-        let event = match &mut self.state {
-            State::Broken => return None,
-            State::Due => self.next_object(input)?,
-            State::Blob(blob) => {
-                let before = input.len();
-                let event = blob.next(input, self.offset);
-                self.offset += (before - input.len()) as u64;
-                match event? {
-                    Ok(event) => self.take_of_blob(event).map(Some),
-                    Err(error) => Err(error),
-                }
-            }
+    fn next_of_blob(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
+        let State::Blob(blob) = &mut self.state else { return None };
+        let before = input.len();
+        let next = blob.next(input, self.offset);
+        self.offset += (before - input.len()) as u64;
+        let event = match next? {
+            Ok(event) => event,
+            Err(error) => return Some(Err(error)),
         };
-        let is_skipped = self.stream.as_ref().is_some_and(|stream| stream.is_skipped);
-        Some(event.map(|event| {
-            let event = event?;
-            match event.said {
-                Said::Tail(_) => self.stream = None,
-                // This refusal is told; what follows of its stream is not.
-                Said::MethodMissing { .. } => return Some(event),
-                _ => {}
-            }
-            Some(event).filter(|_| !is_skipped)
-        }))
-    }
-
-    fn take_of_blob(&mut self, event: Event) -> Result<Event, FramingError> {
-        if let (Said::BlobEnd, State::Blob(blob)) = (&event.said, &self.state) {
-            let header = blob.header();
+        if let Said::BlobEnd = event.said {
+            let offset = blob.header();
             self.state = State::Due;
-            self.insist(event.notes, header)?;
+            if let Err(code) = self.insist(event.notes) {
+                return Some(Err(FramingError { code, offset }));
+            }
         }
-        Ok(event)
+        Some(Ok(event))
     }
 
     fn next_object(&mut self, input: &mut BytesMut) -> Option<Result<Option<Event>, FramingError>> {
@@ -188,17 +186,13 @@ impl Decoder {
         let object = input.split_to(len).freeze();
         self.offset += len as u64;
         match self.read_object(&object, offset) {
-            Ok((event, notes)) => Some(self.insist(notes, offset).map(|()| event)),
+            Ok(event) => Some(Ok(event)),
             Err(code) => fail(code),
         }
     }
 
     /// Of several faults the first counts, in the order in which they are looked for here.
-    fn read_object(
-        &mut self,
-        object: &Bytes,
-        offset: u64,
-    ) -> Result<(Option<Event>, Notes), FramingCode> {
+    fn read_object(&mut self, object: &Bytes, offset: u64) -> Result<Option<Event>, FramingCode> {
         let fields = Fields::read(object)?;
         let is_head = self.stream.is_none();
         let is_call = self.direction == Direction::Call;
@@ -221,11 +215,14 @@ impl Decoder {
                 Mark::Tail => self.read_tail(&fields, err, object),
                 Mark::Value => self.read_value(&fields, object),
                 // Told of when its first frame is there.
-                Mark::Blob => return Ok((None, self.read_blob_header(&fields, offset)?)),
+                Mark::Blob => {
+                    self.read_blob_header(&fields, offset)?;
+                    return Ok(None);
+                }
             }
         };
-        let notes = event.notes;
-        Ok((Some(event), notes))
+        self.insist(event.notes)?;
+        Ok(Some(event))
     }
 
     fn read_head(
@@ -264,7 +261,8 @@ impl Decoder {
         };
         self.open_stream(is_stream, stream_len, false);
         let debug = fields.debug(object, &mut notes);
-        Ok(Event::new(Said::Head(Head { is_stream, stream_len, message, debug }), notes))
+        let head = Head { is_stream, stream_len, message, debug };
+        Ok(Event::new(Said::Head(Box::new(head)), notes))
     }
 
     fn open_stream(&mut self, is_stream: bool, len: Option<u64>, is_skipped: bool) {
@@ -284,7 +282,8 @@ impl Decoder {
             .is_none_or(|stream| stream.len.is_none_or(|len| len == stream.elements));
         notes.add_if(!is_as_announced, Note::StreamLenMismatch);
         let debug = fields.debug(object, &mut notes);
-        Event::new(Said::Tail(Tail { value: res.or(args), err, debug }), notes)
+        let tail = Tail { value: res.or(args), err, debug };
+        Event::new(Said::Tail(Box::new(tail)), notes)
     }
 
     fn read_value(&mut self, fields: &Fields<'_>, object: &Bytes) -> Event {
@@ -293,14 +292,14 @@ impl Decoder {
         Event::new(Said::Value(value), Notes::default())
     }
 
-    fn read_blob_header(&mut self, fields: &Fields<'_>, header: u64) -> Result<Notes, FramingCode> {
+    fn read_blob_header(&mut self, fields: &Fields<'_>, header: u64) -> Result<(), FramingCode> {
         let mut notes = Notes::default();
         let frame = fields.frame(&mut notes)?;
         let len = fields.blob_len.len().map_err(|_| FramingCode::BadLen)?;
         self.count_element();
         let blob = Blob::new(frame, self.reading.blob_len, len, header, notes);
         self.state = State::Blob(Box::new(blob));
-        Ok(notes)
+        self.insist(notes)
     }
 
     fn count_element(&mut self) {
@@ -310,12 +309,10 @@ impl Decoder {
     }
 
     /// Whoever is strict takes the first note for an error.
-    fn insist(&self, notes: Notes, offset: u64) -> Result<(), FramingError> {
-        match notes.iter().next() {
-            Some(note) if self.reading.is_strict => {
-                Err(FramingError { code: FramingCode::Insisted(note), offset })
-            }
-            _ => Ok(()),
+    fn insist(&self, notes: Notes) -> Result<(), FramingCode> {
+        match notes.iter().next().filter(|_| self.reading.is_strict) {
+            Some(note) => Err(FramingCode::Insisted(note)),
+            None => Ok(()),
         }
     }
 }

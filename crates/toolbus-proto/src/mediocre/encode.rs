@@ -96,7 +96,9 @@ impl<C: Chance> Writer<C> {
 
     fn value(&mut self, out: &mut Outbox, value: &Json) -> Result<(), Unwritable> {
         self.end_blob(out)?;
-        Object::new(out).raw("el", value).end();
+        out.put(b"{\"el\":");
+        out.put_shared(value.as_bytes());
+        out.put(b"}\n");
         Ok(())
     }
 

@@ -26,11 +26,11 @@ impl Event {
     }
 }
 
-/// What can be said.
+/// What can be said. Elements are many and small, so what is large is boxed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// A message begins; a single one ends with it, too.
-    Head(Head),
+    Head(Box<Head>),
     /// A call without a method; what follows of its stream is passed over.
     MethodMissing {
         /// Does a stream follow?
@@ -45,7 +45,7 @@ pub enum Said {
     /// The blob is complete.
     BlobEnd,
     /// The stream ends.
-    Tail(Tail),
+    Tail(Box<Tail>),
 }
 
 /// The beginning of a message, or all of a single one. What is empty is left out.
@@ -151,7 +151,9 @@ impl Notes {
 
     /// The notes in the order of their names.
     pub fn iter(self) -> impl Iterator<Item = Note> {
-        Note::ALL.into_iter().filter(move |note| self.0 & 1 << *note as u16 != 0)
+        // Mostly there are none.
+        let all = if self.0 == 0 { &[] } else { &Note::ALL[..] };
+        all.iter().copied().filter(move |note| self.0 & 1 << *note as u16 != 0)
     }
 }
 

@@ -14,7 +14,8 @@ pub fn event(event: &Event) -> Option<String> {
             captured::Event::new("error").text("cls", "semantic").text("code", "method_missing")
         }
         Said::Value(value) => captured::Event::new("value").maybe("v", Some(value)),
-        Said::Tail(Tail { value, err, debug }) => {
+        Said::Tail(tail) => {
+            let Tail { value, err, debug } = &**tail;
             let line = captured::Event::new("tail").maybe("value", value.as_ref());
             with_err(line, err.as_ref()).maybe("debug", debug.as_ref())
         }

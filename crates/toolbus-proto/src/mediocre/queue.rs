@@ -79,29 +79,45 @@ pub(super) fn piece(data: Bytes, last: bool) -> Part {
     Part::Bytes(Piece { data, media_type: None, len: None, last })
 }
 
-impl Item for Asked {
+/// What waits to be asked. A call is much larger than what follows it, which is moved often.
+#[derive(Debug)]
+pub(super) enum Asking {
+    Call(Box<Call>),
+    Up(Up),
+}
+
+impl From<Asking> for Asked {
+    fn from(asking: Asking) -> Asked {
+        match asking {
+            Asking::Call(call) => Asked::Call(*call),
+            Asking::Up(up) => Asked::Up(up),
+        }
+    }
+}
+
+impl Item for Asking {
     fn weight(&self) -> usize {
         match self {
-            Asked::Call(Call { what: What::Tool { args: Some(args), .. }, .. }) => {
-                args.as_bytes().len()
-            }
-            Asked::Call(_) => 0,
-            Asked::Up(up) => up.weight(),
+            Asking::Call(call) => match &call.what {
+                What::Tool { args: Some(args), .. } => args.as_bytes().len(),
+                _ => 0,
+            },
+            Asking::Up(up) => up.weight(),
         }
     }
 
     /// A call may be answered before its stream is read, whatever is wrong with that.
     fn comes_first(&self) -> bool {
-        matches!(self, Asked::Call(_))
+        matches!(self, Asking::Call(_))
     }
 
-    fn of_part(part: Part) -> Asked {
-        Asked::Up(Up::Part(part))
+    fn of_part(part: Part) -> Asking {
+        Asking::Up(Up::Part(part))
     }
 
     fn part(&mut self) -> Option<&mut Part> {
         match self {
-            Asked::Up(Up::Part(part)) => Some(part),
+            Asking::Up(Up::Part(part)) => Some(part),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use tokio::time::{Instant, timeout_at};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::Direction;
-use toolbus_proto::mediocre::event::{FramingError, Head, Message, Said};
+use toolbus_proto::mediocre::event::{FramingError, Message, Said};
 use toolbus_proto::mediocre::{Decoder, Reading};
 use toolbus_proto::tool::Failure;
 
@@ -99,7 +99,8 @@ async fn stray_bytes(subject: &Subject) -> Result<(), String> {
     }
     match talk.event().await? {
         None => return Ok(()),
-        Some(Said::Head(Head { message: Message::Response { err: Some(_), .. }, .. })) => {}
+        Some(Said::Head(head))
+            if matches!(head.message, Message::Response { err: Some(_), .. }) => {}
         Some(_) => return Err("it answered as if nothing was wrong".to_owned()),
     }
     talk.ends().await

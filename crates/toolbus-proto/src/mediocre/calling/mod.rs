@@ -253,8 +253,7 @@ impl<C: Chance> Caller<C> {
             Some(Ok(event)) => {
                 let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
                 self.notices.extend(notes);
-                let notes = printed::notes(&event);
-                self.show(printed::event(&event).into_iter().chain(notes));
+                self.show(|| printed::event(&event).into_iter().chain(printed::notes(&event)));
                 self.handle_said(event.said);
             }
         }
@@ -273,9 +272,9 @@ impl<C: Chance> Caller<C> {
     }
 
     /// Shows what was said to a caller who wants to see it.
-    fn show(&mut self, lines: impl Iterator<Item = String>) {
+    fn show<L: IntoIterator<Item = String>>(&mut self, lines: impl FnOnce() -> L) {
         if let Stage::Asking(Asking { ticket, wants_events: true, .. }) = self.stage {
-            for line in lines {
+            for line in lines() {
                 self.downs.push(ticket, Down::Log(Json::from_trusted(line)));
             }
         }
@@ -285,7 +284,7 @@ impl<C: Chance> Caller<C> {
         if let Some(refused) = self.refused(None) {
             return self.break_with(refused);
         }
-        self.show(std::iter::once(printed::error(error)));
+        self.show(|| [printed::error(error)]);
         let what = format!("{} at {}", error.code, error.offset);
         self.notices.push_back(Notice::Broke(what));
         self.break_with(translate::broke(error));
@@ -301,7 +300,8 @@ impl<C: Chance> Caller<C> {
     }
 
     fn handle_said(&mut self, said: Said) {
-        if let Said::Head(Head { is_stream, message: Message::Response { err, .. }, .. }) = &said
+        if let Said::Head(head) = &said
+            && let Head { is_stream, message: Message::Response { err, .. }, .. } = &**head
             && let Some(refused) = self.refused(err.as_ref().filter(|_| !is_stream))
         {
             return self.break_with(refused);
@@ -310,7 +310,8 @@ impl<C: Chance> Caller<C> {
         let ticket = asking.ticket;
         let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
         let down = match said {
-            Said::Head(Head { is_stream, message, .. }) => {
+            Said::Head(head) => {
+                let Head { is_stream, message, .. } = *head;
                 let Message::Response { res, err } = message else { return };
                 let failed = err.as_ref().map(translate::failure);
                 match (failed, is_stream) {
@@ -330,7 +331,8 @@ impl<C: Chance> Caller<C> {
             Said::Value(value) => Down::Part(Part::Json(value)),
             Said::Piece(data) => Down::Part(piece(data, false)),
             Said::BlobEnd if is_told => return self.downs.end_blob(ticket),
-            Said::Tail(Tail { value, err, .. }) => {
+            Said::Tail(tail) => {
+                let Tail { value, err, .. } = *tail;
                 let failed = asking.failed.take();
                 let failed = failed.or_else(|| err.as_ref().map(translate::failure));
                 return self.complete(failed.map_or(Ok(Outcome::End(value)), Err));

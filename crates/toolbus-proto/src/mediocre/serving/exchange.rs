@@ -16,7 +16,7 @@ use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
 use crate::mediocre::frames::Chance;
 use crate::mediocre::http::{AnswerHead, Refusal, Terms};
-use crate::mediocre::queue::Queue;
+use crate::mediocre::queue::{Asking, Queue};
 use crate::mediocre::translate;
 use crate::tool::{Call, Deadline};
 
@@ -39,7 +39,7 @@ pub struct Exchange<C> {
     /// The body broke off, or is about to.
     is_cut: bool,
     answer: AnswerHead,
-    ups: Queue<Asked>,
+    ups: Queue<Asking>,
     notices: VecDeque<Notice>,
     out: Outbox,
 }
@@ -152,7 +152,7 @@ impl<C: Chance> Exchange<C> {
         let held = match said {
             Said::Head(head) => {
                 let is_stream = head.is_stream;
-                let Some(call) = self.call(now, head) else { return };
+                let Some(call) = self.call(now, *head) else { return };
                 if is_stream {
                     return self.run(Input::Coming, call);
                 }
@@ -177,7 +177,7 @@ impl<C: Chance> Exchange<C> {
     }
 
     fn run(&mut self, input: Input, call: Call) {
-        self.ups.push(TICKET, Asked::Call(call));
+        self.ups.push(TICKET, Asking::Call(Box::new(call)));
         self.stage = Stage::Answering { input, reply: Reply::Due };
     }
 
@@ -207,7 +207,7 @@ impl<C: Chance> Exchange<C> {
     fn refuse(&mut self, refusal: &Refusal) {
         let reply = match &self.stage {
             Stage::Answering { reply, .. } => {
-                self.ups.push(TICKET, Asked::Up(Up::Cancel(None)));
+                self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
                 *reply
             }
             _ => Reply::Due,
@@ -304,7 +304,7 @@ impl<C: Chance> Channel for Exchange<C> {
 
 impl<C: Chance> Serving for Exchange<C> {
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
-        self.ups.pop()
+        self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))
     }
 
     fn down(&mut self, _now: Instant, _ticket: Ticket, down: Down) -> Flow {
@@ -329,7 +329,7 @@ impl<C: Chance> Serving for Exchange<C> {
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();
-                self.ups.push(TICKET, Asked::Up(Up::Cancel(None)));
+                self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
                 Stage::Over { ended: Ended::Broke(unwritable.to_string()), is_complete: false }
             }
         };

@@ -16,9 +16,9 @@ use bytes::BytesMut;
 use self::reply::{Replied, Reply};
 use super::decode::{Decoder, Direction};
 use super::encode::{self, Writer};
-use super::event::{Event, FramingError, Head, Message, Said, Tail};
+use super::event::{Event, FramingError, Head, Message, Said};
 use super::frames::Chance;
-use super::queue::{Queue, piece};
+use super::queue::{Asking, Queue, piece};
 use super::translate::{self, TOOLS};
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
 use crate::tool::{Call, Part, ToolName, What};
@@ -48,7 +48,7 @@ pub struct Server<C> {
     /// So many of them were thrown away unread.
     discarded: u64,
     next_ticket: u64,
-    ups: Queue<Asked>,
+    ups: Queue<Asking>,
     notices: VecDeque<Notice>,
     out: Outbox,
     /// So many bytes were handed out and may not have been written.
@@ -172,7 +172,7 @@ impl<C: Chance> Server<C> {
 
     fn handle_message(&mut self, now: Instant, next: Result<Event, FramingError>) {
         match next.map(|event| event.said) {
-            Ok(Said::Head(head)) => self.handle_head(now, head),
+            Ok(Said::Head(head)) => self.handle_head(now, *head),
             Ok(Said::MethodMissing { is_stream }) => {
                 encode::failure(&mut self.out, &translate::method_missing());
                 let input = if is_stream { Input::Coming } else { Input::Whole };
@@ -195,7 +195,7 @@ impl<C: Chance> Server<C> {
         let Some(call) = call_of(now, head, &self.settings) else { return };
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.ups.push(ticket, Asked::Call(call));
+        self.ups.push(ticket, Asking::Call(Box::new(call)));
         self.stage = Stage::Answering(Answering { ticket, input, reply: Reply::Due });
     }
 
@@ -213,7 +213,7 @@ impl<C: Chance> Server<C> {
         reply: Reply,
         error: &FramingError,
     ) {
-        self.ups.push(ticket, Asked::Up(Up::Cancel(None)));
+        self.ups.push(ticket, Asking::Up(Up::Cancel(None)));
         if reply == Reply::Due {
             encode::failure(
                 &mut self.out,
@@ -316,16 +316,16 @@ fn call_of(now: Instant, head: Head, settings: &ServerSettings) -> Option<Call> 
 }
 
 /// Passes on what was said in the stream of a call.
-fn element(ups: &mut Queue<Asked>, ticket: Ticket, said: Said) {
+fn element(ups: &mut Queue<Asking>, ticket: Ticket, said: Said) {
     let up = match said {
         Said::Value(value) => Up::Part(Part::Json(value)),
         Said::Piece(data) => Up::Part(piece(data, false)),
         Said::BlobEnd => return ups.end_blob(ticket),
-        Said::Tail(Tail { value, .. }) => Up::End(value),
+        Said::Tail(tail) => Up::End(tail.value),
         // A blob is told of with its first piece.
         Said::BlobBegin | Said::Head(_) | Said::MethodMissing { .. } => return,
     };
-    ups.push(ticket, Asked::Up(up));
+    ups.push(ticket, Asking::Up(up));
 }
 
 impl<C: Chance> Channel for Server<C> {
@@ -353,7 +353,7 @@ impl<C: Chance> Channel for Server<C> {
             Stage::Answering(Answering { input: Input::Whole, .. }) => return Flow::Pause,
             Stage::Answering(Answering { ticket, .. }) => {
                 // The caller is gone: nothing is written for it.
-                self.ups.push(*ticket, Asked::Up(Up::Cancel(None)));
+                self.ups.push(*ticket, Asking::Up(Up::Cancel(None)));
                 self.end_inside(input);
             }
             Stage::Listening { .. } => self.end_inside(input),
@@ -408,7 +408,7 @@ impl<C: Chance> Channel for Server<C> {
 
 impl<C: Chance> Serving for Server<C> {
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
-        self.ups.pop()
+        self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))
     }
 
     fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
@@ -436,7 +436,7 @@ impl<C: Chance> Serving for Server<C> {
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();
-                self.ups.push(ticket, Asked::Up(Up::Cancel(None)));
+                self.ups.push(ticket, Asking::Up(Up::Cancel(None)));
                 self.stage = Stage::Over(Ended::Broke(unwritable.to_string()));
             }
         }

@@ -12,7 +12,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 use toolbus_proto::mediocre::encode::{self, StreamStart, Writer};
-use toolbus_proto::mediocre::event::{Head, Message, PeerError, Said, Tail};
+use toolbus_proto::mediocre::event::{Head, Message, PeerError, Said};
 use toolbus_proto::mediocre::{Caller, Decoder, Methods, Reading, Server, ServerSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::pair::Pair;
@@ -228,7 +228,7 @@ fn read(bytes: &[u8], cut: usize) -> Vec<Told> {
         while let Some(event) = decoder.next(&mut input) {
             let said = event.expect("we write no nonsense").said;
             if let Said::Head(head) = said {
-                all.push(Told { head: Some(head), ..Told::default() });
+                all.push(Told { head: Some(*head), ..Told::default() });
                 continue;
             }
             let told = all.last_mut().expect("a head comes first");
@@ -240,7 +240,7 @@ fn read(bytes: &[u8], cut: usize) -> Vec<Told> {
                     _ => panic!("a piece of nothing"),
                 },
                 Said::BlobEnd => {}
-                Said::Tail(Tail { value, .. }) => told.tail = Some(value),
+                Said::Tail(tail) => told.tail = Some(tail.value),
                 Said::Head(_) | Said::MethodMissing { .. } => panic!("{said:?}"),
             }
         }
@@ -502,9 +502,8 @@ fn an_error_is_what_was_meant() {
     let mut input = BytesMut::from(&out.take()[..]);
     let mut decoder = Decoder::new(Direction::Response, Reading::default());
     let event = decoder.next(&mut input).expect("is whole").expect("is right");
-    let Said::Head(Head { message: Message::Response { err, .. }, .. }) = event.said else {
-        panic!("{event:?}");
-    };
+    let Said::Head(head) = event.said else { panic!("{event:?}") };
+    let Message::Response { err, .. } = head.message else { panic!("{head:?}") };
     assert_eq!(err, Some(error));
 }
 
