@@ -4,15 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 4] = [
+const TARGETS: [(&str, Body); 6] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
     ("oracle_oracle", oracle),
+    ("mediocre_decoder", decoder),
+    ("mediocre_connection", connection),
 ];
 
 fn root() -> PathBuf {
