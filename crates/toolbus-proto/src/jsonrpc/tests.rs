@@ -202,3 +202,34 @@ fn what_we_write_we_can_read() {
     "#]]
     .assert_eq(std::str::from_utf8(&out.take()).unwrap());
 }
+
+#[test]
+fn members_of_the_parameters_are_picked_on_the_way() {
+    let pick = |line: &'static str| {
+        let line = Bytes::from_static(line.as_bytes());
+        let read = mcp::RULES.read_picking(&line, ["a", "b"]);
+        read.map(|(_, picked)| picked.map(|raw| raw.map(str::to_owned)))
+    };
+    let some = |raw: &str| Some(raw.to_owned());
+    // Of two the last, however its name is spelled, and none from deeper inside.
+    let line =
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1, "\u0061" : [2] ,"c":{"b":3}}}"#;
+    assert_eq!(pick(line), Ok([some("[2]"), None]));
+    let line = r#"{"p\u0061rams":{"b":"x"},"jsonrpc":"2.0","method":"m"}"#;
+    assert_eq!(pick(line), Ok([None, some("\"x\"")]));
+    let line = r#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#;
+    assert_eq!(pick(line), Ok([None, None]));
+    let line = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,}}"#;
+    assert!(pick(line).unwrap_err().why.is_parse_error());
+}
+
+#[test]
+fn parameters_are_as_deep_as_any_value() {
+    let read = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"a":{open}{close}}}}}"#);
+        mcp::RULES.read(&Bytes::from(line)).map(|_| ()).map_err(|invalid| invalid.why)
+    };
+    assert_eq!(read(127), Ok(()));
+    assert_eq!(read(128), Err(Why::NotJson(JsonError::TooDeep)));
+}
