@@ -52,12 +52,10 @@ pub(crate) fn measure() {
     let seconds = begun.elapsed().as_secs_f64();
     println!("\n4 GiB through `echo`, {seconds:.1} s; resident memory, MiB\n");
     println!("| | after 16 MiB | most | at the end |\n|---|---|---|---|");
-    let ends: [(&str, fn(&(f64, f64)) -> f64); 2] =
-        [("client", |seen| seen.0), ("server", |seen| seen.1)];
-    for (name, of) in ends {
-        let all: Vec<f64> = seen.iter().map(of).collect();
-        let most = all.iter().copied().fold(0.0, f64::max);
-        println!("| {name} | {:.1} | {most:.1} | {:.1} |", all[0], all[all.len() - 1]);
+    let (clients, servers): (Vec<f64>, Vec<f64>) = seen.into_iter().unzip();
+    for (name, seen) in [("client", clients), ("server", servers)] {
+        let most = seen.iter().copied().fold(0.0, f64::max);
+        println!("| {name} | {:.1} | {most:.1} | {:.1} |", seen[0], seen[seen.len() - 1]);
     }
 }
 

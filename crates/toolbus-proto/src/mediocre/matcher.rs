@@ -7,6 +7,8 @@
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
+use super::grams::Grams;
+
 /// The longest frame.
 pub(super) const FRAME_BYTES_MAX: usize = 256;
 
@@ -15,6 +17,8 @@ pub(super) const FRAME_BYTES_MAX: usize = 256;
 pub(super) struct Matcher {
     frame: Bytes,
     finder: Finder<'static>,
+    /// For frames that the finder alone could be slow with.
+    grams: Option<Box<Grams>>,
     /// For each beginning of the frame, the longest beginning that it ends with, too.
     borders: [u8; FRAME_BYTES_MAX],
     /// So many bytes before the next piece are held back: the first ones of the frame.
@@ -45,7 +49,8 @@ impl Matcher {
             borders[at] = u8::try_from(border).expect("shorter than the frame");
         }
         let finder = Finder::new(&frame).into_owned();
-        Matcher { frame, finder, borders, held: 0 }
+        let grams = Grams::of(&frame, border);
+        Matcher { frame, finder, grams, borders, held: 0 }
     }
 
     pub(super) fn frame(&self) -> &Bytes {
@@ -71,7 +76,7 @@ impl Matcher {
                 return Look { released: held + taken - state, data: 0, end: None };
             }
         }
-        if let Some(at) = self.finder.find(piece) {
+        if let Some(at) = self.find(piece) {
             let end = at + self.frame.len();
             return Look { released: held, data: at, end: Some(end) };
         }
@@ -80,6 +85,13 @@ impl Matcher {
             piece[piece.len() - last..].iter().fold(0, |state, &byte| self.after(state, byte));
         self.held = state;
         Look { released: held, data: piece.len() - state, end: None }
+    }
+
+    fn find(&self, piece: &[u8]) -> Option<usize> {
+        match &self.grams {
+            Some(grams) => grams.find(self.frame.len(), &self.finder, piece),
+            None => self.finder.find(piece),
+        }
     }
 
     /// How much of the frame's beginning stands before here, if `state` of it did one byte ago.
@@ -123,6 +135,30 @@ mod tests {
             let at = bytes.windows(frame.len()).position(|window| window == frame);
             let expected = match at {
                 Some(at) => (bytes[..at].to_vec(), Some(bytes.len() - at - frame.len())),
+                None => (bytes.clone(), None),
+            };
+            prop_assert_eq!(found(&frame, &bytes, piece_len), expected);
+        }
+    }
+
+    proptest! {
+        /// Frames that repeat themselves, in data made of their own beginnings.
+        #[test]
+        fn so_it_does_where_the_search_is_hard(
+            period in prop::collection::vec(b'a'..b'd', 1..40),
+            frame_len in 16usize..=FRAME_BYTES_MAX,
+            beginnings in prop::collection::vec((0usize..300, b'a'..b'e'), 0..60),
+            piece_len in prop::sample::select(vec![1usize, 7, 100, 5000, 20_000]),
+        ) {
+            let frame: Vec<u8> = period.iter().copied().cycle().take(frame_len).collect();
+            let mut bytes = Vec::new();
+            for (len, byte) in beginnings {
+                bytes.extend_from_slice(&frame[..len.min(frame_len)]);
+                bytes.push(byte);
+            }
+            let at = bytes.windows(frame_len).position(|window| window == frame);
+            let expected = match at {
+                Some(at) => (bytes[..at].to_vec(), Some(bytes.len() - at - frame_len)),
                 None => (bytes.clone(), None),
             };
             prop_assert_eq!(found(&frame, &bytes, piece_len), expected);

@@ -7,6 +7,7 @@
 
 mod blob;
 mod extent;
+mod grams;
 mod matcher;
 mod queue;
 mod wire;
