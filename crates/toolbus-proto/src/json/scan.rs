@@ -42,18 +42,24 @@ impl Kind {
 pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    /// How many arrays and objects have been stepped into: they count towards the depth of
+    /// what stands in them.
+    inside: usize,
 }
 
 impl<'a> Scanner<'a> {
     /// Stands before the first byte of `text`.
     pub fn new(text: &'a str) -> Self {
-        Scanner { text, at: 0 }
+        Scanner { text, at: 0, inside: 0 }
     }
 
     /// Steps over one value and gives its text, without the blanks around it.
     #[inline]
     pub fn value(&mut self) -> Result<&'a str, JsonError> {
-        self.value_within(0)
+        self.blanks();
+        let from = self.at;
+        self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
+        Ok(&self.text[from..self.at])
     }
 
     /// Like [`Scanner::value`]; of an object each member is shown on the way, so that nobody
@@ -71,7 +77,7 @@ impl<'a> Scanner<'a> {
         let mut first = true;
         while let Some(key) = self.key(first)? {
             first = false;
-            see(key, self.value_within(1)?);
+            see(key, self.value()?);
         }
         Ok(&self.text[from..self.at])
     }
@@ -161,6 +167,7 @@ impl<'a> Scanner<'a> {
         self.blanks();
         let inside = self.peek() == Some(opening);
         self.at += usize::from(inside);
+        self.inside += usize::from(inside);
         inside
     }
 
@@ -171,6 +178,7 @@ impl<'a> Scanner<'a> {
         match self.peek() {
             Some(byte) if byte == closing => {
                 self.at += 1;
+                self.inside = self.inside.saturating_sub(1);
                 Ok(false)
             }
             Some(b',') if !first => {
@@ -180,15 +188,6 @@ impl<'a> Scanner<'a> {
             Some(_) if first => Ok(true),
             _ => Err(self.unexpected()),
         }
-    }
-
-    /// One value that stands inside so many others.
-    #[inline]
-    fn value_within(&mut self, depth: usize) -> Result<&'a str, JsonError> {
-        self.blanks();
-        let from = self.at;
-        self.step_over_value(DEPTH_MAX - depth)?;
-        Ok(&self.text[from..self.at])
     }
 
     /// A loop with a stack of one bit a level instead of recursion: depth costs no stack.

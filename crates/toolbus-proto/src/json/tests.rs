@@ -59,6 +59,17 @@ fn depth_is_bounded_without_recursion() {
     assert_eq!(Json::parse("[".repeat(1_000_000)).unwrap_err(), JsonError::TooDeep);
     let mixed = r#"{"a":["#.repeat(64) + "1" + &"]}".repeat(64);
     assert!(Json::parse(mixed).is_ok());
+    // Read member by member it is as deep as it is when read in one go.
+    let message = |levels: usize| format!(r#"{{"a":{},"b":[]}}"#, nested(levels - 1));
+    let members = |text: &str| {
+        let mut scanner = Scanner::new(text);
+        assert!(scanner.enter_object());
+        let mut first = true;
+        while scanner.member(std::mem::take(&mut first))?.is_some() {}
+        scanner.end()
+    };
+    assert!(members(&message(DEPTH_MAX)).is_ok());
+    assert_eq!(members(&message(DEPTH_MAX + 1)), Err(JsonError::TooDeep));
 }
 
 #[test]
