@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
-    UNKNOWN_METHOD, UNSUPPORTED_VERSION,
+    Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION,
 };
 
 /// The head of a request, as far as it matters here.
@@ -130,6 +130,12 @@ impl Gate {
                 return Err(Answer::not_allowed("GET, POST, DELETE", message));
             }
         };
+        let version = head.header("MCP-Protocol-Version");
+        if verb != Verb::Post && version.is_some_and(|version| Revision::legacy(version).is_none())
+        {
+            let message = format!("only POST in {}", Revision::MODERN);
+            return Err(Answer::not_allowed("POST", message));
+        }
         match verb {
             Verb::Post => {
                 let media_type =
@@ -141,6 +147,10 @@ impl Gate {
                 }
                 if !accepts(head, "application/json") {
                     return Err(Answer::refused(406, "Accept must allow application/json"));
+                }
+                let length = head.header("Content-Length").and_then(|length| length.parse().ok());
+                if length.is_some_and(|length: u64| (self.body_bytes_max as u64) < length) {
+                    return Err(self.too_long());
                 }
             }
             Verb::Get => {
@@ -268,7 +278,13 @@ mod tests {
             ("POST", "/mcp", &[], 415),
             ("POST", "/mcp", &[json, ("Accept", "text/html, application/json;q=0")], 406),
             ("POST", "/mcp", &[json, ("Accept", "text/html, application/*")], 200),
+            ("POST", "/mcp", &[json, ("Content-Length", "100")], 200),
+            ("POST", "/mcp", &[json, ("Content-Length", "101")], 413),
+            ("POST", "/mcp", &[("Content-Length", "101")], 415),
             ("GET", "/mcp", &[], 406),
+            ("GET", "/mcp", &[("MCP-Protocol-Version", "2026-07-28")], 405),
+            ("GET", "/mcp", &[("MCP-Protocol-Version", "2025-11-25")], 406),
+            ("DELETE", "/mcp", &[("MCP-Protocol-Version", "2026-07-28")], 405),
             ("GET", "/mcp", &[("Accept", "text/event-stream")], 200),
             ("DELETE", "/mcp", &[], 200),
         ] {

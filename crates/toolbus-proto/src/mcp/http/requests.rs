@@ -151,11 +151,6 @@ impl Endpoint {
         head: &Head<'_>,
         verb: Verb,
     ) -> Result<(), Answer> {
-        let version = head.header("MCP-Protocol-Version");
-        if version.is_some_and(|version| Revision::legacy(version).is_none()) {
-            let message = format!("only POST in {}", Revision::MODERN);
-            return Err(Answer::not_allowed("POST", message));
-        }
         let talk = self.session(now, head, &Id::NULL)?;
         if verb == Verb::Delete {
             self.end_talk(talk);
