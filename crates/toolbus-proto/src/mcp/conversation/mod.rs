@@ -13,6 +13,9 @@ mod replies;
 mod requests;
 mod session;
 
+pub(super) use modern::unsupported;
+pub(super) use requests::id_in_front;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;

@@ -254,7 +254,7 @@ pub(super) fn unknown_method(method: &str) -> Refusal {
 }
 
 /// The id of a message that is too deep to be read whole, if it stands before the depths.
-fn id_in_front(line: &Bytes) -> Option<Id> {
+pub(in crate::mcp) fn id_in_front(line: &Bytes) -> Option<Id> {
     let text = str::from_utf8(line).ok()?;
     edit::member(text, "id").and_then(|raw| Id::part_of(line, raw))
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::exchange::{Exchange, ExchangeId, PLAIN_FOR, Stage, Write};
-use super::gate::{Answer, Gate, Head, Verb, accepts};
+use super::gate::{Answer, Gate, Head, Verb};
 use super::inputs::Inputs;
 use super::session::{IDLE_FOR, Kind, Session, Talk};
 use crate::channel::{Asked, Down, Notice, Ticket};
@@ -293,10 +293,9 @@ impl Endpoint {
         now: Instant,
         exchange: ExchangeId,
         talk: u64,
-        head: &Head<'_>,
+        takes_stream: bool,
         opens: bool,
     ) {
-        let takes_stream = accepts(head, "text/event-stream");
         // A stream could no longer carry the id of the session in its head.
         let until = (!opens).then(|| now + PLAIN_FOR);
         let stage = Stage::Pending { until };

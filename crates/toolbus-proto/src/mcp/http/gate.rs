@@ -8,6 +8,9 @@ use crate::mcp::wire::{
     Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION,
 };
 
+/// The media type of a stream.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
 /// The head of a request, as far as it matters here.
 #[derive(Debug, Clone)]
 pub struct Head<'a> {
@@ -154,8 +157,7 @@ impl Gate {
                 }
             }
             Verb::Get => {
-                let is_wanted =
-                    head.header("Accept").is_some() && accepts(head, "text/event-stream");
+                let is_wanted = head.header("Accept").is_some() && accepts(head, EVENT_STREAM);
                 if !is_wanted {
                     return Err(Answer::refused(406, "Accept must name text/event-stream"));
                 }

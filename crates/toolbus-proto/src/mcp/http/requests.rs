@@ -6,14 +6,14 @@ use bytes::Bytes;
 
 use super::endpoint::{Endpoint, SESSION_HEADER, SESSIONS_MAX};
 use super::exchange::{Exchange, ExchangeId, QUIET_FOR, Stage, Write, begin};
-use super::gate::{Answer, Head, Verb};
+use super::gate::{Answer, EVENT_STREAM, Head, Verb, accepts};
 use super::headers::Mirror;
 use super::session::{Kind, Session, Talk};
 use super::stream::read_event_id;
 use crate::json::edit;
-use crate::json::{Json, Kind as JsonKind};
+use crate::json::{Json, JsonError, Kind as JsonKind};
 use crate::jsonrpc::{Id, Invalid, Why, string};
-use crate::mcp::conversation::Place;
+use crate::mcp::conversation::{Place, id_in_front, unsupported};
 use crate::mcp::wire::{
     self, Era, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, Meta, Revision,
 };
@@ -27,8 +27,9 @@ impl Endpoint {
         body: &Bytes,
     ) -> Result<(), Answer> {
         let refuse = |why| {
+            let id = if why == Why::NotJson(JsonError::TooDeep) { id_in_front(body) } else { None };
             let (code, message) = wire::said(&Invalid { why, id: None });
-            Answer::refusal(400, &Id::NULL, code, message)
+            Answer::refusal(400, &id.unwrap_or(Id::NULL), code, message)
         };
         let json = Json::parse(body.clone()).map_err(|error| refuse(Why::NotJson(error)))?;
         // Line breaks must not reach wires that are made of lines.
@@ -84,8 +85,17 @@ impl Endpoint {
         if has("method") && !has("id") {
             return Err(Answer::empty(202));
         }
+        // A legacy client of a version that nobody knows, and told so: it never heard of the
+        // members that it would otherwise be told to lack.
+        let is_modern_body = Meta::read(edit::member(json.as_str(), "params")).version.is_some();
+        if let Some(version) = mirror.version()
+            && Revision::named(version).is_none()
+            && !is_modern_body
+        {
+            return Err(Answer::json(400, unsupported(version).answer(&id_of(json)).take()));
+        }
         let talk = self.begin_talk(now, Kind::Modern);
-        self.begin_exchange(now, exchange, talk, head, false);
+        self.begin_exchange(now, exchange, talk, accepts(head, EVENT_STREAM), false);
         self.with(now, talk, |conversation| {
             let place = Place(exchange.0);
             conversation.handle_message(now, place, json.as_bytes(), Some(mirror));
@@ -118,7 +128,9 @@ impl Endpoint {
             let message = "too many requests of this session wait for their answers";
             return Err(Answer::refusal(503, &id_of(&json), INTERNAL_ERROR, message));
         }
-        self.begin_exchange(now, exchange, talk, head, opens);
+        // Answers of a batch come together, as plain JSON.
+        let takes_stream = json.kind() != JsonKind::Array && accepts(head, EVENT_STREAM);
+        self.begin_exchange(now, exchange, talk, takes_stream, opens);
         let mut is_owed = false;
         self.with(now, talk, |conversation| {
             is_owed = conversation.handle_message(now, Place(exchange.0), body, None);
