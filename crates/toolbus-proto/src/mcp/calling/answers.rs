@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::{Client, Page, Purpose, Sent, Then, glimpse};
 use crate::channel::{Notice, Standing, Ticket};
-use crate::frame::lines::TooLong;
+use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
-use crate::json::{Json, Kind};
-use crate::jsonrpc::{Id, Message, kind, string};
+use crate::json::{Json, JsonError, Kind};
+use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{failure_of_error, outcome, read_tool};
 use crate::mcp::wire::{INVALID_PARAMS, RULES, Revision};
 use crate::shown::printable;
@@ -58,13 +58,7 @@ impl Client {
             }
             Err(invalid) => match nameless_error(line) {
                 Some(error) => self.handle_nameless(line, error),
-                None if invalid.why.is_parse_error() || line.first() != Some(&b'{') => {
-                    self.notices.push_back(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
-                }
-                None => {
-                    let shown = printable(line, LINE_SHOWN_MAX);
-                    self.notices.push_back(Notice::Ignored(format!("{invalid}: {shown}")));
-                }
+                None => self.handle_invalid(line, &invalid),
             },
         }
     }
@@ -197,11 +191,39 @@ impl Client {
         if self.standing != Standing::Open {
             return;
         }
-        let seen = self.lines.take_glimpse().as_ref().and_then(glimpse::id);
-        let Some(ticket) = seen.and_then(|id| self.outstanding.ticket(id)) else { return };
+        let glimpse = self.lines.take_glimpse();
+        let seen = glimpse.and_then(|Glimpse { head, tail }| glimpse::id(&head, &tail));
+        let message = format!("the server wrote a {too_long}");
+        self.fail_seen(seen, Failure::new(FailureKind::TooLarge, message));
+    }
+
+    /// A line that is no message as it should be.
+    fn handle_invalid(&mut self, line: &Bytes, invalid: &Invalid) {
+        let shown = printable(line, LINE_SHOWN_MAX);
+        let is_noise = invalid.why.is_parse_error() || line.first() != Some(&b'{');
+        self.notices.push_back(match is_noise {
+            true => Notice::Stray(shown),
+            false => Notice::Ignored(format!("{invalid}: {shown}")),
+        });
+        let failure = match invalid.why {
+            Why::NotJson(JsonError::TooDeep) => FailureKind::TooLarge,
+            Why::Version => FailureKind::BrokeProtocol,
+            _ => return,
+        };
+        // The ids of its questions are its own.
+        let is_question =
+            str::from_utf8(line).is_ok_and(|text| edit::member(text, "method").is_some());
+        if self.standing == Standing::Open && !is_question {
+            let message = format!("the server's answer cannot be read: {invalid}");
+            self.fail_seen(glimpse::id(line, line), Failure::new(failure, message));
+        }
+    }
+
+    /// Whoever waits for an answer of which no more than its id was seen gets no other.
+    fn fail_seen(&mut self, id: Option<u64>, failure: Failure) {
+        let Some(ticket) = id.and_then(|id| self.outstanding.ticket(id)) else { return };
         if self.forget(ticket).is_some() {
-            let message = format!("the server wrote a {too_long}");
-            self.done(ticket, Err(Failure::new(FailureKind::TooLarge, message)));
+            self.done(ticket, Err(failure));
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Whose answer a line was that is too long to be kept (`specs` 2.10).
+//! Whose answer a line was that is too long or too deep to be read (`specs` 2.10).
 
-use crate::frame::lines::Glimpse;
 use crate::json::Scanner;
 use crate::jsonrpc::string;
 
 /// The id of the answer, if an end of the line shows it.
-pub(super) fn id(glimpse: &Glimpse) -> Option<u64> {
-    in_front(&glimpse.head).or_else(|| at_the_end(&glimpse.tail))
+pub(super) fn id(head: &[u8], tail: &[u8]) -> Option<u64> {
+    in_front(head).or_else(|| at_the_end(tail))
 }
 
 fn number(raw: &str) -> Option<u64> {
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     fn glimpse(head: &str, tail: &str) -> Option<u64> {
-        id(&Glimpse { head: head.as_bytes().into(), tail: tail.as_bytes().into() })
+        id(head.as_bytes(), tail.as_bytes())
     }
 
     #[test]
