@@ -224,12 +224,12 @@ fn members_of_the_parameters_are_picked_on_the_way() {
 }
 
 #[test]
-fn parameters_are_as_deep_as_any_value() {
+fn a_message_is_as_deep_as_any_value() {
     let read = |depth: usize| {
         let (open, close) = ("[".repeat(depth), "]".repeat(depth));
         let line = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"a":{open}{close}}}}}"#);
         mcp::RULES.read(&Bytes::from(line)).map(|_| ()).map_err(|invalid| invalid.why)
     };
-    assert_eq!(read(127), Ok(()));
-    assert_eq!(read(128), Err(Why::NotJson(JsonError::TooDeep)));
+    assert_eq!(read(126), Ok(()));
+    assert_eq!(read(127), Err(Why::NotJson(JsonError::TooDeep)));
 }
