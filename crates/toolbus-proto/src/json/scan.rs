@@ -355,10 +355,25 @@ impl<'a> Scanner<'a> {
 }
 
 /// How many bytes from the start are neither quote, backslash nor control character: all that
-/// stands in a JSON string as itself. Eight at a time: long strings are most of what crosses
-/// the bus.
+/// stands in a JSON string as itself. Most strings end soon; long ones are most of what crosses
+/// the bus, and are looked at block by block, which the compiler does with vectors.
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    let first = plain_words(&bytes[..bytes.len().min(BLOCK)]);
+    if first < BLOCK {
+        return first;
+    }
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    let is_plain_block =
+        |block: &&[u8; BLOCK]| block.iter().fold(true, |plain, byte| plain & is_plain(*byte));
+    let from = blocks.iter().take_while(is_plain_block).count() * BLOCK;
+    from + plain_words(&bytes[from..])
+}
+
+/// The same, eight at a time.
+#[inline]
+fn plain_words(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;
@@ -378,8 +393,11 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         }
     }
     let from = words.len() * 8;
-    let is_plain = |&byte: &u8| byte != b'"' && byte != b'\\' && byte >= 0x20;
-    from + bytes[from..].iter().take_while(|byte| is_plain(byte)).count()
+    from + bytes[from..].iter().take_while(|byte| is_plain(**byte)).count()
+}
+
+fn is_plain(byte: u8) -> bool {
+    (byte != b'"') & (byte != b'\\') & (byte >= 0x20)
 }
 
 /// Valid JSON without the blanks between its tokens, or `None` if there are none.

@@ -147,3 +147,16 @@ proptest! {
         prop_assert_eq!(Json::parse(out).unwrap().string(), Some(text));
     }
 }
+
+#[test]
+fn a_string_ends_where_it_ends_however_long_it_is() {
+    for len in (0..200).chain([1000, 4096]) {
+        for end in [&b"\""[..], b"\\", b"\x1f", b"\n"] {
+            for behind in [0, 1, 7, 64, 100] {
+                let text = ["é".repeat(len / 2).as_bytes(), end, &b"x".repeat(behind)].concat();
+                assert_eq!(scan::plain_prefix(&text), len / 2 * 2, "{len} {end:?} {behind}");
+            }
+        }
+        assert_eq!(scan::plain_prefix(&b"~".repeat(len)), len);
+    }
+}

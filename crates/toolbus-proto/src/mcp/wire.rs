@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use memchr::memchr2;
 
 use crate::channel::Outbox;
 use crate::json::edit;
@@ -251,7 +252,7 @@ pub(super) fn introduction(name: &str, version: &str) -> Json {
 /// Raw text as it may stand in a line: what came in a body with line breaks loses its blanks.
 pub(super) fn in_a_line(raw: &Bytes, value: &str) -> Bytes {
     let json = Json::part_of(raw, value);
-    let is_one_line = !value.bytes().any(|byte| byte == b'\n' || byte == b'\r');
+    let is_one_line = memchr2(b'\n', b'\r', value.as_bytes()).is_none();
     let json = if is_one_line { json } else { json.compact() };
     json.as_bytes().clone()
 }
