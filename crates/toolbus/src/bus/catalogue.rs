@@ -60,6 +60,8 @@ impl Catalogue {
                     }
                     // Whoever wants that of another back names the back alone.
                     Some(_) if is_generic(offer.wire, &spec.name) => {}
+                    // Listed twice by its own server, it is still one tool.
+                    Some(taken) if taken.back == *back && taken.spec.name == spec.name => {}
                     Some(taken) => {
                         let mut offers = offers.iter();
                         let first = offers.find(|(back, _)| *back == taken.back);
@@ -209,6 +211,17 @@ mod tests {
             offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
         let taken = "tool name a_b_c stands for both a.b_c and a_b.c";
         assert_eq!(names(Naming::Underscored, &offers).unwrap_err(), taken);
+    }
+
+    #[test]
+    fn a_tool_that_its_server_lists_twice_is_one() {
+        let offers = [
+            offer("mcp+stdio:a", Wire::Mcp, &["f", "g", "f"]),
+            offer("builtin:", Wire::Inside, &["add"]),
+        ];
+        assert_eq!(names(Naming::Plain, &offers).unwrap(), "add=1:add f=0:f g=0:g");
+        let underscored = "a_f=0:f a_g=0:g builtin_add=1:add";
+        assert_eq!(names(Naming::Underscored, &offers).unwrap(), underscored);
     }
 
     #[test]
