@@ -224,6 +224,9 @@ pub struct Wants {
     ///
     /// [`Down::Log`]: crate::channel::Down::Log
     pub events: bool,
+    /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
+    /// speaks it, too: nothing of it is lost on the way through the hub.
+    pub native: Option<Wire>,
 }
 
 /// A piece of a reply or of an input that comes bit by bit.

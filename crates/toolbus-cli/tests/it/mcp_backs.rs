@@ -177,6 +177,29 @@ fn everything_passes_as_it_is() {
 }
 
 #[test]
+fn a_result_passes_as_it_is_beside_other_backs_too() {
+    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
+    let odd = r#"{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}"#;
+    let legacy = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
+    let modern = ["read", "answer", DISCOVERED];
+    let mut heard = String::new();
+    for greeting in [&legacy[..], &modern] {
+        let serving = ["read", "answer", tools, "forever", "{", "read", "answer", odd, "}"];
+        let server = mcp_server(&[greeting, &serving].concat());
+        let mut live = Live::start(&["mcp", &server, "builtin:"]);
+        live.ask(INITIALIZE);
+        heard += &format!("{}\n", live.ask(&legacy_call(1, "faulty-tool_f", "{}")));
+        heard += &format!("{}\n", live.ask(&modern_call(2, "faulty-tool_f", "{}")));
+    }
+    expect![[r#"
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}}
+        {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}}
+        {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
+    "#]].assert_eq(&heard);
+}
+
+#[test]
 fn a_server_that_dies_fails_its_call_at_once_and_serves_the_next() {
     let legacy = (["read", "answer", INITIALIZED, "read"].to_vec(), INITIALIZE.to_owned());
     let modern = (["read", "answer", DISCOVERED].to_vec(), discover(0));

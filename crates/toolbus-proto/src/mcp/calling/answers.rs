@@ -10,8 +10,8 @@ use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
-use crate::mcp::translate::{failure_of_error, outcome, read_tool};
-use crate::mcp::wire::{INVALID_PARAMS, RULES, Revision};
+use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool};
+use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::shown::printable;
 use crate::tool::{Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
@@ -121,8 +121,11 @@ impl Client {
                 let failure = Failure { detail, ..failure_of_error(line, error) };
                 self.done(ticket, Err(failure));
             }
+            (Purpose::Tool { is_native: true, .. }, Ok(result)) if is_complete(result) => {
+                self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
+            }
             (Purpose::Tool { .. }, Ok(result)) => self.done(ticket, outcome(line, result)),
-            (Purpose::Tool { name }, Err(error)) => {
+            (Purpose::Tool { name, .. }, Err(error)) => {
                 let failure = failure_of_error(line, error);
                 if failure.code != Some(Code::Number(INVALID_PARAMS)) {
                     return self.done(ticket, Err(failure));

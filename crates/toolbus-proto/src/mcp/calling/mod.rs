@@ -84,8 +84,8 @@ enum Purpose {
     Pass,
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
-    /// It becomes a reply.
-    Tool { name: String },
+    /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
+    Tool { name: String, is_native: bool },
     /// It is a page of tools.
     List(Page),
 }

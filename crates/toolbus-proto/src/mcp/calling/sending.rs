@@ -11,7 +11,7 @@ use crate::json::{Json, Kind};
 use crate::mcp::wire::{
     self, CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What, Wire};
 
 /// A request that is about to leave.
 struct Request<'a> {
@@ -101,7 +101,8 @@ impl Client {
         let token = call.wants.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let purpose = Purpose::Tool { name: name.to_owned() };
+        let is_native = call.wants.native == Some(Wire::Mcp);
+        let purpose = Purpose::Tool { name: name.to_owned(), is_native };
         let params = Some(params.into());
         let request = Request { method: "tools/call", params, token, level: None, purpose };
         self.send(ticket, call, request);

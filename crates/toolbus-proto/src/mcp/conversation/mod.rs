@@ -30,7 +30,7 @@ use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, CallerId, ToolName, ToolSpec, Trace, Wants, What};
+use crate::tool::{Call, CallerId, ToolName, ToolSpec, Trace, Wants, What, Wire};
 
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
@@ -333,7 +333,7 @@ impl Conversation {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let wants =
-            Wants { progress: call.wants_progress(), sends_parts: false, ..Wants::default() };
+            Wants { progress: call.wants_progress(), native: Some(Wire::Mcp), ..Wants::default() };
         let caller = self.settings.caller;
         let asked = Call { caller, trace, wants, ..Call::of(now, what) };
         if !matches!(call.job, Job::Aside) {

@@ -9,7 +9,7 @@ use super::{Conversation, InFlight, Job, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::translate::{Blocks, refusal};
+use crate::mcp::translate::{Blocks, refusal, relayed};
 use crate::mcp::wire::{self, Era, Revision, put_member, quoted};
 use crate::tool::{Failure, FailureKind, Outcome, Part};
 
@@ -106,6 +106,10 @@ impl Conversation {
         match (call.job, outcome) {
             (Job::LookUpTool(tool), _) => {
                 return self.start_tool(now, call.id, call.origin, call.revision, tool);
+            }
+            (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
+                let result = relayed(call.revision, result, &self.us);
+                self.answer(call.origin, wire::result(&call.id, &result));
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
                 let mut text = wire::begin_result(&call.id);

@@ -1,6 +1,7 @@
 //! Between MCP and the hub (`specs` 2.11): tools, replies and failures, in both directions.
 //!
-//! Two ends of MCP do not go this way: between them everything passes raw.
+//! Two ends of MCP do not go this way: between them everything passes raw. Where the hub
+//! stands between them, because it has several backs, results of tools still do.
 
 mod blocks;
 mod failure;
@@ -10,5 +11,5 @@ mod tools;
 pub(super) use blocks::Blocks;
 pub(super) use failure::refusal;
 pub(super) use failure::{failure_of_error, failure_of_result};
-pub(super) use reply::outcome;
+pub(super) use reply::{is_complete, outcome, relayed};
 pub use tools::{read_tool, takes_wrapped, unwrapped, write_tool};

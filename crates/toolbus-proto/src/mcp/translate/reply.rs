@@ -1,16 +1,19 @@
-//! The result of a server's `tools/call` as a reply of the hub.
+//! The result of a server's `tools/call` as a reply of the hub, or as a result of ours.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use super::failure_of_result;
-use crate::json::Json;
 use crate::json::edit;
-use crate::mcp::wire::in_a_line;
+use crate::json::{Json, Kind};
+use crate::jsonrpc::kind;
+use crate::mcp::wire::{Revision, SERVER_KEY, in_a_line, put_member};
 use crate::tool::{Code, Failure, FailureKind, Outcome};
 
 /// What a result means to a caller who does not speak MCP.
 pub(in crate::mcp) fn outcome(line: &Bytes, result: &str) -> Result<Outcome, Failure> {
-    if let Some(kind) = edit::text(result, "resultType").filter(|kind| kind != "complete") {
+    if let Some(kind) = unfinished(result) {
         let message = format!("the tool answers only to MCP clients: its result is {kind}");
         let code = Some(Code::Word(kind.into_owned()));
         let failure = Failure::new(FailureKind::Failed, message);
@@ -36,4 +39,73 @@ pub(in crate::mcp) fn outcome(line: &Bytes, result: &str) -> Result<Outcome, Fai
     let texts: Vec<_> =
         edit::elements(content).filter_map(|block| edit::text(block, "text")).collect();
     Ok(Outcome::Text(texts.join("\n")))
+}
+
+/// Is it what the tool has to say, and no question or promise? Those only the one who talks
+/// to the server can make use of.
+pub(in crate::mcp) fn is_complete(result: &str) -> bool {
+    unfinished(result).is_none()
+}
+
+fn unfinished(result: &str) -> Option<Cow<'_, str>> {
+    edit::text(result, "resultType").filter(|kind| kind != "complete")
+}
+
+/// The complete result of a server for a client that may be of another era (`specs` 2.4);
+/// `server` is who modern clients are told it comes from.
+pub(in crate::mcp) fn relayed(revision: Revision, result: Bytes, server: &Json) -> Bytes {
+    let raw = str::from_utf8(&result).unwrap_or("{}");
+    if revision == Revision::MODERN {
+        if edit::member(raw, "resultType").is_some() {
+            return result;
+        }
+        let meta = edit::member(raw, "_meta").unwrap_or("{}");
+        let meta = edit::with_first(meta, SERVER_KEY, server.as_str());
+        let mut relayed = edit::without(raw, "_meta");
+        relayed.pop();
+        let mut relayed = relayed.into_bytes();
+        put_member(&mut relayed, "_meta", meta);
+        relayed.push(b'}');
+        let relayed = String::from_utf8(relayed).expect("made of text");
+        return edit::with_first(&relayed, "resultType", "\"complete\"").into();
+    }
+    let structured = edit::member(raw, "structuredContent").map(kind);
+    let is_too_new = structured
+        .is_some_and(|structured| structured != Kind::Object || revision < Revision::V2025_06_18);
+    let mut relayed = Cow::from(raw);
+    for name in ["resultType", "ttlMs", "cacheScope"] {
+        if edit::member(raw, name).is_some() {
+            relayed = edit::without(&relayed, name).into();
+        }
+    }
+    if is_too_new {
+        relayed = edit::without(&relayed, "structuredContent").into();
+    }
+    match relayed {
+        Cow::Borrowed(_) => result,
+        Cow::Owned(relayed) => relayed.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_pass_between_the_eras() {
+        let us = Json::from_trusted(r#"{"name":"us"}"#);
+        let check = |revision, result: &str, expected: &str| {
+            let relayed = relayed(revision, Bytes::copy_from_slice(result.as_bytes()), &us);
+            assert_eq!(str::from_utf8(&relayed).unwrap(), expected);
+        };
+        let legacy = r#"{"z":1.0,"content":[],"structuredContent":{"a":1e2},"_meta":{"q":1}}"#;
+        check(Revision::V2025_11_25, legacy, legacy);
+        let older = r#"{"z":1.0,"content":[],"_meta":{"q":1}}"#;
+        check(Revision::V2025_03_26, legacy, older);
+        let modern = r#"{"resultType":"complete","z":1.0,"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"us"},"q":1}}"#;
+        check(Revision::MODERN, older, modern);
+        check(Revision::MODERN, modern, modern);
+        let modern = r#"{"resultType":"complete","content":[],"structuredContent":3}"#;
+        check(Revision::V2025_11_25, modern, r#"{"content":[]}"#);
+    }
 }
