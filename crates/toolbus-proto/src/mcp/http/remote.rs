@@ -12,7 +12,7 @@ use super::exchange::ExchangeId;
 use super::gate::Verb;
 use super::headers::mirror_of;
 use super::inputs::Inputs;
-use super::remote_again::has_wrong_headers;
+use super::remote_again::{has_wrong_headers, too_old};
 use super::remote_answer::{Heard, Reading};
 use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
 use crate::json::Json;
@@ -68,6 +68,8 @@ pub(super) struct Sent {
     pub(super) seen: Option<String>,
     pub(super) retry: Duration,
     pub(super) reading: Reading,
+    /// Why there was no handshake, unless the server turns out to be too old for it.
+    pub(super) why: Option<Failure>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub(super) enum Purpose {
     Tell,
     /// The session's own stream.
     Listen,
+    /// Does a server that would not take the handshake of this id speak HTTP+SSE?
+    LookForEvents(u64),
     /// The end of the session.
     Leave,
 }
@@ -209,6 +213,13 @@ impl Remote {
             return;
         }
         let purpose = sent.purpose;
+        if let Purpose::LookForEvents(id) = purpose {
+            if !heard.is_empty() {
+                self.abort(|other| other == purpose);
+                self.client.fail(now, id, too_old());
+            }
+            return;
+        }
         heard.into_iter().for_each(|heard| hear(&mut self.client, now, purpose, heard));
         self.send();
     }
@@ -247,10 +258,19 @@ impl Remote {
                         self.broken(now, sent, id, is_stream);
                     }
                     Purpose::Listen if is_stream => self.put_off(now, sent),
+                    Purpose::LookForEvents(id) => {
+                        self.client.fail(now, id, sent.why.unwrap_or_else(too_old));
+                    }
                     _ => {}
                 }
             }
+            (Err(failure), Purpose::Ask(_)) if self.may_be_too_old(&sent, status) => {
+                self.look_for_events(sent, failure);
+            }
             (Err(failure), Purpose::Ask(id)) => self.client.fail(now, id, failure),
+            (Err(failure), Purpose::LookForEvents(id)) => {
+                self.client.fail(now, id, sent.why.unwrap_or(failure));
+            }
             // Servers need not offer a stream of their own, nor the end of a session.
             (Err(_), _) => {}
         }
@@ -262,6 +282,9 @@ impl Remote {
         let Some(sent) = self.exchanges.remove(&exchange) else { return };
         match sent.purpose {
             Purpose::Ask(id) => self.client.fail(now, id, failure),
+            Purpose::LookForEvents(id) => {
+                self.client.fail(now, id, sent.why.unwrap_or(failure));
+            }
             Purpose::Reopen => self.not_reopened(now, &failure),
             Purpose::Relist { .. } => self.relisted(&sent, &[]),
             _ => {}
@@ -369,6 +392,7 @@ impl Remote {
             seen: None,
             retry: RESUME_AFTER,
             reading: Reading::Nothing,
+            why: None,
         };
         self.exchanges.insert(exchange, sent);
         exchange
@@ -378,7 +402,10 @@ impl Remote {
 /// Gives the client what was heard; an error without an id is that of the request.
 fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
     match (heard, purpose) {
-        (_, Purpose::Reopen | Purpose::Relist { .. } | Purpose::Leave) => {}
+        (
+            _,
+            Purpose::Reopen | Purpose::Relist { .. } | Purpose::LookForEvents(_) | Purpose::Leave,
+        ) => {}
         (Heard::TooLong, Purpose::Ask(id)) => {
             let message = "the server's answer is over the limit";
             client.fail(now, id, Failure::new(FailureKind::TooLarge, message));

@@ -1,5 +1,5 @@
-//! What is asked of a server once more: because its stream broke, it forgot the session, or it
-//! wants other headers.
+//! What is asked of a server once more: because its stream broke, it forgot the session, it
+//! wants other headers, or it may be too old for us.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::remote_answer::Heard;
 use crate::json::{Kind, edit};
 use crate::jsonrpc::kind;
 use crate::mcp::wire::HEADER_MISMATCH;
-use crate::tool::{Failure, FailureKind};
+use crate::tool::{Failure, FailureKind, LastWords};
 
 /// How often a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
@@ -42,6 +42,20 @@ impl Remote {
             again.resumed = sent.resumed + 1;
             again.seen = sent.seen;
             again.retry = sent.retry;
+        }
+    }
+
+    /// A server of HTTP+SSE takes no `POST` where it gives its events.
+    pub(super) fn may_be_too_old(&self, sent: &Sent, status: u16) -> bool {
+        Some(&sent.body) == self.greeting.as_ref() && matches!(status, 400 | 404 | 405)
+    }
+
+    pub(super) fn look_for_events(&mut self, sent: Sent, why: Failure) {
+        let Purpose::Ask(id) = sent.purpose else { return };
+        let looking = Purpose::LookForEvents(id);
+        let exchange = self.request(Verb::Get, looking, Bytes::new(), Vec::new());
+        if let Some(sent) = self.exchanges.get_mut(&exchange) {
+            sent.why = Some(why);
         }
     }
 
@@ -154,4 +168,12 @@ pub(super) fn has_wrong_headers(sent: &Sent, heard: &[Heard]) -> bool {
     !sent.is_repeated
         && str::from_utf8(&sent.body).is_ok_and(calls_tool)
         && heard.iter().any(is_refused)
+}
+
+/// Why we cannot talk to a server that greets with events.
+pub(super) fn too_old() -> Failure {
+    let message = "the server speaks only HTTP+SSE of 2024-11-05, which toolbus does not";
+    let hint = Some("does it have another path for streamable HTTP, such as `/mcp`?".to_owned());
+    let words = LastWords { hint, ..LastWords::default() };
+    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
 }
