@@ -18,6 +18,20 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)
 }
 
+/// The values of several members, found in one look; of the last, where one stands twice.
+pub fn pick<'a, const COUNT: usize>(
+    object: &'a str,
+    names: [&str; COUNT],
+) -> [Option<&'a str>; COUNT] {
+    let mut found = [None; COUNT];
+    for (key, value) in members(object) {
+        if let Some(place) = names.iter().position(|name| *name == key) {
+            found[place] = Some(value);
+        }
+    }
+    found
+}
+
 /// The characters of the member `name`, if it is a string.
 pub fn text<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     member(object, name).and_then(string)
@@ -118,6 +132,7 @@ mod tests {
         let object = r#"{ "a" : 1.0 , "\u0062":[ 2e2 ],"a":"\u00e9" }"#;
         assert_eq!(member(object, "a"), Some(r#""\u00e9""#));
         assert_eq!(text(object, "a").as_deref(), Some("é"));
+        assert_eq!(pick(object, ["c", "a", "b"]), [None, Some(r#""\u00e9""#), Some("[ 2e2 ]")]);
         assert_eq!(
             replaced(object, "b", "7").unwrap(),
             r#"{ "a" : 1.0 , "\u0062":7,"a":"\u00e9" }"#

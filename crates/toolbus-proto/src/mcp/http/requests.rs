@@ -1,5 +1,6 @@
 //! What one request over HTTP asks for: which era, which session, which stream.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -34,37 +35,35 @@ impl Endpoint {
         let json = Json::parse(body.clone()).map_err(|error| refuse(Why::NotJson(error)))?;
         // Line breaks must not reach wires that are made of lines.
         let json = if has_line_breaks(json.as_bytes()) { json.compact() } else { json };
-        let text = json.as_str();
         let mirror = Mirror::read(head.headers.iter().copied());
         let says = mirror.version().map(Revision::legacy);
+        let posted = Posted::read(&json);
         if json.kind() == JsonKind::Array && says.is_none_or(|says| says.is_some()) {
-            return self.handle_legacy(now, exchange, head, json.as_bytes());
+            return self.handle_legacy(now, exchange, head, &posted);
         }
         match json.kind() {
             JsonKind::Object => {}
             JsonKind::Array => return Err(refuse(Why::Batch)),
             _ => return Err(refuse(Why::NotAnObject)),
         }
-        let params = edit::member(text, "params");
-        let method = edit::text(text, "method").unwrap_or_default();
         match says {
             Some(Some(legacy)) => {
-                if let Some(version) = Meta::read(params).version {
+                if let Some(version) = posted.meta().version {
                     let message = format!(
                         "MCP-Protocol-Version is `{legacy}`, the body says `{}`",
                         string(version).unwrap_or_default()
                     );
-                    return Err(Answer::refusal(400, &id_of(&json), HEADER_MISMATCH, message));
+                    return Err(Answer::refusal(400, &posted.id(), HEADER_MISMATCH, message));
                 }
-                self.handle_legacy(now, exchange, head, json.as_bytes())
+                self.handle_legacy(now, exchange, head, &posted)
             }
-            None if wire::era(&method, params) == Era::Legacy => {
-                self.handle_legacy(now, exchange, head, json.as_bytes())
+            None if posted.meta().era(&posted.method()) == Era::Legacy => {
+                self.handle_legacy(now, exchange, head, &posted)
             }
             Some(None) | None => {
-                let tool = params.and_then(|params| edit::text(params, "name"));
+                let tool = posted.params.and_then(|params| edit::text(params, "name"));
                 let mirror = mirror.by_input(tool.and_then(|tool| self.inputs.of(&tool)));
-                self.handle_modern(now, exchange, head, &json, &mirror)
+                self.handle_modern(now, exchange, head, &posted, &mirror)
             }
         }
     }
@@ -74,31 +73,29 @@ impl Endpoint {
         now: Instant,
         exchange: ExchangeId,
         head: &Head<'_>,
-        json: &Json,
+        posted: &Posted<'_>,
         mirror: &Mirror,
     ) -> Result<(), Answer> {
-        let has = |name: &str| edit::member(json.as_str(), name).is_some();
-        if !has("method") && (has("result") || has("error")) {
+        if posted.method.is_none() && posted.answers {
             let message = "no responses in 2026-07-28";
-            return Err(Answer::refusal(400, &id_of(json), INVALID_REQUEST, message));
+            return Err(Answer::refusal(400, &posted.id(), INVALID_REQUEST, message));
         }
-        if has("method") && !has("id") {
+        if posted.method.is_some() && posted.id.is_none() {
             return Err(Answer::empty(202));
         }
         // A legacy client of a version that nobody knows, and told so: it never heard of the
         // members that it would otherwise be told to lack.
-        let is_modern_body = Meta::read(edit::member(json.as_str(), "params")).version.is_some();
         if let Some(version) = mirror.version()
             && Revision::named(version).is_none()
-            && !is_modern_body
+            && posted.meta().version.is_none()
         {
-            return Err(Answer::json(400, unsupported(version).answer(&id_of(json)).take()));
+            return Err(Answer::json(400, unsupported(version).answer(&posted.id()).take()));
         }
         let talk = self.begin_talk(now, Kind::Modern);
         self.begin_exchange(now, exchange, talk, accepts(head, EVENT_STREAM), false);
         self.with(now, talk, |conversation| {
             let place = Place(exchange.0);
-            conversation.handle_message(now, place, json.as_bytes(), Some(mirror));
+            conversation.handle_message(now, place, posted.json.as_bytes(), Some(mirror));
         });
         Ok(())
     }
@@ -108,31 +105,29 @@ impl Endpoint {
         now: Instant,
         exchange: ExchangeId,
         head: &Head<'_>,
-        body: &Bytes,
+        posted: &Posted<'_>,
     ) -> Result<(), Answer> {
-        let text = str::from_utf8(body).unwrap_or_default();
-        let json = Json::from_trusted(body.clone());
-        let opens = edit::text(text, "method").as_deref() == Some("initialize")
-            && edit::member(text, "id").is_some();
+        let opens = posted.method() == "initialize" && posted.id.is_some();
         let talk = if opens {
             if SESSIONS_MAX <= self.by_name.len() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
-                return Err(Answer::refusal(503, &id_of(&json), INTERNAL_ERROR, message));
+                return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
             }
             self.begin_talk(now, Kind::Legacy(Session::new(now)))
         } else {
-            self.session(now, head, &id_of(&json))?
+            self.session(now, head, &posted.id())?
         };
         let has_room = self.talks.get(&talk).is_some_and(|talk| talk.conversation.has_room());
         if !has_room {
             let message = "too many requests of this session wait for their answers";
-            return Err(Answer::refusal(503, &id_of(&json), INTERNAL_ERROR, message));
+            return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
         }
         // Answers of a batch come together, as plain JSON.
-        let takes_stream = json.kind() != JsonKind::Array && accepts(head, EVENT_STREAM);
+        let takes_stream = posted.json.kind() != JsonKind::Array && accepts(head, EVENT_STREAM);
         self.begin_exchange(now, exchange, talk, takes_stream, opens);
         let mut is_owed = false;
         self.with(now, talk, |conversation| {
+            let body = posted.json.as_bytes();
             is_owed = conversation.handle_message(now, Place(exchange.0), body, None);
         });
         if !is_owed {
@@ -222,8 +217,35 @@ fn has_line_breaks(text: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', text).is_some()
 }
 
-/// The id that a refusal of this message carries.
-fn id_of(json: &Json) -> Id {
-    let raw = edit::member(json.as_str(), "id");
-    raw.and_then(|raw| Id::part_of(json.as_bytes(), raw)).unwrap_or(Id::NULL)
+/// A message that was posted, and what must be known of it before anybody reads it: each
+/// member raw.
+struct Posted<'a> {
+    json: &'a Json,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    answers: bool,
+}
+
+impl<'a> Posted<'a> {
+    /// Of a batch nothing is known.
+    fn read(json: &'a Json) -> Posted<'a> {
+        let names = ["id", "method", "params", "result", "error"];
+        let [id, method, params, result, error] = edit::pick(json.as_str(), names);
+        Posted { json, id, method, params, answers: result.or(error).is_some() }
+    }
+
+    /// The id that a refusal carries.
+    fn id(&self) -> Id {
+        let id = self.id.and_then(|raw| Id::part_of(self.json.as_bytes(), raw));
+        id.unwrap_or(Id::NULL)
+    }
+
+    fn method(&self) -> Cow<'a, str> {
+        self.method.and_then(string).unwrap_or_default()
+    }
+
+    fn meta(&self) -> Meta<'a> {
+        Meta::read(self.params)
+    }
 }

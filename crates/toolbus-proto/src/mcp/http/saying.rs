@@ -73,8 +73,8 @@ impl Endpoint {
             self.exchanges.remove(&exchange);
             // A message that could not even be named is the fault of the request itself.
             let text = str::from_utf8(&message).unwrap_or_default();
-            let is_broken = edit::member(text, "error").is_some()
-                && edit::member(text, "id").is_none_or(|id| id == "null");
+            let [error, id] = edit::pick(text, ["error", "id"]);
+            let is_broken = error.is_some() && id.is_none_or(|id| id == "null");
             let mut answer = Answer::json(if is_broken { 400 } else { 200 }, message);
             if opens {
                 answer = self.opened(key, answer);
