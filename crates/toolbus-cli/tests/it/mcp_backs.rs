@@ -113,6 +113,28 @@ fn a_program_that_is_not_there() {
 }
 
 #[test]
+fn a_server_that_is_slow_is_not_asked_otherwise() {
+    let scratch = Scratch::new();
+    let slow = ["once", &scratch.file("slow"), "{", "read", "readall", "}"];
+    let server = mcp_server(&[&slow[..], &["read", "refuse", "-1", "what?", "readall"]].concat());
+    let config = format!("[back.x]\nconnect = \"\"\"{server}\"\"\"\nstart_timeout = \"300ms\"\n");
+    let page = Page::of(&["mcp"]).config("mcp_slow", &config).stdin(format!("{INITIALIZE}\n"));
+    page.check(expect![[r#"
+        stdout
+        {"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"`x` was not ready within 300ms","data":{"kind":"timed_out","signal":15}}}
+        exit 0
+    "#]]);
+}
+
+#[test]
+fn the_first_retry_is_at_once_though_two_eras_were_tried() {
+    let mut live = Live::start(&["mcp", "-q", &mcp_server(&["exit", "9"])]);
+    let died = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"`faulty-tool` ended with exit status 9 before it was ready","data":{"kind":"unavailable","status":9}}}"#;
+    assert_eq!(live.ask(&modern_call(1, "f", "{}")), died);
+    assert_eq!(live.ask(&modern_call(1, "f", "{}")), died);
+}
+
+#[test]
 fn what_is_not_json_is_skipped() {
     let noise = ["say", "Welcome!", "read", "raw", r"\xff\n", "say", "[1"];
     let steps = [&noise[..], &["answer", FINE, "readall"]].concat();

@@ -42,7 +42,8 @@ pub struct Client {
     greeting: Option<Greeting>,
     /// When the server was ready.
     opened: Option<Instant>,
-    may_start_again: bool,
+    /// What it was asked when it ended, if another process may do better.
+    died_of: Option<Era>,
     queue: VecDeque<(Ticket, Call)>,
     outstanding: Outstanding,
     sent: HashMap<Ticket, Sent>,
@@ -134,7 +135,7 @@ impl Client {
             opening: None,
             greeting: None,
             opened: None,
-            may_start_again: false,
+            died_of: None,
             queue: VecDeque::new(),
             outstanding: Outstanding::new(1, settings.calls_max),
             sent: HashMap::new(),
@@ -221,7 +222,7 @@ impl Client {
 
     fn end_opening(&mut self) {
         if let Some(opening) = self.opening.take() {
-            self.may_start_again = opening.handle_lost();
+            self.died_of = opening.handle_lost();
         }
     }
 
@@ -362,11 +363,15 @@ impl Calling for Client {
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
+        // They are for another process, which is to be asked otherwise.
+        if let Some(era) = self.died_of.take() {
+            self.settings.memory.learn(era, false);
+        }
         self.queue.drain(..).collect()
     }
 
     fn may_start_again(&self) -> bool {
-        self.may_start_again
+        self.died_of.is_some()
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {

@@ -25,7 +25,7 @@ impl Memory {
         if bits & yes != 0 { Some(true) } else { (bits & no != 0).then_some(false) }
     }
 
-    fn learn(&self, era: Era, speaks: bool) {
+    pub(super) fn learn(&self, era: Era, speaks: bool) {
         let (yes, no) = Memory::bits(era);
         let bits = self.0.load(Ordering::Relaxed) & !(yes | no);
         self.0.store(bits | if speaks { yes } else { no }, Ordering::Relaxed);
@@ -234,19 +234,17 @@ impl Opening {
         }
     }
 
-    /// The process ended before it answered; what it was asked it does not understand.
-    /// Tells whether the other question may do better.
-    pub(super) fn handle_lost(&self) -> bool {
-        let died_of = match self.stage {
-            Stage::Probing { .. } => Era::Modern,
-            Stage::Shaking { may_probe: true, .. } => Era::Legacy,
+    /// The process ended before it answered. Tells which era it died of, if it may do better
+    /// in the other.
+    pub(super) fn handle_lost(&self) -> Option<Era> {
+        match self.stage {
+            Stage::Probing { .. } => Some(Era::Modern),
+            Stage::Shaking { may_probe: true, .. } => Some(Era::Legacy),
             _ => {
                 self.memory.forget();
-                return false;
+                None
             }
-        };
-        self.memory.learn(died_of, false);
-        true
+        }
     }
 
     fn open_modern(&self, greeting: Bytes) -> Step {

@@ -308,7 +308,7 @@ impl<C: Calling> Supervisor<C> {
         let is_over = run.is_over(now);
         if is_over {
             run.tell_the_waiting(now);
-            if !run.was_ready() {
+            if run.failed_to_start() {
                 self.starts_failed += 1;
                 self.not_before = Some(now + self.patience.back_off(self.starts_failed));
             }

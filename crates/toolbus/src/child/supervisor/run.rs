@@ -18,6 +18,8 @@ pub(super) struct Run<C> {
     pub(super) machine: C,
     stage: Stage,
     was_ready: bool,
+    /// It died of a question, and another process is asked another one.
+    asked_amiss: bool,
     readiness_told: bool,
     /// Why the conversation could not go on, if its own end is not the reason.
     fault: Option<Failure>,
@@ -74,6 +76,7 @@ impl<C: Calling> Run<C> {
             machine,
             stage: Stage::PutOff { until: put_off },
             was_ready: false,
+            asked_amiss: false,
             readiness_told: false,
             fault: None,
             stdout_open: false,
@@ -99,8 +102,10 @@ impl<C: Calling> Run<C> {
         matches!(self.stage, Stage::PutOff { .. } | Stage::Starting { .. } | Stage::Serving)
     }
 
-    pub(super) fn was_ready(&self) -> bool {
-        self.was_ready
+    /// Could the program not be started? That it has yet to be asked otherwise is no such
+    /// failure.
+    pub(super) fn failed_to_start(&self) -> bool {
+        !self.was_ready && !self.asked_amiss
     }
 
     /// True once: when the conversation has opened.
@@ -357,8 +362,10 @@ impl<C: Calling> Run<C> {
 
     /// Calls that were never written may try another process; but only if this one had been
     /// ready, or knows why it was not, or a program that cannot start would be started for ever.
+    /// One that was only slow did not die of what it was asked.
     fn move_on(&mut self) {
-        if self.was_ready || self.machine.may_start_again() {
+        self.asked_amiss |= self.machine.may_start_again() && self.fault.is_none();
+        if self.was_ready || self.asked_amiss {
             self.moving_on.extend(self.machine.take_unsent());
         }
     }
