@@ -469,12 +469,13 @@ fn programs_that_are_none() {
     check(
         "oracle invoke --as-cairo stdio://x f",
         expect![[r#"
-        stdout
-        ["0x1","0x0","0x7468657265206973206e6f2070726f6772616d20602f2f7860","0x19"]
-        stderr
-        error: there is no program `//x`
-        exit 3
-    "#]],
+            stdout
+            ["0x1","0x0","0x7468657265206973206e6f2070726f6772616d20602f2f7860","0x19"]
+            stderr
+            error: there is no program `//x`
+            hint: nothing is at that path: correct it
+            exit 3
+        "#]],
     );
     check(
         "oracle invoke stdio:FOO=1 f",

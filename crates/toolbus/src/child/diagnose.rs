@@ -118,6 +118,7 @@ impl SpawnError {
             SpawnError::NoFile { program, cwd: Some(cwd) } => {
                 format!("`{program}` is relative to `{}`", cwd.display())
             }
+            SpawnError::NoFile { cwd: None, .. } => "nothing is at that path: correct it".into(),
             SpawnError::NoDirectory { .. } => "create it, or change `cwd`".into(),
             SpawnError::Directory { .. } => "name a program inside it".into(),
             SpawnError::NotExecutable { path } => {

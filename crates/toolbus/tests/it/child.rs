@@ -209,8 +209,9 @@ fn why_a_program_does_not_start() {
     check(
         "/none/at/all",
         expect![[r#"
-        there is no program `/none/at/all`
-    "#]],
+            there is no program `/none/at/all`
+            hint: nothing is at that path: correct it
+        "#]],
     );
     check(
         "notes.txt/x",

@@ -165,6 +165,7 @@ fn a_program_that_cannot_be_started_cannot_be_checked() {
         expect![[r#"
             stderr
             error: there is no program `/no/such/program`
+            hint: nothing is at that path: correct it
             exit 3
         "#]],
     );
