@@ -145,13 +145,7 @@ impl Bridge {
             came.extend(lines(&out.take()).iter().map(|line| line.replacen(">>", ">>b", 1)));
             while let Some((ticket, down)) = self.back.poll_down() {
                 is_quiet = false;
-                let is_done = matches!(down, Down::Done(_));
-                let Some(&(name, own)) = self.calls.get(&ticket) else { continue };
-                let front = self.fronts.get_mut(name).expect("a front of this name");
-                front.server.down(self.clock.now, own, down);
-                if is_done {
-                    self.calls.remove(&ticket);
-                }
+                self.deliver(ticket, down);
             }
             for (name, front) in &mut self.fronts {
                 let mut out = Outbox::new();
@@ -194,9 +188,22 @@ impl Bridge {
         let failure = Failure::new(FailureKind::Gone, "exited with status 7");
         self.back.handle_eof(self.clock.now, &mut self.back_input);
         self.back.handle_lost(self.clock.now, &failure.with_last_words(words));
-        let came = self.drain();
-        self.back = Client::new(self.settings.clone());
-        came
+        // Whatever is asked because of that is asked of the next.
+        let mut dead = std::mem::replace(&mut self.back, Client::new(self.settings.clone()));
+        while let Some((ticket, down)) = dead.poll_down() {
+            self.deliver(ticket, down);
+        }
+        self.drain()
+    }
+
+    fn deliver(&mut self, ticket: Ticket, down: Down) {
+        let is_done = matches!(down, Down::Done(_));
+        let Some(&(name, own)) = self.calls.get(&ticket) else { return };
+        let front = self.fronts.get_mut(name).expect("a front of this name");
+        front.server.down(self.clock.now, own, down);
+        if is_done {
+            self.calls.remove(&ticket);
+        }
     }
 }
 

@@ -198,8 +198,17 @@ struct Pass {
     /// The level of log messages that a modern request asked for.
     level: Option<Level>,
     /// It stays until cancelled, and its notifications carry its id.
-    listens: bool,
+    listening: Option<Listening>,
     memo: Option<session::Memo>,
+}
+
+/// A client that listens to a server.
+#[derive(Debug)]
+struct Listening {
+    params: Bytes,
+    is_acknowledged: bool,
+    /// How often the server was lost meanwhile.
+    losses: u32,
 }
 
 impl Conversation {
@@ -375,7 +384,7 @@ impl Conversation {
 
 impl InFlight {
     fn listens(&self) -> bool {
-        matches!(&self.job, Job::Pass(pass) if pass.listens)
+        matches!(&self.job, Job::Pass(pass) if pass.listening.is_some())
     }
 
     fn wants_progress(&self) -> bool {

@@ -9,14 +9,17 @@ use bytes::Bytes;
 
 use super::hub::in_flight;
 use super::requests::Request;
-use super::session::Memo;
-use super::{Conversation, InFlight, Job, Origin, Pass, Place, Said, Saying};
+use super::session::{Memo, tag};
+use super::{Conversation, InFlight, Job, Listening, Origin, Pass, Place, Said, Saying};
 use crate::channel::{AskId, Ticket};
 use crate::json::Json;
 use crate::json::edit;
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{self, Era, Level, Revision, SUBSCRIPTION_KEY};
 use crate::tool::{What, Wire};
+
+/// How often a server may be lost before nobody listens to it any more.
+const LOSSES_MAX: u32 = 10;
 
 impl Conversation {
     pub(super) fn pass(&mut self, now: Instant, request: &Request<'_>, revision: Revision) {
@@ -35,7 +38,11 @@ impl Conversation {
         let pass = Pass {
             token: request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes())),
             level: Level::read("logLevel", request.meta.log_level).ok(),
-            listens: request.method == "subscriptions/listen",
+            listening: (request.method == "subscriptions/listen").then(|| Listening {
+                params: body.clone().unwrap_or_default(),
+                is_acknowledged: false,
+                losses: 0,
+            }),
             memo,
         };
         let what = native(request.method, body);
@@ -78,6 +85,36 @@ impl Conversation {
         self.say(place, wire::notification(&method, params.as_ref()));
     }
 
+    /// A server that somebody listens to was lost: it is asked to be listened to again, unless
+    /// it seems to die of that. Gives the listening back if it is over.
+    pub(super) fn listen_again(&mut self, now: Instant, call: InFlight) -> Option<InFlight> {
+        let InFlight { id, origin, revision, job: Job::Pass(mut pass) } = call else {
+            return Some(call);
+        };
+        let Some(listening) = pass.listening.as_mut().filter(|it| it.may_go_on()) else {
+            return Some(InFlight { id, origin, revision, job: Job::Pass(pass) });
+        };
+        listening.is_acknowledged = false;
+        listening.losses += 1;
+        let what = native("subscriptions/listen", Some(listening.params.clone()));
+        self.ask(now, InFlight { id, origin, revision, job: Job::Pass(pass) }, what, None);
+        None
+    }
+
+    /// The client knows that it listens. But what it listens to was started again, and may have
+    /// other lists than before.
+    pub(super) fn listens_again(&mut self, place: Place, id: &Id, acknowledged: &Json) {
+        let params = edit::member(acknowledged.as_str(), "params").unwrap_or("{}");
+        let agreed = edit::member(params, "notifications").unwrap_or("{}");
+        let told = Bytes::from(format!("{{\"_meta\":{}}}", tag(id)));
+        for list in ["tools", "prompts", "resources"] {
+            if edit::member(agreed, &format!("{list}ListChanged")) == Some("true") {
+                let method = format!("notifications/{list}/list_changed");
+                self.say(place, wire::notification(&method, Some(&told)));
+            }
+        }
+    }
+
     /// A log message of the server, if it is grave enough for whoever asked for some.
     pub(super) fn pass_log(&mut self, place: Place, era: Era, level: Option<Level>, params: &Json) {
         let grave = edit::text(params.as_str(), "level").and_then(|name| Level::named(&name));
@@ -103,6 +140,12 @@ impl Conversation {
         let params = params.map(|params| asked.as_bytes().slice_ref(params.as_bytes()));
         let text = wire::request(Some(id), &method, params.as_ref());
         self.said.push_back(Said { place, what: Saying::Question(id), text });
+    }
+}
+
+impl Listening {
+    fn may_go_on(&self) -> bool {
+        self.is_acknowledged && self.losses < LOSSES_MAX
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::native::with_subscription;
-use super::{Conversation, InFlight, Job, Place, Progress};
+use super::{Conversation, InFlight, Job, Pass, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
@@ -41,10 +41,17 @@ impl Conversation {
                 }
                 self.or_give_up(ticket, put.err());
             }
-            (Down::Part(Part::Json(note)), Job::Pass(pass)) => {
-                let id = pass.listens.then(|| call.id.clone());
-                self.pass_on(place, id.as_ref(), &note);
+            (Down::Part(Part::Json(note)), Job::Pass(Pass { listening: Some(listening), .. })) => {
+                let id = call.id.clone();
+                let is_acknowledged = edit::text(note.as_str(), "method").as_deref()
+                    == Some("notifications/subscriptions/acknowledged");
+                listening.is_acknowledged |= is_acknowledged;
+                match is_acknowledged && 0 < listening.losses {
+                    true => self.listens_again(place, &id, &note),
+                    false => self.pass_on(place, Some(&id), &note),
+                }
             }
+            (Down::Part(Part::Json(note)), Job::Pass(_)) => self.pass_on(place, None, &note),
             (Down::Progress(params), Job::CallTool { progress: Some(progress), .. }) => {
                 let note = progress.told(&params);
                 self.say(place, wire::notification("notifications/progress", Some(&note)));
@@ -102,7 +109,13 @@ impl Conversation {
             }
             _ => {}
         }
-        let Some(call) = self.forget(ticket) else { return };
+        let Some(mut call) = self.forget(ticket) else { return };
+        if outcome.as_ref().is_err_and(|failure| failure.kind == FailureKind::Gone) {
+            match self.listen_again(now, call) {
+                Some(over) => call = over,
+                None => return,
+            }
+        }
         match (call.job, outcome) {
             (Job::LookUpTool(tool), _) => {
                 return self.start_tool(now, call.id, call.origin, call.revision, tool);
@@ -128,7 +141,7 @@ impl Conversation {
                 }
             }
             (Job::Pass(pass), Ok(Outcome::Native(result))) => {
-                let tagged = Some(&result).filter(|_| pass.listens);
+                let tagged = Some(&result).filter(|_| pass.listening.is_some());
                 let tagged = tagged.and_then(|raw| str::from_utf8(raw).ok());
                 let tagged = tagged.and_then(|raw| with_subscription(raw, &call.id));
                 let result = tagged.map_or(result, Bytes::from);

@@ -288,7 +288,7 @@ impl Conversation {
 }
 
 /// The `_meta` of what belongs to a listening.
-fn tag(id: &Id) -> Json {
+pub(super) fn tag(id: &Id) -> Json {
     Json::from_trusted(format!("{{\"{SUBSCRIPTION_KEY}\":{}}}", id.to_json()))
 }
 
