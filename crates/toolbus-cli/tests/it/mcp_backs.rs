@@ -127,6 +127,17 @@ fn a_server_that_is_slow_is_not_asked_otherwise() {
 }
 
 #[test]
+fn our_own_tools_wait_for_no_server() {
+    let mut live = Live::start(&["mcp", &mcp_server(&["readall"]), "builtin:"]);
+    let three = live.ask(&modern_call(1, "builtin_add", r#"{"a":1,"b":2}"#));
+    assert!(three.contains(r#""text":"3""#), "{three}");
+    // Who asks for what a server may have still waits for it.
+    live.say(&modern_call(2, "faulty-tool_f", "{}"));
+    let three = live.ask(&modern_call(3, "builtin_add", r#"{"a":1,"b":2}"#));
+    assert!(three.starts_with(r#"{"jsonrpc":"2.0","id":3,"#), "{three}");
+}
+
+#[test]
 fn the_first_retry_is_at_once_though_two_eras_were_tried() {
     let mut live = Live::start(&["mcp", "-q", &mcp_server(&["exit", "9"])]);
     let died = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"`faulty-tool` ended with exit status 9 before it was ready","data":{"kind":"unavailable","status":9}}}"#;

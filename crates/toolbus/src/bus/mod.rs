@@ -9,6 +9,7 @@ pub mod config;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -156,6 +157,24 @@ impl Bus {
             }
         }
         Ok(self.offer(&listed)?)
+    }
+
+    /// Offers from now on what need not be asked for: the tools inside toolbus itself. Who
+    /// calls one of those waits for nobody else.
+    pub fn offer_own(&self) {
+        let listed = self.members.iter().map(|member| {
+            let own = (member.back.wire() == Wire::Inside).then(|| {
+                let mut tools = member.back.tools();
+                tools.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            });
+            let tools = match own {
+                Some(Poll::Ready(tools)) => tools.map(|tools| member.allowed(tools)),
+                _ => Err(Failure::new(FailureKind::Unavailable, "nobody has asked yet")),
+            };
+            Listed { back: member.name.clone(), address: member.address.clone(), tools }
+        });
+        // Names that fall together are told when everybody has been asked.
+        let _ = self.offer(&listed.collect::<Vec<_>>());
     }
 
     /// Offers from now on what [`Bus::list`] has found.

@@ -25,6 +25,7 @@ impl Hub {
 
     /// As [`Hub::new`]; `changed` is rung when others are offered than the client was told.
     pub(super) fn telling(bus: Rc<Bus>, changed: Rc<Wake>) -> Hub {
+        bus.offer_own();
         Hub(Rc::new(Offered { bus, heard: Cell::new(Heard::Nobody), changed }))
     }
 }
