@@ -104,7 +104,7 @@ fn large(bytes: usize) -> String {
 
 #[test]
 fn a_client_that_reads_slowly() {
-    const COUNT: u32 = 600;
+    const COUNT: u32 = 1000;
     let mut live = Live::deaf(&["mcp", &large(MIB)]);
     let calls = (1..=COUNT).map(|id| legacy_call(id, "f", "{}"));
     let lines = std::iter::once(INITIALIZE.to_owned()).chain(calls);
@@ -114,7 +114,8 @@ fn a_client_that_reads_slowly() {
     for _ in 0..COUNT {
         assert!(MIB < live.hear().len());
     }
-    assert_memory_below(400 * MIB, live.id());
+    // 256 MiB may wait; a buffer that grows by doubling may be twice as large as what is in it.
+    assert_memory_below(640 * MIB, live.id());
     drop(pouring.join().expect("all was taken"));
     assert_eq!(live.end(), "exit 0\n");
 }
