@@ -25,6 +25,7 @@ async def builtin(client, mode):
     same("tools", {"add", "upper", "fail", "sleep"} <= set(names), True)
     same("add", text(await client.call_tool("add", {"a": 1, "b": 2})), ["3"])
     same("upper", text(await client.call_tool("upper", {"text": "hé"})), ["HÉ"])
+    same("count", text(await client.call_tool("count", {"n": 3})), ["0", "1", "2"])
     failed = await client.call_tool("fail", {"message": "oops"})
     same("fail", (failed.is_error, text(failed)), (True, ["oops"]))
     try:
