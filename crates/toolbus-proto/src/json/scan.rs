@@ -348,6 +348,7 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[cold]
     fn unexpected(&self) -> JsonError {
         let found = self.peek().map_or(Found::End, Found::Byte);
         JsonError::Unexpected { found, offset: self.at }

@@ -3,6 +3,8 @@
 //! Several wires wrap their messages in it and differ in small things. What differs is one
 //! [`Rules`] const a wire, in that wire's room; what is the same is here, once.
 
+mod id;
+
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -11,6 +13,8 @@ use thiserror::Error;
 
 use crate::channel::Outbox;
 use crate::json::{Json, JsonError, Kind, Scanner, write_string};
+
+pub use id::Id;
 
 /// Where the wires that use this envelope differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,49 +53,6 @@ pub enum Message<'a> {
         /// The raw value, if there is one.
         error: Option<&'a str>,
     },
-}
-
-/// A request's id as its text. Ids are compared as text: `"0"` does not answer `0`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id(Bytes);
-
-impl Id {
-    /// The id `null`.
-    pub const NULL: Id = Id(Bytes::from_static(b"null"));
-
-    /// A small number, as we give them out.
-    pub fn number(number: u64) -> Id {
-        Id(number.to_string().into())
-    }
-
-    /// A raw value inside `whole` that names a request, or `None` if it is of a kind that
-    /// is no id. Shares the buffer.
-    pub fn part_of(whole: &Bytes, raw: &str) -> Option<Id> {
-        let is_id = matches!(kind(raw), Kind::String | Kind::Number);
-        is_id.then(|| Id(whole.slice_ref(raw.as_bytes())))
-    }
-
-    /// The text, quotes and escapes included.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Is it `null`?
-    pub fn is_null(&self) -> bool {
-        &self.0[..] == b"null"
-    }
-
-    /// The number, if it is written just as we write ours.
-    pub fn as_number(&self) -> Option<u64> {
-        let text = std::str::from_utf8(&self.0).ok()?;
-        let canonical = text == "0" || text.starts_with(|first| matches!(first, '1'..='9'));
-        canonical.then(|| text.parse().ok()).flatten()
-    }
-
-    /// The id as it goes into an error report.
-    pub fn to_json(&self) -> Json {
-        Json::from_trusted(self.0.clone())
-    }
 }
 
 /// Why a line is no message.
@@ -146,8 +107,6 @@ impl Why {
     }
 }
 
-const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
-
 /// The members of the envelope as they stand in the text.
 #[derive(Default)]
 struct Members<'a> {
@@ -157,6 +116,16 @@ struct Members<'a> {
     params: Option<&'a str>,
     result: Option<&'a str>,
     error: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+enum Member {
+    Jsonrpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
 }
 
 impl Rules {
@@ -247,17 +216,15 @@ impl<'a> Members<'a> {
         let mut first = true;
         while let Some(key) = scanner.key(first).map_err(Why::NotJson)? {
             first = false;
-            let name = which(key, &MEMBERS).map(|at| MEMBERS[at]);
-            let value = match name {
-                Some("params") => scanner.value_with_members(&mut see),
+            let member = Member::of_key(key);
+            let value = match member {
+                Some(Member::Params) => scanner.value_with_members(&mut see),
                 _ => scanner.value(),
             };
             let value = value.map_err(Why::NotJson)?;
-            let Some((name, place)) = name.and_then(|name| members.place(name)) else {
-                continue;
-            };
-            if place.replace(value).is_some() {
-                repeated.get_or_insert(name);
+            let Some(member) = member else { continue };
+            if members.place(member).replace(value).is_some() {
+                repeated.get_or_insert(member.name());
             }
         }
         scanner.end().map_err(Why::NotJson)?;
@@ -265,17 +232,52 @@ impl<'a> Members<'a> {
         repeated.map_or(Ok(members), |name| Err(Why::Repeated(name)))
     }
 
-    fn place(&mut self, name: &'static str) -> Option<(&'static str, &mut Option<&'a str>)> {
-        let place = match name {
-            "jsonrpc" => &mut self.jsonrpc,
-            "id" => &mut self.id,
-            "method" => &mut self.method,
-            "params" => &mut self.params,
-            "result" => &mut self.result,
-            "error" => &mut self.error,
+    fn place(&mut self, member: Member) -> &mut Option<&'a str> {
+        match member {
+            Member::Jsonrpc => &mut self.jsonrpc,
+            Member::Id => &mut self.id,
+            Member::Method => &mut self.method,
+            Member::Params => &mut self.params,
+            Member::Result => &mut self.result,
+            Member::Error => &mut self.error,
+        }
+    }
+}
+
+impl Member {
+    /// The one that a raw key spells. Hardly anybody escapes a key, so that is looked for last.
+    #[inline]
+    fn of_key(key: &str) -> Option<Member> {
+        let inner = key.get(1..key.len() - 1)?;
+        let plain = Member::named(inner);
+        if plain.is_some() || !inner.contains('\\') {
+            return plain;
+        }
+        Member::named(&string(key)?)
+    }
+
+    #[inline]
+    fn named(name: &str) -> Option<Member> {
+        Some(match name {
+            "jsonrpc" => Member::Jsonrpc,
+            "id" => Member::Id,
+            "method" => Member::Method,
+            "params" => Member::Params,
+            "result" => Member::Result,
+            "error" => Member::Error,
             _ => return None,
-        };
-        Some((name, place))
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Member::Jsonrpc => "jsonrpc",
+            Member::Id => "id",
+            Member::Method => "method",
+            Member::Params => "params",
+            Member::Result => "result",
+            Member::Error => "error",
+        }
     }
 }
 
