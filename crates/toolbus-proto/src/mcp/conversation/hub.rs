@@ -79,7 +79,7 @@ impl Conversation {
         let what = What::Tool { name: name.clone(), args };
         let progress = token.map(|token| Progress { token, count: 0 });
         let job = Job::CallTool { name, blocks: Blocks::new(revision), progress };
-        self.ask(now, InFlight { id, origin, revision, job }, what, trace);
+        self.ask(now, Box::new(InFlight { id, origin, revision, job }), what, trace);
     }
 
     /// What the hub offers.
@@ -131,6 +131,6 @@ fn offset(raw: &str) -> Option<usize> {
     (offset > 0 && offset.is_multiple_of(PAGE)).then_some(offset)
 }
 
-pub(super) fn in_flight(request: &Request<'_>, revision: Revision, job: Job) -> InFlight {
-    InFlight { id: request.id.clone(), origin: request.origin, revision, job }
+pub(super) fn in_flight(request: &Request<'_>, revision: Revision, job: Job) -> Box<InFlight> {
+    Box::new(InFlight { id: request.id.clone(), origin: request.origin, revision, job })
 }

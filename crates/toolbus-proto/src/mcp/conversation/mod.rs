@@ -6,6 +6,7 @@
 //! messages are cut out of bytes is known to [`Server`](super::Server) and `http`.
 
 mod batch;
+mod calls;
 mod hub;
 mod modern;
 mod native;
@@ -16,13 +17,14 @@ mod session;
 pub(super) use modern::unsupported;
 pub(super) use requests::id_in_front;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use self::batch::Batch;
+use self::calls::Calls;
 use self::session::{Listen, Opening, Session};
 use super::http::Mirror;
 use super::translate::Blocks;
@@ -30,7 +32,7 @@ use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, CallerId, ToolName, ToolSpec, Trace, Wants, What, Wire};
+use crate::tool::{Call, CallerId, Deadline, ToolName, ToolSpec, Trace, Wants, What, Wire};
 
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
@@ -114,8 +116,7 @@ pub struct Conversation {
     opening: Option<Opening>,
     /// Requests that came behind it, to be looked at when it is.
     waiting: VecDeque<Waiting>,
-    calls: BTreeMap<Ticket, Box<InFlight>>,
-    ids: BTreeMap<Id, Ticket>,
+    calls: Calls,
     batches: HashMap<u64, Batch>,
     listens: Vec<Listen>,
     /// Questions to the client, by the id we gave them.
@@ -220,8 +221,7 @@ impl Conversation {
             session: None,
             opening: None,
             waiting: VecDeque::new(),
-            calls: BTreeMap::new(),
-            ids: BTreeMap::new(),
+            calls: Calls::default(),
             batches: HashMap::new(),
             listens: Vec::new(),
             questions: HashMap::new(),
@@ -264,8 +264,8 @@ impl Conversation {
         for Listen { id, place, .. } in std::mem::take(&mut self.listens) {
             self.end_listening(&id, place);
         }
-        let listening: Vec<_> = self.calls.iter().filter(|(_, call)| call.listens()).collect();
-        let listening: Vec<_> = listening.into_iter().map(|(ticket, _)| *ticket).collect();
+        let listening = self.calls.iter().filter(|(_, call)| call.listens());
+        let listening: Vec<_> = listening.map(|(ticket, _)| ticket).collect();
         for ticket in listening {
             if let Some(call) = self.forget(ticket) {
                 self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
@@ -279,8 +279,7 @@ impl Conversation {
         self.waiting.clear();
         self.opening = None;
         let link = self.session.take().and_then(|session| session.link);
-        let tickets = std::mem::take(&mut self.calls).into_keys();
-        self.ids.clear();
+        let tickets = self.calls.take_all();
         self.batches.clear();
         self.questions.clear();
         let cancelled = tickets.chain(link);
@@ -338,33 +337,33 @@ impl Conversation {
     }
 
     /// Asks whoever stands behind.
-    fn ask(&mut self, now: Instant, call: InFlight, what: What, trace: Option<Trace>) -> Ticket {
+    fn ask(
+        &mut self,
+        now: Instant,
+        call: Box<InFlight>,
+        what: What,
+        trace: Option<Trace>,
+    ) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let wants =
             Wants { progress: call.wants_progress(), native: Some(Wire::Mcp), ..Wants::default() };
-        let caller = self.settings.caller;
-        let asked = Call { caller, trace, wants, ..Call::of(now, what) };
-        if !matches!(call.job, Job::Aside) {
-            self.ids.insert(call.id.clone(), ticket);
-        }
-        self.calls.insert(ticket, Box::new(call));
-        self.ups.push_back((ticket, Asked::Call(asked)));
+        let (caller, deadline) = (self.settings.caller, Deadline::never(now));
+        self.calls.push(ticket, call);
+        let asked = Asked::Call(Call { what, caller, deadline, trace, wants });
+        self.ups.push_back((ticket, asked));
         ticket
     }
 
     /// The request is over: nothing that is said to it is passed on any more.
-    fn forget(&mut self, ticket: Ticket) -> Option<InFlight> {
-        let call = self.calls.remove(&ticket)?;
-        if self.ids.get(&call.id) == Some(&ticket) {
-            self.ids.remove(&call.id);
-        }
+    fn forget(&mut self, ticket: Ticket) -> Option<Box<InFlight>> {
+        let call = self.calls.remove(ticket)?;
         self.questions.retain(|_, (asking, _)| *asking != ticket);
-        Some(*call)
+        Some(call)
     }
 
     fn is_in_flight(&self, id: &Id) -> bool {
-        self.ids.contains_key(id)
+        self.calls.named(id).is_some()
             || self.waiting.iter().any(|waiting| waiting.id == *id)
             || self.listens.iter().any(|listen| listen.id == *id)
     }

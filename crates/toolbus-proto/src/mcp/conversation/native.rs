@@ -59,7 +59,7 @@ impl Conversation {
         let body = params.map(|params| wire::in_a_line(line, params));
         let origin = Origin { place: Place::SESSION, batch: None };
         let (id, revision) = (Id::NULL, Revision::LAST_LEGACY);
-        let call = InFlight { id, origin, revision, job: Job::Aside };
+        let call = Box::new(InFlight { id, origin, revision, job: Job::Aside });
         self.ask(now, call, native(method, body), None);
     }
 
@@ -87,17 +87,20 @@ impl Conversation {
 
     /// A server that somebody listens to was lost: it is asked to be listened to again, unless
     /// it seems to die of that. Gives the listening back if it is over.
-    pub(super) fn listen_again(&mut self, now: Instant, call: InFlight) -> Option<InFlight> {
-        let InFlight { id, origin, revision, job: Job::Pass(mut pass) } = call else {
-            return Some(call);
+    pub(super) fn listen_again(
+        &mut self,
+        now: Instant,
+        mut call: Box<InFlight>,
+    ) -> Option<Box<InFlight>> {
+        let listening = match &mut call.job {
+            Job::Pass(pass) => pass.listening.as_mut().filter(|listening| listening.may_go_on()),
+            _ => None,
         };
-        let Some(listening) = pass.listening.as_mut().filter(|it| it.may_go_on()) else {
-            return Some(InFlight { id, origin, revision, job: Job::Pass(pass) });
-        };
+        let Some(listening) = listening else { return Some(call) };
         listening.is_acknowledged = false;
         listening.losses += 1;
         let what = native("subscriptions/listen", Some(listening.params.clone()));
-        self.ask(now, InFlight { id, origin, revision, job: Job::Pass(pass) }, what, None);
+        self.ask(now, call, what, None);
         None
     }
 

@@ -19,10 +19,13 @@ impl Conversation {
         if self.session.as_ref().is_some_and(|session| session.link == Some(ticket)) {
             return self.session_down(ticket, &down);
         }
-        let Some(call) = self.calls.get_mut(&ticket) else { return };
+        let Some(call) = self.calls.get_mut(ticket) else { return };
         let place = call.origin.place;
         match (down, &mut call.job) {
-            (Down::Done(outcome), _) => self.done(now, ticket, outcome),
+            (Down::Done(outcome), job) => {
+                let is_greeting = matches!(job, Job::Initialize { .. } | Job::Discover);
+                self.done(now, ticket, is_greeting, outcome);
+            }
             (Down::Begin { head, .. }, Job::Initialize { .. } | Job::Discover) => {
                 let head = head.unwrap_or_else(|| Json::from_trusted("{}"));
                 self.greeted(now, ticket, Some(head.as_str()), true);
@@ -93,14 +96,19 @@ impl Conversation {
         let Some(failure) = failure else { return };
         let Some(call) = self.forget(ticket) else { return };
         self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
-        self.fail(call, &failure);
+        self.fail(*call, &failure);
     }
 
-    fn done(&mut self, now: Instant, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+    fn done(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        is_greeting: bool,
+        outcome: Result<Outcome, Failure>,
+    ) {
         if let Ok(Outcome::Tools(tools)) = &outcome {
             self.set_tools(tools.clone());
         }
-        let is_greeting = matches!(self.calls[&ticket].job, Job::Initialize { .. } | Job::Discover);
         match &outcome {
             Ok(Outcome::Tools(_)) if is_greeting => return self.greeted(now, ticket, None, false),
             Ok(Outcome::Native(raw)) if is_greeting => {
@@ -116,46 +124,48 @@ impl Conversation {
                 None => return,
             }
         }
-        match (call.job, outcome) {
-            (Job::LookUpTool(tool), _) => {
-                return self.start_tool(now, call.id, call.origin, call.revision, tool);
-            }
+        let InFlight { id, origin, revision, job } = *call;
+        match (job, outcome) {
+            (Job::LookUpTool(tool), _) => return self.start_tool(now, id, origin, revision, tool),
             (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
-                let result = relayed(call.revision, result, &self.us);
-                self.answer(call.origin, wire::result(&call.id, &result));
+                let result = relayed(revision, result, &self.us);
+                self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = wire::begin_result(&call.id);
+                let mut text = wire::begin_result(&id);
                 match blocks.write_result(&mut text, &outcome, &self.us) {
                     Ok(()) => {
                         text.put(b"}");
-                        self.answer(call.origin, text);
+                        self.answer(origin, text);
                     }
-                    Err(failure) => self.fail(InFlight { job: Job::Discover, ..call }, &failure),
+                    Err(failure) => {
+                        let job = Job::Discover;
+                        self.fail(InFlight { id, origin, revision, job }, &failure);
+                    }
                 }
             }
             (Job::ListTools { from }, Ok(Outcome::Tools(tools))) => {
-                match self.page(call.revision, from, &tools) {
-                    Ok(page) => self.answer(call.origin, wire::result(&call.id, &page)),
-                    Err(refusal) => self.refuse(call.origin, &call.id, &refusal),
+                match self.page(revision, from, &tools) {
+                    Ok(page) => self.answer(origin, wire::result(&id, &page)),
+                    Err(refusal) => self.refuse(origin, &id, &refusal),
                 }
             }
             (Job::Pass(pass), Ok(Outcome::Native(result))) => {
                 let tagged = Some(&result).filter(|_| pass.listening.is_some());
                 let tagged = tagged.and_then(|raw| str::from_utf8(raw).ok());
-                let tagged = tagged.and_then(|raw| with_subscription(raw, &call.id));
+                let tagged = tagged.and_then(|raw| with_subscription(raw, &id));
                 let result = tagged.map_or(result, Bytes::from);
-                self.answer(call.origin, wire::result(&call.id, &result));
+                self.answer(origin, wire::result(&id, &result));
                 if let Some(memo) = pass.memo {
                     self.remember(memo);
                 }
             }
             (Job::Aside, _) => {}
-            (job, Err(failure)) => self.fail(InFlight { job, ..call }, &failure),
+            (job, Err(failure)) => self.fail(InFlight { id, origin, revision, job }, &failure),
             (job, Ok(_)) => {
                 let message = "the answer is of a kind that was not asked for";
                 let failure = Failure::new(FailureKind::BrokeProtocol, message);
-                self.fail(InFlight { job, ..call }, &failure);
+                self.fail(InFlight { id, origin, revision, job }, &failure);
             }
         }
         // Whether it went well or not: who waited for it is looked at now.

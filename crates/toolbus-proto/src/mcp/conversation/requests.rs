@@ -41,15 +41,10 @@ impl Conversation {
         line: &Bytes,
         mirror: Option<&Mirror>,
     ) -> bool {
-        let (message, picked) = match RULES.read_picking(line, PICKED) {
-            Ok((message, picked)) => (Ok(message), picked),
-            Err(invalid) => (Err(invalid), Default::default()),
-        };
-        match message {
-            Ok(Message::Request { id, method, params }) => {
+        match RULES.read_picking(line, PICKED) {
+            Ok((Message::Request { id, method, params }, [meta, name, arguments])) => {
                 self.owe(origin);
                 let method = &*method;
-                let [meta, name, arguments] = picked;
                 let meta = Meta::of(meta);
                 let request = Request { origin, id, method, params, meta, name, arguments, line };
                 if self.is_in_flight(&request.id) {
@@ -60,17 +55,17 @@ impl Conversation {
                 }
                 true
             }
-            Ok(Message::Notification { method, params }) => {
+            Ok((Message::Notification { method, params }, _)) => {
                 self.handle_notification(now, line, &method, params);
                 false
             }
-            Ok(Message::Response { id, result: None, error: None }) => {
+            Ok((Message::Response { id, result: None, error: None }, _)) => {
                 self.owe(origin);
                 let invalid = Invalid { why: Why::Neither, id: Some(id) };
                 self.refuse_invalid(origin, line, invalid);
                 true
             }
-            Ok(Message::Response { id, result, error }) => {
+            Ok((Message::Response { id, result, error }, _)) => {
                 self.handle_answer(&id, result, error);
                 false
             }
@@ -221,7 +216,7 @@ impl Conversation {
             }
             return;
         }
-        let Some(&ticket) = self.ids.get(&id) else { return };
+        let Some(ticket) = self.calls.named(&id) else { return };
         // An initialize is never cancelled: requests may wait for it.
         if self.opening.as_ref().is_some_and(|opening| opening.ticket == ticket) {
             return;

@@ -218,12 +218,12 @@ impl Conversation {
             let method = Bytes::from_static(method.as_bytes());
             let what = What::Native { wire: Wire::Mcp, method, body };
             let origin = Origin { place: Place::SESSION, batch: None };
-            let call = InFlight { id: Id::NULL, origin, revision, job: Job::Aside };
+            let call = Box::new(InFlight { id: Id::NULL, origin, revision, job: Job::Aside });
             let ticket = self.ask(now, call, what, None);
             link.get_or_insert(ticket);
         }
         if let Some(ticket) = link {
-            self.calls.remove(&ticket);
+            self.calls.remove(ticket);
         }
         if let Some(session) = &mut self.session {
             session.link = link;
