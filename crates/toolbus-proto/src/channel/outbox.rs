@@ -30,9 +30,9 @@ impl Outbox {
         Outbox::default()
     }
 
-    /// Nothing to write, with room for so many bytes.
-    pub fn with_room(bytes: usize) -> Outbox {
-        Outbox { tail: BytesMut::with_capacity(bytes), ..Outbox::default() }
+    /// Makes room for so many bytes, unless there is.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.tail.reserve(bytes);
     }
 
     /// Appends a few bytes by copying them.
@@ -62,7 +62,7 @@ impl Outbox {
         self.pieces.push_back(bytes.clone());
     }
 
-    /// Appends all that waits in `other`.
+    /// Appends all that waits in `other`, which can be used again.
     pub fn append(&mut self, other: &mut Outbox) {
         // A few bytes are copied, so that the room there is here is used again.
         if self.is_empty() && WHOLE_FROM <= other.len {
@@ -72,7 +72,8 @@ impl Outbox {
             self.put_shared(&piece);
         }
         if WHOLE_FROM <= other.tail.len() {
-            self.put_shared(&other.tail.split().freeze());
+            // With all of its room, which would be shared otherwise.
+            self.put_shared(&std::mem::take(&mut other.tail).freeze());
         } else {
             self.put(&other.tail);
             other.tail.clear();

@@ -119,6 +119,7 @@ impl Channel for Server {
             if said.what != Saying::Silence {
                 out.append(&mut said.text);
                 out.put(b"\n");
+                self.conversation.reuse(said.text);
             }
         }
     }

@@ -156,33 +156,33 @@ pub(super) fn notification(method: &str, params: Option<&Bytes>) -> Outbox {
 
 /// A good answer.
 pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
-    let mut out = begin_result(id);
+    let mut out = Outbox::new();
+    begin_result(&mut out, id);
     out.put_shared(result);
     out.put(b"}");
     out
 }
 
 /// A good answer up to its result; the caller appends that and `}`.
-pub(super) fn begin_result(id: &Id) -> Outbox {
-    let mut out = begin_response(id);
+pub(super) fn begin_result(out: &mut Outbox, id: &Id) {
+    begin_response(out, id);
     out.put(br#","result":"#);
-    out
 }
 
 /// An answer that says no, the error raw.
 pub(super) fn error(id: &Id, error: &Bytes) -> Outbox {
-    let mut out = begin_response(id);
+    let mut out = Outbox::new();
+    begin_response(&mut out, id);
     out.put(br#","error":"#);
     out.put_shared(error);
     out.put(b"}");
     out
 }
 
-fn begin_response(id: &Id) -> Outbox {
-    let mut out = Outbox::with_room(RESPONSE_BYTES);
+fn begin_response(out: &mut Outbox, id: &Id) {
+    out.reserve(RESPONSE_BYTES);
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     out.put(id.as_bytes());
-    out
 }
 
 /// Most answers that are no long text fit into so much.

@@ -50,7 +50,7 @@ impl Conversation {
         }
         let args = args.map(|raw| Json::part_of(request.line, raw));
         let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
-        let (name, trace) = (ToolName::new(&*name), request.meta.trace());
+        let (name, trace) = (self.named(&name), request.meta.trace());
         let tool = ToolCall { name, args, token, trace };
         // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
         if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
@@ -60,6 +60,11 @@ impl Conversation {
             self.start_tool(now, request.id.clone(), request.origin, revision, tool);
         }
         Ok(())
+    }
+
+    fn named(&mut self, name: &str) -> ToolName {
+        let called = self.called.take().filter(|called| called.as_str() == name);
+        self.called.insert(called.unwrap_or_else(|| ToolName::new(name))).clone()
     }
 
     /// Calls the tool; its schema has been looked up if it matters.

@@ -125,11 +125,15 @@ pub struct Conversation {
     tools: Option<Arc<[ToolSpec]>>,
     /// Those of them whose arguments are no object, so that clients wrap them.
     wrapped: BTreeSet<ToolName>,
+    /// The tool that was called last; the next call is likely one of the same.
+    called: Option<ToolName>,
     next_ticket: u64,
     next_batch: u64,
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
     said: VecDeque<Said>,
+    /// An empty one with room in it, for the next answer.
+    spare: Outbox,
     notices: VecDeque<Notice>,
 }
 
@@ -227,11 +231,13 @@ impl Conversation {
             questions: HashMap::new(),
             tools: None,
             wrapped: BTreeSet::new(),
+            called: None,
             next_ticket: 1,
             next_batch: 0,
             next_question: 1,
             ups: VecDeque::new(),
             said: VecDeque::new(),
+            spare: Outbox::new(),
             notices: VecDeque::new(),
         }
     }
@@ -319,6 +325,12 @@ impl Conversation {
     /// The next thing to be said.
     pub fn poll_said(&mut self) -> Option<Said> {
         self.said.pop_front()
+    }
+
+    /// Takes back a text of which all has been taken, so that the next needs no room of its own.
+    pub(super) fn reuse(&mut self, text: Outbox) {
+        debug_assert!(text.is_empty());
+        self.spare = text;
     }
 
     /// Does something wait to be taken by [`Conversation::poll_up`]?

@@ -132,7 +132,8 @@ impl Conversation {
                 self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = wire::begin_result(&id);
+                let mut text = std::mem::take(&mut self.spare);
+                wire::begin_result(&mut text, &id);
                 match blocks.write_result(&mut text, &outcome, &self.us) {
                     Ok(()) => {
                         text.put(b"}");
