@@ -3,7 +3,11 @@
 /// Where a call stands in its trace. Passed on with the same trace and a new parent, since
 /// whoever passes it on is a step of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
+pub struct Trace(Box<Context>);
+
+/// Apart from its owner: few calls have one, and all are moved about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Context {
     /// `00-<trace id>-<parent id>-<flags>`, checked.
     parent: String,
     state: Option<String>,
@@ -15,18 +19,19 @@ const PARENT_ID: std::ops::Range<usize> = 36..52;
 impl Trace {
     /// What `traceparent` and `tracestate` tell, unless the first is not spelled as one.
     pub fn read(parent: &str, state: Option<&str>) -> Option<Trace> {
-        let trace = || Trace { parent: parent.to_owned(), state: state.map(str::to_owned) };
+        let state = state.map(str::to_owned);
+        let trace = || Trace(Box::new(Context { parent: parent.to_owned(), state }));
         is_parent(parent).then(trace)
     }
 
     /// The `traceparent`.
     pub fn parent(&self) -> &str {
-        &self.parent
+        &self.0.parent
     }
 
     /// The `tracestate`, which is passed on as it came.
     pub fn state(&self) -> Option<&str> {
-        self.state.as_deref()
+        self.0.state.as_deref()
     }
 
     /// The same trace, with whoever has this id as the parent.
@@ -34,9 +39,9 @@ impl Trace {
     pub fn passed_on(&self, id: [u8; 8]) -> Trace {
         // All zeros would be no id.
         let id = u64::from_be_bytes(id).max(1);
-        let mut parent = self.parent.clone();
+        let mut parent = self.0.parent.clone();
         parent.replace_range(PARENT_ID, &format!("{id:016x}"));
-        Trace { parent, state: self.state.clone() }
+        Trace(Box::new(Context { parent, state: self.0.state.clone() }))
     }
 }
 
