@@ -133,7 +133,11 @@ impl<M: Serving> Server<'_, M> {
             }
             self.in_hand = Some(ticket);
             let outcome = caught(|| handle(call, self));
-            now = Instant::now();
+            // All that was read together was asked at one time. Who waits for a time to come
+            // has to know how long the tool took.
+            if self.machine.poll_timeout().is_some() {
+                now = Instant::now();
+            }
             self.machine.down(now, ticket, Down::Done(outcome));
         }
     }
@@ -148,15 +152,15 @@ impl<M: Serving> Server<'_, M> {
         if self.machine.poll_timeout().is_some_and(|until| until <= now) {
             self.machine.handle_timeout(now);
         }
-        while let Some((ticket, asked)) = self.machine.poll_up() {
-            match asked {
-                Asked::Call(call) => self.waiting.push_back((ticket, call)),
-                Asked::Up(Up::Cancel(_)) => {
+        while let Some(up) = self.machine.poll_up() {
+            match up {
+                (ticket, Asked::Call(call)) => self.waiting.push_back((ticket, call)),
+                (ticket, Asked::Up(Up::Cancel(_))) => {
                     self.waiting.retain(|(waiting, _)| *waiting != ticket);
                     self.in_hand.take_if(|in_hand| *in_hand == ticket);
                 }
                 // Nobody was promised to get more than the call.
-                Asked::Up(_) => {}
+                (_, Asked::Up(_)) => {}
             }
         }
         while let Some(notice) = self.machine.poll_notice() {
