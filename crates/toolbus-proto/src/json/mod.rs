@@ -40,6 +40,12 @@ impl Json {
         Json(whole.slice_ref(value.as_bytes()))
     }
 
+    /// Text that a [`Scanner`] has found to be one value, and that is known to be UTF-8.
+    pub(crate) fn of_scanned(text: Bytes) -> Json {
+        debug_assert!(Json::parse(text.clone()).is_ok(), "not JSON: {text:?}");
+        Json(text)
+    }
+
     /// The JSON of anything that can be written as JSON.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Json {
         let text = serde_json::to_vec(value).expect("our own types have string keys");

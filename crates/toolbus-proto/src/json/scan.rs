@@ -4,6 +4,7 @@
 //! needs to look into is stepped over and handed on as a slice.
 
 use std::borrow::Cow;
+use std::ops::{Index, Range};
 
 use super::{Found, JsonError};
 use crate::jsonrpc::string;
@@ -38,13 +39,21 @@ impl Kind {
 }
 
 /// Steps through JSON text, value by value. Never looks at a byte twice.
-#[derive(Debug, Clone, Copy)]
-pub struct Scanner<'a> {
-    text: &'a str,
+#[derive(Debug)]
+pub struct Scanner<'a, T: ?Sized = str> {
+    text: &'a T,
     at: usize,
     /// How many arrays and objects have been stepped into: they count towards the depth of
     /// what stands in them.
     inside: usize,
+}
+
+// Derived, these would want `T` to be so.
+impl<T: ?Sized> Copy for Scanner<'_, T> {}
+impl<T: ?Sized> Clone for Scanner<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
 impl<'a> Scanner<'a> {
@@ -53,9 +62,46 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0, inside: 0 }
     }
 
+    /// The characters of the next value, which must be a string. One with an escape that stands
+    /// for no character is none.
+    pub fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        self.blanks();
+        let from = self.at;
+        self.expect(b'"')?;
+        self.rest_of_string()?;
+        let raw = &self.text[from..self.at];
+        string(raw).ok_or(JsonError::Unexpected { found: Found::Byte(b'\\'), offset: from })
+    }
+
+    /// The name of a member, up to and with its colon; its value is to be taken by itself.
+    pub fn name(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        let key = self.string()?;
+        self.blanks();
+        self.expect(b':')?;
+        Ok(key)
+    }
+}
+
+impl<'a> Scanner<'a, [u8]> {
+    /// Stands before the first of bytes of which nobody knows where the JSON in them ends. That
+    /// strings are UTF-8 is for whoever takes one to find out.
+    pub(crate) fn of_bytes(bytes: &'a [u8]) -> Self {
+        Scanner { text: bytes, at: 0, inside: 0 }
+    }
+
+    /// Steps over one value, nested no deeper than this, and tells where it stands.
+    pub(crate) fn place_of_value(&mut self, depth_max: usize) -> Result<Range<usize>, JsonError> {
+        self.blanks();
+        let from = self.at;
+        self.step_over_value(depth_max)?;
+        Ok(from..self.at)
+    }
+}
+
+impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, T> {
     /// Steps over one value and gives its text, without the blanks around it.
     #[inline]
-    pub fn value(&mut self) -> Result<&'a str, JsonError> {
+    pub fn value(&mut self) -> Result<&'a T, JsonError> {
         self.blanks();
         let from = self.at;
         self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
@@ -67,8 +113,8 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub fn value_with_members(
         &mut self,
-        mut see: impl FnMut(&'a str, &'a str),
-    ) -> Result<&'a str, JsonError> {
+        mut see: impl FnMut(&'a T, &'a T),
+    ) -> Result<&'a T, JsonError> {
         self.blanks();
         let from = self.at;
         if !self.enter_object() {
@@ -104,7 +150,7 @@ impl<'a> Scanner<'a> {
     /// The next member of the object stepped into: its key with quotes, its value.
     /// `first` is true for the first call after [`Scanner::enter_object`].
     #[inline]
-    pub fn member(&mut self, first: bool) -> Result<Option<(&'a str, &'a str)>, JsonError> {
+    pub fn member(&mut self, first: bool) -> Result<Option<(&'a T, &'a T)>, JsonError> {
         match self.key(first)? {
             Some(key) => Ok(Some((key, self.value()?))),
             None => Ok(None),
@@ -114,7 +160,7 @@ impl<'a> Scanner<'a> {
     /// The key of the next member of the object stepped into, with quotes; its value is next.
     /// `first` is true for the first call after [`Scanner::enter_object`].
     #[inline]
-    pub fn key(&mut self, first: bool) -> Result<Option<&'a str>, JsonError> {
+    pub fn key(&mut self, first: bool) -> Result<Option<&'a T>, JsonError> {
         if !self.more(first, b'}')? {
             return Ok(None);
         }
@@ -130,30 +176,11 @@ impl<'a> Scanner<'a> {
 
     /// The next element of the array stepped into.
     /// `first` is true for the first call after [`Scanner::enter_array`].
-    pub fn element(&mut self, first: bool) -> Result<Option<&'a str>, JsonError> {
+    pub fn element(&mut self, first: bool) -> Result<Option<&'a T>, JsonError> {
         if !self.more(first, b']')? {
             return Ok(None);
         }
         Ok(Some(self.value()?))
-    }
-
-    /// The characters of the next value, which must be a string. One with an escape that stands
-    /// for no character is none.
-    pub fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
-        self.blanks();
-        let from = self.at;
-        self.expect(b'"')?;
-        self.rest_of_string()?;
-        let raw = &self.text[from..self.at];
-        string(raw).ok_or(JsonError::Unexpected { found: Found::Byte(b'\\'), offset: from })
-    }
-
-    /// The name of a member, up to and with its colon; its value is to be taken by itself.
-    pub fn name(&mut self) -> Result<Cow<'a, str>, JsonError> {
-        let key = self.string()?;
-        self.blanks();
-        self.expect(b':')?;
-        Ok(key)
     }
 
     /// The first byte of what comes next, which tells its kind.
@@ -262,7 +289,7 @@ impl<'a> Scanner<'a> {
     /// Behind the opening quote: up to and over the closing one.
     #[inline]
     fn rest_of_string(&mut self) -> Result<(), JsonError> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.text.as_ref();
         loop {
             self.at += plain_prefix(&bytes[self.at..]);
             match self.peek() {
@@ -345,7 +372,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_ref().get(self.at).copied()
     }
 
     #[cold]

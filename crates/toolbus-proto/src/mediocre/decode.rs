@@ -7,6 +7,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::blob::Blob;
+use super::element;
 use super::event::{Event, FramingCode, FramingError, Head, Message, Note, Notes, Said, Tail};
 use super::extent::Extent;
 use super::wire::{ErrField, Fields};
@@ -173,6 +174,15 @@ impl Decoder {
         self.offset += skip_blanks(input);
         let first = *input.first()?;
         let offset = self.offset;
+        // Only once, or an element that comes byte by byte would be looked at as often.
+        if self.stream.is_some()
+            && self.extent.is_new()
+            && let Some((value, len)) = element::take(input, &self.reading)
+        {
+            self.offset += len as u64;
+            self.count_element();
+            return Some(Ok(Some(Event::new(Said::Value(value), Notes::default()))));
+        }
         let fail = |code| Some(Err(FramingError { code, offset }));
         if first != b'{' {
             return fail(FramingCode::NotAnObject);

@@ -26,6 +26,11 @@ enum Place {
 }
 
 impl Extent {
+    /// Has nothing been looked at yet?
+    pub(super) fn is_new(&self) -> bool {
+        self.seen == 0
+    }
+
     /// The length of the object at the front of `bytes`, or `None` until more of it arrives.
     ///
     /// `bytes` must begin with all that was seen before. `depth_max` is at most 128.

@@ -6,6 +6,7 @@
 //! [`translate`] joins them to the tools of the bus.
 
 mod blob;
+mod element;
 mod extent;
 mod grams;
 mod matcher;
