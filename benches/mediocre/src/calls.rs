@@ -48,6 +48,16 @@ pub(crate) fn measure(rounds: usize) {
     }
 }
 
+/// So many long streams, one after the other, and nothing is measured.
+pub(crate) fn streams(count: u32) {
+    let text = Json::of(TEXT);
+    Client::over_tcp().run(async move |back| {
+        for _ in 0..count {
+            echo(Asked::stream(&back, "echo", None), &text, MANY).await;
+        }
+    });
+}
+
 async fn echo(asked: Asked, text: &Json, elements: usize) {
     let send = async {
         for _ in 0..elements {

@@ -23,9 +23,13 @@ fn main() -> ExitCode {
         Some("role-drop") => {
             bare::drop_all(words.next().and_then(|word| word.parse().ok()).expect("a size"));
         }
+        // For a profiler, which wants the same work each time.
+        Some("streams") => {
+            calls::streams(words.next().and_then(|word| word.parse().ok()).expect("a count"));
+        }
         Some("role-serve") => ours::serve(&words.next().expect("a path for the socket")),
         Some(other) => {
-            eprintln!("error: there is no `{other}`; say nothing, `quick`, or `only TABLE`");
+            eprintln!("error: there is no `{other}`; say nothing, `quick`, `only TABLE`, or `streams COUNT`");
             return ExitCode::from(2);
         }
     }
