@@ -16,6 +16,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::link::{Answerer, Delivered, Room, Slot, Slots, Uplink};
+use crate::pump::moment::Moment;
 use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
@@ -33,6 +34,8 @@ struct Inner<C> {
     machine: RefCell<C>,
     slots: Slots,
     wake: Wake,
+    /// When something was said that the pump has not heard yet.
+    moment: Moment,
     /// Rung when a call has ended, all is written, or the connection is over.
     changed: Wake,
     closing: Cell<Closing>,
@@ -124,6 +127,7 @@ impl<C: Calling> Inner<C> {
             machine: RefCell::new(machine),
             slots: Slots::new(sharing),
             wake: Wake::default(),
+            moment: Moment::default(),
             changed: Wake::default(),
             closing: Cell::new(Closing::No),
             ended: RefCell::default(),
@@ -228,6 +232,7 @@ impl<C: Calling> Driven for Inner<C> {
     }
 
     fn transmit(&self, out: &mut Outbox) -> Passed {
+        self.moment.pass();
         self.machine.borrow_mut().poll_transmit(out);
         self.deliver()
     }
@@ -270,7 +275,7 @@ impl<C: Calling> Answerer for Inner<C> {
             self.slots.go_on(ticket);
         }
         let room = self.slots.sent(ticket, up.weight());
-        self.machine.borrow_mut().up(Instant::now(), ticket, up);
+        self.machine.borrow_mut().up(self.moment.now(Instant::now), ticket, up);
         self.settle();
         room
     }

@@ -15,6 +15,7 @@ use toolbus_proto::tool::{Deadline, Failure, FailureKind, Outcome, Part};
 
 use crate::caught::caught;
 use crate::link::{Answerer, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Room, Slot};
+use crate::pump::moment::Moment;
 use crate::pump::reactor::until;
 use crate::pump::wake::Wake;
 
@@ -54,6 +55,8 @@ pub(crate) struct Conversation {
     has_room: Cell<bool>,
     /// Last sign of life of either side.
     heard: Cell<Instant>,
+    /// When something was said since the tool had its turn, or in it.
+    moment: Moment,
     /// There is input, or room.
     bell: Wake,
     cancelled: Wake,
@@ -75,6 +78,7 @@ impl Conversation {
             is_full: Cell::new(false),
             has_room: Cell::new(true),
             heard: Cell::new(now()),
+            moment: Moment::default(),
             bell: Wake::default(),
             cancelled: Wake::default(),
             finished: Wake::default(),
@@ -85,7 +89,7 @@ impl Conversation {
     pub(crate) async fn send(&self, down: Down) {
         // Before it is sent: the caller may take it and make room in the same breath.
         self.has_room.set(false);
-        self.heard.set(now());
+        self.heard.set(self.moment.now(now));
         if self.slot.send(down) == Room::Full {
             while !self.has_room.get() {
                 self.bell.rung().await;
@@ -139,9 +143,11 @@ impl Conversation {
     ) -> Result<Outcome, Failure> {
         let mut work = pin!(work);
         // Polled with care: a panic must end this call, not the task before it has told anyone.
-        let work = poll_fn(|context| match caught(|| Ok(work.as_mut().poll(context))) {
-            Ok(polled) => polled,
-            Err(panicked) => Poll::Ready(Err(panicked)),
+        let work = poll_fn(|context| {
+            self.moment.pass();
+            let polled = caught(|| Ok(work.as_mut().poll(context)));
+            self.moment.pass();
+            polled.unwrap_or_else(|panicked| Poll::Ready(Err(panicked)))
         });
         tokio::select! {
             biased;
@@ -184,7 +190,7 @@ impl Answerer for Conversation {
             self.cancel();
             return Room::Enough;
         }
-        self.heard.set(now());
+        self.heard.set(self.moment.seen(now));
         let bytes = self.input_bytes.get() + up.weight();
         self.input_bytes.set(bytes);
         let items = {
@@ -192,7 +198,10 @@ impl Answerer for Conversation {
             input.push_back(up);
             input.len()
         };
-        self.bell.ring();
+        if self.bell.rouse() {
+            // The tool is about to have its turn.
+            self.moment.now(|| self.heard.get());
+        }
         if items < ITEMS_WAITING_MAX && bytes < BYTES_WAITING_MAX {
             // Who was told to wait before still waits, whatever was sent all the same.
             return Room::Enough;

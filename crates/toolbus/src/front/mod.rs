@@ -23,6 +23,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::bus::Bus;
 use crate::link::{Asker, Backlog, ByTicket, Room, Sharing, Slot, Tickets, Uplink};
+use crate::pump::moment::Moment;
 use crate::pump::reactor::{Closing, Driven, Next, Passed, Sink, Source, drive};
 use crate::pump::wake::Wake;
 
@@ -63,6 +64,8 @@ pub struct Front<S: Serving + 'static> {
     /// Rung when that has come to be.
     idle: Wake,
     wake: Wake,
+    /// When something was said that the pump has not heard yet.
+    moment: Moment,
 }
 
 impl<S: Serving + 'static> Front<S> {
@@ -93,6 +96,7 @@ impl<S: Serving + 'static> Front<S> {
             is_idle: Cell::new(true),
             idle: Wake::default(),
             wake: Wake::default(),
+            moment: Moment::default(),
         })
     }
 
@@ -226,7 +230,7 @@ impl<S: Serving + 'static> Asker for Front<S> {
             return Room::Enough;
         }
         let weight = down.weight();
-        self.machine.borrow_mut().down(Instant::now(), ticket, down);
+        self.machine.borrow_mut().down(self.moment.now(Instant::now), ticket, down);
         self.wake.ring();
         let room = self.backlog.add(ticket, weight);
         if !is_done {
@@ -274,6 +278,7 @@ impl<S: Serving + 'static> Driven for Front<S> {
     }
 
     fn transmit(&self, out: &mut Outbox) -> Passed {
+        self.moment.pass();
         self.machine.borrow_mut().poll_transmit(out);
         Passed::Nothing
     }

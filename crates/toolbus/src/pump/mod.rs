@@ -5,6 +5,7 @@ mod budget;
 mod buffers;
 #[cfg(feature = "http")]
 pub(crate) mod http;
+pub(crate) mod moment;
 pub(crate) mod reactor;
 pub(crate) mod wake;
 

@@ -16,11 +16,16 @@ pub(crate) struct Wake {
 
 impl Wake {
     pub(crate) fn ring(&self) {
-        if !self.rung.replace(true)
-            && let Some(waker) = self.waker.borrow_mut().take()
-        {
-            waker.wake();
+        self.rouse();
+    }
+
+    /// Rings it. Tells whether somebody was woken by that, and will be there soon.
+    pub(crate) fn rouse(&self) -> bool {
+        if self.rung.replace(true) {
+            return false;
         }
+        let waker = self.waker.borrow_mut().take();
+        waker.map(Waker::wake).is_some()
     }
 
     pub(crate) async fn rung(&self) {
