@@ -34,6 +34,8 @@ struct Inner<C> {
     machine: RefCell<C>,
     slots: Slots,
     wake: Wake,
+    /// Rung when the caller has taken all it was given, where no other waits.
+    taken: Wake,
     /// When something was said that the pump has not heard yet.
     moment: Moment,
     /// Rung when a call has ended, all is written, or the connection is over.
@@ -127,6 +129,7 @@ impl<C: Calling> Inner<C> {
             machine: RefCell::new(machine),
             slots: Slots::new(sharing),
             wake: Wake::default(),
+            taken: Wake::default(),
             moment: Moment::default(),
             changed: Wake::default(),
             closing: Cell::new(Closing::No),
@@ -267,6 +270,10 @@ impl<C: Calling> Driven for Inner<C> {
     fn wake(&self) -> &Wake {
         &self.wake
     }
+
+    fn taken(&self) -> Option<&Wake> {
+        Some(&self.taken)
+    }
 }
 
 impl<C: Calling> Answerer for Inner<C> {
@@ -281,7 +288,9 @@ impl<C: Calling> Answerer for Inner<C> {
     }
 
     fn resume(&self, ticket: Ticket) {
-        self.slots.go_on(ticket);
+        if self.slots.go_on(ticket) {
+            self.taken.ring();
+        }
         self.wake.ring();
     }
 }

@@ -64,6 +64,8 @@ pub struct Front<S: Serving + 'static> {
     /// Rung when that has come to be.
     idle: Wake,
     wake: Wake,
+    /// Rung when the back has taken all it was given, where no other call waits.
+    taken: Wake,
     /// When something was said that the pump has not heard yet.
     moment: Moment,
 }
@@ -96,6 +98,7 @@ impl<S: Serving + 'static> Front<S> {
             is_idle: Cell::new(true),
             idle: Wake::default(),
             wake: Wake::default(),
+            taken: Wake::default(),
             moment: Moment::default(),
         })
     }
@@ -243,7 +246,10 @@ impl<S: Serving + 'static> Asker for Front<S> {
     }
 
     fn resume(&self, ticket: Ticket) {
-        self.slow.borrow_mut().remove(&ticket);
+        let was_slow = self.slow.borrow_mut().remove(&ticket);
+        if was_slow && self.sharing == Sharing::Alone {
+            self.taken.ring();
+        }
         self.wake.ring();
     }
 }
@@ -331,6 +337,10 @@ impl<S: Serving + 'static> Driven for Front<S> {
 
     fn wake(&self) -> &Wake {
         &self.wake
+    }
+
+    fn taken(&self) -> Option<&Wake> {
+        Some(&self.taken)
     }
 }
 

@@ -113,9 +113,9 @@ impl Slots {
         self.sharing == Sharing::Alone && !self.slow.borrow().is_empty()
     }
 
-    /// The caller has read what it was given, or wants no more.
-    pub(crate) fn go_on(&self, ticket: Ticket) {
-        self.slow.borrow_mut().remove(&ticket);
+    /// The caller has read what it was given, or wants no more. Tells whether all waited for it.
+    pub(crate) fn go_on(&self, ticket: Ticket) -> bool {
+        self.slow.borrow_mut().remove(&ticket) && self.sharing == Sharing::Alone
     }
 
     /// A caller sent something of this weight.

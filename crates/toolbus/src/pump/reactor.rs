@@ -50,6 +50,11 @@ pub(crate) trait Driven {
     fn has_ended(&self, now: Instant) -> bool;
     /// Rung when something changed from another side: a call, a reply, room.
     fn wake(&self) -> &Wake;
+    /// Rung when the only one who was given a lot has taken it: [`Next::Turn`] need not wait
+    /// for all others then.
+    fn taken(&self) -> Option<&Wake> {
+        None
+    }
 }
 
 /// What the pump does next with its reading side.
@@ -212,7 +217,7 @@ pub(crate) async fn drive(driven: &impl Driven, mut source: impl Source, sink: i
                     }
                 }
             },
-            () = turn(), if next == Next::Turn => {}
+            () = turn_or(driven.taken()), if next == Next::Turn => {}
             read = share.read(&mut source, &mut input), if may_read => {
                 // A stream that breaks has ended: what came before is all there is.
                 if let Ok(0) | Err(_) = read {
@@ -271,6 +276,18 @@ async fn write(outbox: &mut Outbox, sink: Option<&mut impl Sink>) -> io::Result<
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     sink.take_from(outbox).await
+}
+
+/// Lets others have their turn, until the one who needs it most has had it.
+async fn turn_or(taken: Option<&Wake>) {
+    match taken {
+        Some(taken) => tokio::select! {
+            biased;
+            () = taken.rung() => {}
+            () = turn() => {}
+        },
+        None => turn().await,
+    }
 }
 
 /// Waits until then, or for ever.
