@@ -13,6 +13,8 @@ pub(super) const READ_BYTES: usize = 128 * 1024;
 /// From this size on what was read is not copied: a few bytes that are kept for long must not
 /// keep all of the buffer they were read to.
 pub(super) const WHOLE_FROM: usize = READ_BYTES / 4;
+/// What may stand in a buffer before what is read to it.
+const AHEAD_MAX: usize = 1024;
 /// How many buffers are kept for the next read, or in the hope that their room comes back.
 const KEPT_MAX: usize = 4;
 
@@ -20,22 +22,27 @@ thread_local! {
     static KEPT: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer to read to.
-pub(super) fn take() -> BytesMut {
-    KEPT.with_borrow_mut(|kept| {
-        // The last one first: it is the likeliest to be in the cache.
-        let free = kept.iter_mut().rposition(|buffer| buffer.try_reclaim(READ_BYTES));
-        free.map(|at| kept.remove(at))
-    })
-    .unwrap_or_else(|| BytesMut::with_capacity(READ_BYTES))
+/// A buffer to read to, with what goes ahead of that: a frame that was cut by the end of the
+/// last read is mostly short, and all that follows it would have to be copied behind it.
+pub(super) fn take(input: &BytesMut) -> BytesMut {
+    let mut buffer = KEPT
+        .with_borrow_mut(|kept| {
+            // The last one first: it is the likeliest to be in the cache.
+            let free = kept.iter_mut().rposition(|buffer| buffer.try_reclaim(READ_BYTES));
+            free.map(|at| kept.remove(at))
+        })
+        .unwrap_or_else(|| BytesMut::with_capacity(READ_BYTES));
+    buffer.extend_from_slice(&input[..ahead(input)]);
+    buffer
 }
 
 /// Appends to `input` what was read, and keeps the buffer.
 pub(super) fn give_back(mut buffer: BytesMut, input: &mut BytesMut) {
-    if input.is_empty() && WHOLE_FROM <= buffer.len() {
+    let ahead = ahead(input);
+    if ahead == input.len() && WHOLE_FROM <= buffer.len() - ahead {
         *input = buffer.split();
     } else {
-        input.extend_from_slice(&buffer);
+        input.extend_from_slice(&buffer[ahead..]);
         buffer.clear();
     }
     KEPT.with_borrow_mut(|kept| {
@@ -46,13 +53,18 @@ pub(super) fn give_back(mut buffer: BytesMut, input: &mut BytesMut) {
     });
 }
 
+/// So much of `input` stands in the buffer before what is read: all of it, if that is little.
+fn ahead(input: &BytesMut) -> usize {
+    if input.len() <= AHEAD_MAX { input.len() } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(bytes: &[u8], input: &mut BytesMut) {
-        let mut buffer = take();
-        assert!(buffer.is_empty() && READ_BYTES <= buffer.capacity());
+        let mut buffer = take(input);
+        assert!(READ_BYTES <= buffer.capacity());
         buffer.extend_from_slice(bytes);
         give_back(buffer, input);
     }
@@ -82,6 +94,19 @@ mod tests {
         read(&[b'x'; WHOLE_FROM], &mut input);
         assert_eq!(input.len(), 3 + WHOLE_FROM);
         assert!(input.starts_with(b"fewx"));
+    }
+
+    #[test]
+    fn only_what_went_ahead_is_copied() {
+        for ahead in [1, AHEAD_MAX, AHEAD_MAX + 1] {
+            let mut input = BytesMut::new();
+            read(&vec![b'a'; ahead], &mut input);
+            read(b"", &mut input);
+            read(&[b'x'; WHOLE_FROM], &mut input);
+            assert_eq!(input.len(), ahead + WHOLE_FROM);
+            assert!(input[..ahead].iter().all(|byte| *byte == b'a'));
+            assert!(input[ahead..].iter().all(|byte| *byte == b'x'));
+        }
     }
 
     #[test]

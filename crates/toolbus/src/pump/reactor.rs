@@ -149,7 +149,7 @@ impl<R: AsyncRead + Unpin> Source for R {
     /// Reads by way of the thread's buffers: who waits holds none.
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
         poll_fn(|context| {
-            let mut buffer = buffers::take();
+            let mut buffer = buffers::take(input);
             let read = pin!(self.read_buf(&mut buffer)).poll(context);
             buffers::give_back(buffer, input);
             read
