@@ -100,6 +100,9 @@ impl Decoder {
 
     /// The next event, or `None` until more arrives. Behind an error there is nothing.
     pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
+        if let Some(value) = self.next_plain(input) {
+            return Some(Ok(Event::new(Said::Value(value), Notes::default())));
+        }
         loop {
             let is_skipped = self.stream.as_ref().is_some_and(|stream| stream.is_skipped);
             // It may be nothing to tell of: the header of a blob, whose first frame is to come.
@@ -151,6 +154,19 @@ impl Decoder {
         matches!(self.state, State::Due) && self.stream.is_none()
     }
 
+    /// The next element, if it is one of the many that hold a value and nothing else.
+    fn next_plain(&mut self, input: &mut BytesMut) -> Option<Json> {
+        let stream = self.stream.as_mut().filter(|stream| !stream.is_skipped)?;
+        // Only once, or an element that comes byte by byte would be looked at as often.
+        if !matches!(self.state, State::Due) || !self.extent.is_new() {
+            return None;
+        }
+        let (value, len) = element::take(input, &self.reading)?;
+        self.offset += len as u64;
+        stream.elements += 1;
+        Some(value)
+    }
+
     fn next_of_blob(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
         let State::Blob(blob) = &mut self.state else { return None };
         let before = input.len();
@@ -174,15 +190,6 @@ impl Decoder {
         self.offset += skip_blanks(input);
         let first = *input.first()?;
         let offset = self.offset;
-        // Only once, or an element that comes byte by byte would be looked at as often.
-        if self.stream.is_some()
-            && self.extent.is_new()
-            && let Some((value, len)) = element::take(input, &self.reading)
-        {
-            self.offset += len as u64;
-            self.count_element();
-            return Some(Ok(Some(Event::new(Said::Value(value), Notes::default()))));
-        }
         let fail = |code| Some(Err(FramingError { code, offset }));
         if first != b'{' {
             return fail(FramingCode::NotAnObject);
@@ -349,8 +356,13 @@ fn mark(fields: &Fields<'_>) -> Result<Mark, FramingCode> {
 
 /// Takes the blanks at the front; tells how many there were.
 pub(super) fn skip_blanks(input: &mut BytesMut) -> u64 {
-    let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-    let count = input.iter().take_while(is_blank).count();
+    let count = count_blanks(input);
     input.advance(count);
     count as u64
+}
+
+/// How many blanks stand at the front.
+pub(super) fn count_blanks(input: &[u8]) -> usize {
+    let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    input.iter().take_while(is_blank).count()
 }

@@ -5,26 +5,33 @@
 
 use bytes::{Buf, BytesMut};
 
-use super::decode::Reading;
+use super::decode::{Reading, count_blanks};
 use crate::json::{Json, Scanner};
 
-const OPENING: &[u8] = br#"{"el":"#;
+const OPENING: &[u8; 6] = br#"{"el":"#;
 
-/// Takes such an element off the front of `input`: its value, and how many bytes it had.
+/// Takes such an element off the front of `input`, with the blanks before it: its value, and
+/// how many bytes were taken.
 pub(super) fn take(input: &mut BytesMut, reading: &Reading) -> Option<(Json, usize)> {
+    let blanks = count_blanks(input);
+    let window = &input[blanks..];
     // Nothing behind the limit is looked at.
-    let window = &input[..input.len().min(reading.object_bytes_max)];
-    let behind = window.strip_prefix(OPENING)?;
+    let window = &window[..window.len().min(reading.object_bytes_max)];
+    let (_, behind) = window.split_first_chunk().filter(|(opening, _)| *opening == OPENING)?;
     let depth_max = reading.depth_max.checked_sub(1)?;
     let place = Scanner::of_bytes(behind).place_of_value(depth_max).ok()?;
-    if behind.get(place.end) != Some(&b'}') || str::from_utf8(&behind[place.clone()]).is_err() {
+    let text = &behind[place.clone()];
+    let is_text = text.is_ascii() || str::from_utf8(text).is_ok();
+    if behind.get(place.end) != Some(&b'}') || !is_text {
         return None;
     }
+    let value_at = blanks + OPENING.len() + place.start;
+    let len = blanks + OPENING.len() + place.end + 1;
     // Shares the buffer, and only the value keeps it.
-    input.advance(OPENING.len() + place.start);
-    let value = input.split_to(place.len()).freeze();
-    input.advance(1);
-    Some((Json::of_scanned(value), OPENING.len() + place.end + 1))
+    let mut value = input.split_to(len);
+    value.advance(value_at);
+    value.truncate(place.len());
+    Some((Json::of_scanned(value.freeze()), len))
 }
 
 #[cfg(test)]
@@ -51,6 +58,7 @@ mod tests {
             (r#"{"el":}"#, None),
             (r#"{"elBytesFrame":"x"}"#, None),
             (r#"{ "el":1}"#, None),
+            (" \n{\"el\":1}", Some("1")),
         ] {
             for rest in ["", "\n{"] {
                 let expected = value.map(|value| (value.to_owned(), rest.to_owned()));

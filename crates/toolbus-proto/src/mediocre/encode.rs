@@ -95,7 +95,9 @@ impl<C: Chance> Writer<C> {
     }
 
     fn value(&mut self, out: &mut Outbox, value: &Json) -> Result<(), Unwritable> {
-        self.end_blob(out)?;
+        if self.blob.is_some() {
+            self.end_blob(out)?;
+        }
         out.put(b"{\"el\":");
         out.put_shared(value.as_bytes());
         out.put(b"}\n");

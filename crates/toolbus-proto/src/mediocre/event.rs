@@ -149,11 +149,14 @@ impl Notes {
         }
     }
 
+    /// Are there none?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// The notes in the order of their names.
     pub fn iter(self) -> impl Iterator<Item = Note> {
-        // Mostly there are none.
-        let all = if self.0 == 0 { &[] } else { &Note::ALL[..] };
-        all.iter().copied().filter(move |note| self.0 & 1 << *note as u16 != 0)
+        Note::ALL.into_iter().filter(move |note| self.0 & 1 << *note as u16 != 0)
     }
 }
 

@@ -282,8 +282,13 @@ impl<C: Calling> Answerer for Inner<C> {
             self.slots.go_on(ticket);
         }
         let room = self.slots.sent(ticket, up.weight());
+        let is_part = matches!(up, Up::Part(_));
         self.machine.borrow_mut().up(self.moment.now(Instant::now), ticket, up);
-        self.settle();
+        // Parts are many, and what comes of one has time until the pump has its turn.
+        match is_part {
+            true => self.wake.ring(),
+            false => self.settle(),
+        }
         room
     }
 

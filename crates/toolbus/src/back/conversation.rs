@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Instant;
 
 use toolbus_proto::channel::{Down, Ticket, Up};
@@ -85,40 +85,46 @@ impl Conversation {
         }
     }
 
-    /// Sends the next of the reply, and waits until more would be welcome.
-    pub(crate) async fn send(&self, down: Down) {
+    /// Sends the next of the reply, at once, and waits until more would be welcome.
+    pub(crate) fn send(&self, down: Down) -> impl Future<Output = ()> {
         // Before it is sent: the caller may take it and make room in the same breath.
         self.has_room.set(false);
         self.heard.set(self.moment.now(now));
-        if self.slot.send(down) == Room::Full {
-            while !self.has_room.get() {
+        let room = self.slot.send(down);
+        async move {
+            while room == Room::Full && !self.has_room.get() {
                 self.bell.rung().await;
             }
+            // A caller who takes everything at once must not keep all others waiting.
+            tokio::task::consume_budget().await;
         }
-        // A caller who takes everything at once must not keep all others waiting.
-        tokio::task::consume_budget().await;
     }
 
     /// The next of the input, as it comes.
-    pub(crate) async fn input(&self) -> Input {
-        loop {
-            let up = self.input.borrow_mut().pop_front();
-            let Some(up) = up else {
-                self.bell.rung().await;
-                continue;
-            };
-            self.input_bytes.set(self.input_bytes.get() - up.weight());
-            let is_empty = self.input.borrow().is_empty();
-            if is_empty && self.is_full.take() {
-                self.slot.resume();
+    pub(crate) fn input(&self) -> impl Future<Output = Input> {
+        poll_fn(|context| {
+            loop {
+                match self.take_input() {
+                    Some(Up::Part(part)) => return Poll::Ready(Input::Part(part)),
+                    Some(Up::End(end)) => return Poll::Ready(Input::End(end)),
+                    Some(Up::Answer(..) | Up::Cancel(_)) => {}
+                    None => ready!(self.bell.poll_rung(context)),
+                }
             }
-            tokio::task::consume_budget().await;
-            match up {
-                Up::Part(part) => return Input::Part(part),
-                Up::End(end) => return Input::End(end),
-                Up::Answer(..) | Up::Cancel(_) => {}
-            }
+        })
+    }
+
+    fn take_input(&self) -> Option<Up> {
+        let (up, is_last) = {
+            let mut input = self.input.borrow_mut();
+            (input.pop_front()?, input.is_empty())
+        };
+        self.input_bytes.set(self.input_bytes.get() - up.weight());
+        // More comes only when others have had their turn: nobody is kept waiting here.
+        if is_last && self.is_full.take() {
+            self.slot.resume();
         }
+        Some(up)
     }
 
     /// All of the input at once, for a tool that takes no parts.
@@ -224,6 +230,8 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
 
     use super::*;
     use crate::link::Asker;
@@ -259,5 +267,31 @@ mod tests {
             conversation.input().await;
         }
         assert_eq!(caller.0.get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_heard_later_counts_as_heard_later() {
+        let conversation = Conversation::new(Slot::new(Rc::<Patient>::default(), Ticket(0)));
+        let send = || Answerer::send(&conversation, Ticket(0), Up::Part(Part::Json(Json::null())));
+        let later = Duration::from_secs(50);
+        let tool = async {
+            conversation.input().await;
+            std::future::pending().await
+        };
+        let mut tool = pin!(conversation.lead(Deadline::never(now()), tool));
+        let mut turn = || tool.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        // The tool listens, and is woken by the first of these: all are of one moment.
+        assert!(turn().is_pending());
+        let _ = send();
+        tokio::time::advance(later).await;
+        let _ = send();
+        assert_eq!(conversation.heard.get() + later, now());
+        // It has its turn and listens no more: whoever speaks now is heard when it speaks.
+        assert!(turn().is_pending());
+        for _ in 0..2 {
+            tokio::time::advance(later).await;
+            let _ = send();
+            assert_eq!(conversation.heard.get(), now());
+        }
     }
 }

@@ -107,13 +107,14 @@ impl Asker for Inbox {
         state.wake();
         state.bytes += down.weight();
         state.may_send |= matches!(down, Down::Done(_));
-        match (state.waiting.back_mut(), down) {
+        if let (Down::Progress(_), Some(old @ Down::Progress(_))) =
+            (&down, state.waiting.back_mut())
+        {
             // Nobody needs to know how far it was before it is where it is now.
-            (Some(Down::Progress(old)), Down::Progress(new)) => {
-                let old = std::mem::replace(old, new);
-                state.bytes -= old.as_bytes().len();
-            }
-            (_, down) => state.waiting.push_back(down),
+            let old = std::mem::replace(old, down);
+            state.bytes -= old.weight();
+        } else {
+            state.waiting.push_back(down);
         }
         if state.waiting.len() < ITEMS_WAITING_MAX && state.bytes < BYTES_WAITING_MAX {
             return Room::Enough;

@@ -106,7 +106,10 @@ impl Uplink {
 
     /// More of the call.
     pub fn send(&self, up: Up) -> Room {
-        self.answerer.as_ref().map_or(Room::Enough, |answerer| answerer.send(self.ticket, up))
+        match &self.answerer {
+            Some(answerer) => answerer.send(self.ticket, up),
+            None => Room::Enough,
+        }
     }
 
     /// The way down has room again.

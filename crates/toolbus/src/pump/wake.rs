@@ -32,7 +32,7 @@ impl Wake {
         poll_fn(|context| self.poll_rung(context)).await;
     }
 
-    fn poll_rung(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_rung(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.rung.take() {
             return Poll::Ready(());
         }

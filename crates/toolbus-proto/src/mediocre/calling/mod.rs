@@ -251,8 +251,10 @@ impl<C: Chance> Caller<C> {
             None => return false,
             Some(Err(error)) => self.handle_broken(&error),
             Some(Ok(event)) => {
-                let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
-                self.notices.extend(notes);
+                if !event.notes.is_empty() {
+                    let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
+                    self.notices.extend(notes);
+                }
                 self.show(|| printed::event(&event).into_iter().chain(printed::notes(&event)));
                 self.handle_said(event.said);
             }

@@ -153,6 +153,7 @@ impl<C: Chance> Server<C> {
     fn read(&mut self, input: &mut BytesMut) -> Option<Result<Event, FramingError>> {
         let next = self.decoder.next(input)?;
         match &next {
+            Ok(event) if event.notes.is_empty() => {}
             // Of what is thrown away nobody wants to know; a stream may well be cut short.
             Ok(Event { said: Said::Tail(_), .. })
                 if matches!(self.stage, Stage::Draining { .. }) => {}
@@ -412,16 +413,15 @@ impl<C: Chance> Serving for Server<C> {
     }
 
     fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
-        let Stage::Answering(Answering { ticket: asked, input, mut reply }) = self.stage else {
+        let Stage::Answering(answering) = &mut self.stage else {
             return self.flow(&BytesMut::new());
         };
-        if asked != ticket {
+        if answering.ticket != ticket {
             return Flow::More;
         }
-        match reply.write(&mut self.writer, &mut self.out, down) {
-            Ok(Replied::SoFar) => {
-                self.stage = Stage::Answering(Answering { ticket, input, reply });
-            }
+        let input = answering.input;
+        match answering.reply.write(&mut self.writer, &mut self.out, down) {
+            Ok(Replied::SoFar) => {}
             Ok(Replied::Whole) => {
                 self.ups.clear();
                 self.end_call(now, input);
