@@ -36,6 +36,7 @@ impl Outbox {
     }
 
     /// Appends a few bytes by copying them.
+    #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.len += bytes.len();
@@ -51,6 +52,7 @@ impl Outbox {
     }
 
     /// Appends bytes, without a copy where they are many.
+    #[inline]
     pub fn put_shared(&mut self, bytes: &Bytes) {
         if bytes.len() < WHOLE_FROM {
             return self.put(bytes);

@@ -32,6 +32,7 @@ impl<T: Item> Queue<T> {
         Queue { items: VecDeque::new(), bytes: 0 }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, ticket: Ticket, item: T) {
         self.bytes += item.weight();
         self.items.push_back((ticket, item));
@@ -51,6 +52,7 @@ impl<T: Item> Queue<T> {
         self.push(ticket, T::of_part(piece(Bytes::new(), true)));
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<(Ticket, T)> {
         let (ticket, item) = self.items.pop_front()?;
         self.bytes -= item.weight();

@@ -150,7 +150,6 @@ impl Conversation {
         let mut work = pin!(work);
         // Polled with care: a panic must end this call, not the task before it has told anyone.
         let work = poll_fn(|context| {
-            self.moment.pass();
             let polled = caught(|| Ok(work.as_mut().poll(context)));
             self.moment.pass();
             polled.unwrap_or_else(|panicked| Poll::Ready(Err(panicked)))

@@ -77,6 +77,7 @@ impl Slot {
     }
 
     /// The next of the reply.
+    #[inline]
     pub fn send(&self, down: Down) -> Room {
         self.asker.receive(self.ticket, down)
     }
@@ -105,6 +106,7 @@ impl Uplink {
     }
 
     /// More of the call.
+    #[inline]
     pub fn send(&self, up: Up) -> Room {
         match &self.answerer {
             Some(answerer) => answerer.send(self.ticket, up),

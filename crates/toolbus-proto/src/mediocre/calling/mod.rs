@@ -522,6 +522,7 @@ impl<C: Chance> Calling for Caller<C> {
         self.break_off(Parting::Patient, why);
     }
 
+    #[inline]
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
         self.downs.pop()
     }

@@ -408,6 +408,7 @@ impl<C: Chance> Channel for Server<C> {
 }
 
 impl<C: Chance> Serving for Server<C> {
+    #[inline]
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
         self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))
     }
