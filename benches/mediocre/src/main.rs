@@ -29,7 +29,9 @@ fn main() -> ExitCode {
         }
         Some("role-serve") => ours::serve(&words.next().expect("a path for the socket")),
         Some(other) => {
-            eprintln!("error: there is no `{other}`; say nothing, `quick`, `only TABLE`, or `streams COUNT`");
+            eprintln!(
+                "error: there is no `{other}`; say nothing, `quick`, `only TABLE`, or `streams COUNT`"
+            );
             return ExitCode::from(2);
         }
     }
