@@ -172,5 +172,6 @@ async fn serve(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
             Err(Failed::new(Exit::Failed, format!("the client refused us: {why}")))
         }
         Ended::Broke(why) => Err(Failed::new(Exit::Unreachable, why)),
+        Ended::Unheard => Err(Failed::quietly(Exit::Failed)),
     }
 }

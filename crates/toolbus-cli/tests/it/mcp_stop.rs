@@ -1,11 +1,15 @@
 //! How MCP servers are left: closed, made to go, and that nobody stays behind (`specs` 2.10).
 
+use std::io::{Read, Write};
+use std::process::Stdio;
+
 use rustix::process::Signal;
+use toolbus_testkit::patience::awaited;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
-use crate::mcp::{DISCOVERED, modern_call};
-use crate::page::{Page, mcp_server};
+use crate::mcp::{DISCOVERED, INITIALIZE, modern_call};
+use crate::page::{Page, command, mcp_server};
 
 /// A server that hears no SIGTERM, nor does its child; it leaves a mark when it is called.
 fn stubborn(mark: &str) -> String {
@@ -60,4 +64,20 @@ fn nobody_outlives_us() {
     let called = marked(&mark, 1);
     live.signal(Signal::KILL);
     called[0].assert_gone();
+}
+
+#[test]
+fn a_client_that_closes_our_output_ends_us_quietly() {
+    let mut command = command(&["mcp", "builtin:"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program was built for this test");
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().expect("is piped");
+    writeln!(stdin, "{INITIALIZE}").expect("it reads");
+    // Our input stays open: that it ends must have another reason.
+    let status = awaited("it ends", || child.try_wait().expect("can be waited for"));
+    let mut said = String::new();
+    child.stderr.take().expect("is piped").read_to_string(&mut said).expect("it has ended");
+    assert_eq!((status.code(), &*said), (Some(1), ""));
+    drop(stdin);
 }

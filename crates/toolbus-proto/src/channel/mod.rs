@@ -158,6 +158,8 @@ pub enum Ended {
     Refused(String),
     /// The other side said what its protocol does not allow.
     Broke(String),
+    /// The other side reads no more, though it had not said goodbye.
+    Unheard,
 }
 
 /// Names one call between a machine and its hands. Given out by whoever asks.

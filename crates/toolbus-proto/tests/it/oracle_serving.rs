@@ -103,6 +103,7 @@ impl Server {
                 Ended::Well => "== end 0".into(),
                 Ended::Refused(why) => format!("== end 1 {}", serde_json::to_string(&why).unwrap()),
                 Ended::Broke(why) => format!("== end 3 {why}"),
+                Ended::Unheard => unreachable!("only hands know that"),
             });
         }
         came

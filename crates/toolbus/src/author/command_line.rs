@@ -62,6 +62,8 @@ fn serve(tools: Tools, protocol: Protocol) -> ExitCode {
             eprintln!("error: the caller broke the protocol: {why}");
             ExitCode::from(BROKE)
         }
+        // Whoever closed our output knows that it did.
+        Ok(Ended::Unheard) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: cannot serve on standard input and output: {error}");
             ExitCode::FAILURE

@@ -59,6 +59,8 @@ pub struct Front<S: Serving + 'static> {
     progress: RefCell<ByTicket<Down>>,
     /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
+    /// Nothing more will be asked.
+    is_all_asked: Cell<bool>,
     /// No call is under way, and every answer is written.
     is_idle: Cell<bool>,
     /// Rung when that has come to be.
@@ -95,6 +97,7 @@ impl<S: Serving + 'static> Front<S> {
             backlog: Backlog::default(),
             progress: RefCell::default(),
             nobody_listens: Cell::new(false),
+            is_all_asked: Cell::new(false),
             is_idle: Cell::new(true),
             idle: Wake::default(),
             wake: Wake::default(),
@@ -108,7 +111,11 @@ impl<S: Serving + 'static> Front<S> {
     pub async fn serve(&self, source: impl Source, sink: impl Sink) -> Ended {
         let _cancels = CancelAll(self);
         drive(self, source, sink).await;
-        self.machine.borrow().ended().cloned().unwrap_or(Ended::Well)
+        let unsaid = match self.nobody_listens.get() && !self.is_all_asked.get() {
+            true => Ended::Unheard,
+            false => Ended::Well,
+        };
+        self.machine.borrow().ended().cloned().unwrap_or(unsaid)
     }
 
     /// Waits until no call is under way and every answer is written. One task may wait.
@@ -271,6 +278,7 @@ impl<S: Serving + 'static> Driven for Front<S> {
     }
 
     fn eof(&self, now: Instant, input: &mut BytesMut) -> Next {
+        self.is_all_asked.set(true);
         let flow = self.machine.borrow_mut().handle_eof(now, input);
         Next::after(flow, self.pass_on()).unwrap_or(Next::Turn)
     }

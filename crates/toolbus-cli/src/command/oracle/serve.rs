@@ -48,5 +48,6 @@ async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
             Err(Failed::new(Exit::Failed, format!("the executor refused us: {why}")))
         }
         Ended::Broke(why) => Err(Failed::new(Exit::Unreachable, why)),
+        Ended::Unheard => Err(Failed::quietly(Exit::Failed)),
     }
 }

@@ -153,6 +153,7 @@ fn listening(url: &str) {
 fn over(talked: Talked) -> Result<(), Failed> {
     match talked {
         Talked::ToTheEnd(Ended::Broke(why)) => Err(Failed::new(Exit::Unreachable, why)),
+        Talked::ToTheEnd(Ended::Unheard) => Err(Failed::quietly(Exit::Failed)),
         Talked::ToTheEnd(_) | Talked::UntilStopped => Ok(()),
     }
 }
