@@ -366,10 +366,11 @@ fn configs_that_cannot_be_served() {
         "serve_mistake",
         "[front.x]\nsreve = 1\n",
         expect![[r#"
-        stderr
-        error: `toolbus.toml` line 1: `front.x.serve` is missing
-        exit 2
-    "#]],
+            stderr
+            error: `toolbus.toml` line 2: there is no key `front.x.sreve`
+            hint: did you mean `serve`?
+            exit 2
+        "#]],
     );
     let strangers = "[front.x]\nserve = \"mcp+http://0.0.0.0:0/mcp\"\n";
     check(

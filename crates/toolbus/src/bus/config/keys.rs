@@ -96,6 +96,15 @@ impl<'a> Keys<'a> {
     ) -> Result<T, ConfigError> {
         let taken = self.take(name, read)?;
         taken.ok_or_else(|| {
+            // It may be there, but misspelled.
+            let is_near = |entry: &&Entry<'_>| nearest(entry.name, [name]).is_some();
+            if let Some(entry) = self.left.iter().find(is_near) {
+                let nearest = Some(name.to_owned());
+                let key = entry.path.clone();
+                let known = vec![name.to_owned()];
+                let problem = Problem::UnknownKey { key, nearest, known };
+                return self.source.error(&entry.key_at, problem);
+            }
             let key = joined(&self.path, name);
             self.source.error(&self.at, Problem::Missing { key })
         })

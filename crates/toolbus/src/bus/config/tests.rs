@@ -583,6 +583,8 @@ fn values_that_make_no_sense() {
             "[journal]",
             "back = 1",
             "[back]\nx = \"builtin:\"",
+            "[back.x]\nconect = \"builtin:\"",
+            "[front.x]\nserv = \"mcp+http://127.0.0.1:0/mcp\"",
             "[back.x]\nconnect = 1",
             "[back.x]\nconnect = \"mpc+stdio:\"",
             "[back.x]\nconnect = \"stdio:\"",
@@ -612,6 +614,8 @@ fn values_that_make_no_sense() {
             line 1: `journal.path` is missing
             line 1: `back` must be a table
             line 2: `back.x` must be a table
+            line 2: there is no key `back.x.conect`; did you mean `connect`?
+            line 2: there is no key `front.x.serv`; did you mean `serve`?
             line 2: `back.x.connect` must be a string
             line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
             line 2: `back.x.connect`: empty oracle command
