@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use tokio::io::duplex;
 use tokio::task::{LocalSet, spawn_local};
-use toolbus::back::connection::{Connection, Sharing};
-use toolbus::front::{Front, Route};
-use toolbus::link::{Answerer, Room, Slot, Uplink};
+use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::front::{Front, Route};
+use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, What};
-use toolbus_testkit::plain::{Caller, Limits, Server};
+use toolbus_testkit::plain::{Client, Limits, Server};
 
 /// What one direction of a connection in memory holds: as much as a socket.
 const WIRE_BYTES: usize = 256 * 1024;
@@ -29,19 +29,19 @@ pub fn run(what: impl Future<Output = ()> + 'static) {
 }
 
 /// A connection in memory to a front that passes on to `route`.
-pub fn hop(sharing: Sharing, route: Rc<dyn Route>) -> Connection<Caller> {
+pub fn hop(sharing: Sharing, route: Rc<dyn Route>) -> Connection<Client> {
     let (near_out, far_in) = duplex(WIRE_BYTES);
     let (far_out, near_in) = duplex(WIRE_BYTES);
     let front = Front::with_sharing(Server::new(Limits::default()), route, None, sharing);
     spawn_local(async move { front.serve(far_in, far_out).await });
-    Connection::new(Caller::new(Limits::default()), sharing, near_in, near_out)
+    Connection::new(Client::new(Limits::default()), sharing, near_in, near_out)
 }
 
 /// Whoever answers at the other end of a connection.
-pub struct Over(pub Connection<Caller>);
+pub struct Over(pub Connection<Client>);
 
 impl Route for Over {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         self.0.start(call, down)
     }
 }
@@ -50,36 +50,36 @@ impl Route for Over {
 pub struct Echo;
 
 impl Route for Echo {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
-        let What::Tool { name, args } = call.what else { return Uplink::ended() };
-        if !call.wants.sends_parts {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let What::Tool { name, args } = call.what else { return RunningCall::ended() };
+        if !call.options.sends_parts {
             let args = args.unwrap_or_else(|| Json::from_trusted("null"));
             let _ = down.send(Down::Done(Ok(Outcome::Value(args))));
-            return Uplink::ended();
+            return RunningCall::ended();
         }
         let is_early = name.as_str() == "early";
         let _ = down.send(Down::Begin(None));
-        Uplink::new(Rc::new(Echoing { down, is_early, is_full: Cell::new(false) }), Ticket(0))
+        RunningCall::new(Rc::new(Echoing { down, is_early, is_full: Cell::new(false) }), Ticket(0))
     }
 }
 
 struct Echoing {
-    down: Slot,
+    down: ReplyTo,
     is_early: bool,
     /// The way down is full, so we are.
     is_full: Cell<bool>,
 }
 
 impl Answerer for Echoing {
-    fn send(&self, _: Ticket, up: Up) -> Room {
+    fn send(&self, _: Ticket, up: Up) -> Pressure {
         let down = match up {
             Up::Part(_) if self.is_early => Down::Done(Ok(Outcome::End(None))),
             Up::Part(part) => Down::Part(part),
             Up::End(end) => Down::Done(Ok(Outcome::End(end))),
-            Up::Answer(..) | Up::Cancel(_) => return Room::Enough,
+            Up::Answer(..) | Up::Cancel(_) => return Pressure::Ready,
         };
         let room = self.down.send(down);
-        self.is_full.set(room == Room::Full);
+        self.is_full.set(room == Pressure::Full);
         room
     }
 

@@ -69,7 +69,7 @@ impl Drop for Pair {
 }
 
 /// Writes blobs to our server, in a frame and of bytes of its own choice.
-pub(crate) struct Hand {
+pub(crate) struct ChildHandle {
     _server: Server,
     socket: UnixStream,
     header: String,
@@ -77,20 +77,20 @@ pub(crate) struct Hand {
     piece: Vec<u8>,
 }
 
-impl Hand {
+impl ChildHandle {
     /// The bytes must not hold the frame, however often they are repeated.
-    pub(crate) fn new(frame: &str, bytes: Vec<u8>) -> Hand {
+    pub(crate) fn new(frame: &str, bytes: Vec<u8>) -> ChildHandle {
         let server = Server::start();
         let socket = UnixStream::connect(server.path()).expect("the server listens");
         let header = format!(
             "{{\"method\":\"sink\",\"args\":{{\"hash\":false}},\"streamStart\":true}}\n\
              {{\"elBytesFrame\":\"{frame}\"}}\n{frame}"
         );
-        Hand { _server: server, socket, header, frame: frame.to_owned(), piece: bytes }
+        ChildHandle { _server: server, socket, header, frame: frame.to_owned(), piece: bytes }
     }
 }
 
-impl Contender for Hand {
+impl Contender for ChildHandle {
     fn turns(&mut self, count: u32) {
         let end = format!("{}\n{{\"streamEnd\":true}}\n", self.frame);
         for _ in 0..count {

@@ -8,7 +8,7 @@ use toolbus_proto::mediocre::event::Said;
 use toolbus_proto::mediocre::{Decoder, Reading};
 use toolbus_proto::tool::{Part, Piece};
 
-use crate::bare::{BLOB_BYTES, Hand, PIECE_BYTES, Pair};
+use crate::bare::{BLOB_BYTES, ChildHandle, PIECE_BYTES, Pair};
 use crate::ours::{Asked, Client};
 use crate::random;
 use crate::table::{Contender, Table, Unit};
@@ -85,7 +85,7 @@ pub(crate) fn from_an_adversary(rounds: usize) {
     let title = "an unsized blob from a bare hand into our `sink`, Unix socket";
     let mut table = Table::new(title, Unit::GibPerSecond(BLOB_BYTES));
     for (name, frame, bytes) in hard() {
-        table.add(name, Hand::new(&frame, bytes));
+        table.add(name, ChildHandle::new(&frame, bytes));
     }
     table.measure(rounds);
 }

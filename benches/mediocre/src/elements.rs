@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use toolbus::back::mediocre::Mediocre;
+use toolbus::wire::mediocre::back::Mediocre;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Outcome, Part};

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::{LocalSet, spawn_local};
 use toolbus::address::Address;
-use toolbus::back::Back;
-use toolbus::back::mediocre::{Host, Mediocre, Options};
-use toolbus::back::settings::Settings;
+use toolbus::bus::back::Back;
+use toolbus::wire::mediocre::back::{Host, Mediocre, Options};
+use toolbus::wire::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::front::mediocre::{Mediocre as Front, Settings as FrontSettings};
-use toolbus::link::{Inbox, Room, Uplink};
+use toolbus::wire::mediocre::front::{Mediocre as Front, Settings as FrontSettings};
+use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::json::Json;
@@ -143,7 +143,7 @@ impl Client {
 /// One call: the ways up and down.
 pub(crate) struct Asked {
     inbox: Rc<Inbox>,
-    uplink: Uplink,
+    uplink: RunningCall,
 }
 
 impl Asked {
@@ -158,14 +158,14 @@ impl Asked {
     fn start(back: &Mediocre, method: &str, args: Option<Json>, sends_parts: bool) -> Asked {
         let mut call = Call::tool(Instant::now(), method, args);
         call.deadline.quiet = Some(Duration::from_secs(60));
-        call.wants.sends_parts = sends_parts;
+        call.options.sends_parts = sends_parts;
         let (inbox, slot) = Inbox::new();
         let uplink = back.start(call, slot);
         Asked { inbox, uplink }
     }
 
     pub(crate) async fn send(&self, part: Part) {
-        if self.uplink.send(Up::Part(part)) == Room::Full {
+        if self.uplink.send(Up::Part(part)) == Pressure::Full {
             self.inbox.room().await;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use toolbus::blocking::{Oracles, Settings};
+use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::oracle::codec;
 use toolbus_proto::oracle::felt::Felt;
 use toolbus_proto::oracle::signature::{self, Function};
@@ -14,11 +14,11 @@ const COUNT: u64 = 200_000;
 
 pub(crate) fn measure(rounds: usize) {
     let mut table = Table::new("200 000 felts there and back, felts in and out");
-    table.add("written by hand", Hand::new());
+    table.add("written by hand", ChildHandle::new());
     table.add("blocking client", Plain::new());
     table.measure(rounds);
     let mut table = Table::new("200 000 numbers there and back, JSON in and out");
-    table.add("written by hand", HandTyped(Hand::new()));
+    table.add("written by hand", HandTyped(ChildHandle::new()));
     table.add("blocking client with a signature", Typed::new());
     table.measure(rounds);
 }
@@ -37,22 +37,22 @@ fn large_felt(number: u64) -> Felt {
 }
 
 /// Pipes to a bare oracle, and no more care than the happy case needs.
-struct Hand {
+struct ChildHandle {
     child: std::process::Child,
     input: Input,
     next_id: u64,
     line: Vec<u8>,
 }
 
-impl Hand {
-    fn new() -> Hand {
+impl ChildHandle {
+    fn new() -> ChildHandle {
         let mut child = start(role("role-peer"));
         let mut input = Input::new();
         let stdout = child.stdout.as_mut().expect("it is a pipe");
         assert!(input.next(stdout).is_some());
         let ack = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n";
         child.stdin.as_mut().expect("it is a pipe").write_all(ack).expect("it listens");
-        Hand { child, input, next_id: 0, line: Vec::new() }
+        ChildHandle { child, input, next_id: 0, line: Vec::new() }
     }
 
     /// Writes what `print` makes of each number and gives back the hexadecimal words.
@@ -83,7 +83,7 @@ impl Hand {
     }
 }
 
-impl Contender for Hand {
+impl Contender for ChildHandle {
     fn calls(&mut self, count: u32) {
         let numbers: Vec<[u64; 4]> = (0..COUNT).map(limbs).collect();
         for _ in 0..count {
@@ -106,14 +106,14 @@ fn parse(word: &[u8]) -> [u64; 4] {
     limbs
 }
 
-impl Drop for Hand {
+impl Drop for ChildHandle {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-struct HandTyped(Hand);
+struct HandTyped(ChildHandle);
 
 impl Contender for HandTyped {
     fn calls(&mut self, count: u32) {

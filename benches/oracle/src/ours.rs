@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use toolbus::back::Back;
-use toolbus::back::oracle::{Options, Oracle};
-use toolbus::blocking::{Oracles, Settings, serve as serve_blocking};
+use toolbus::bus::back::Back;
+use toolbus::wire::oracle::back::{Options, Oracle};
+use toolbus::wire::oracle::blocking::{Oracles, Settings, serve as serve_blocking};
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Patience, Program};
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
 use toolbus_proto::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::felt::Felt;
@@ -116,7 +116,7 @@ pub(crate) fn serve() {
         tool: function.name().into(),
         binding: Binding::of_oracle(function),
     });
-    let machine = oracle::Oracle::new(&oracle::Settings::default(), served.collect());
+    let machine = oracle::Server::new(&oracle::Settings::default(), served.collect());
     serve_blocking(machine, |call| {
         let What::Tool { args: Some(args), .. } = call.what else {
             return Err(Failure::new(FailureKind::Failed, "expected a tool"));

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use toolbus::address::Address;
-use toolbus::back::OpenError;
-use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::bus::config::Config;
+use toolbus::wire::OpenError;
+use toolbus::wire::settings::Settings;
 
 use crate::args::Globals;
 use crate::config;

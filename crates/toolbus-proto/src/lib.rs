@@ -4,17 +4,17 @@
 //! what carries it is in `toolbus`. Start with [`channel`], the contract every wire fulfils,
 //! then [`tool`], the types that cross from one wire to another.
 
-pub mod captured;
+pub mod capture;
 pub mod channel;
 pub mod collect;
 pub mod frame;
 pub mod json;
 pub mod jsonrpc;
-pub mod listed;
+pub mod listing;
 pub mod mcp;
 pub mod mediocre;
 pub mod oracle;
 pub mod outstanding;
-pub mod shown;
+pub mod printable;
 pub mod tool;
 pub mod trace;

@@ -121,7 +121,7 @@ pub struct Call {
     /// The W3C `traceparent` of the caller.
     pub trace: Option<Trace>,
     /// What the caller can make use of besides the answer.
-    pub wants: Wants,
+    pub options: CallOptions,
 }
 
 impl Call {
@@ -137,7 +137,7 @@ impl Call {
             caller: CallerId::default(),
             deadline: Deadline::never(now),
             trace: None,
-            wants: Wants::default(),
+            options: CallOptions::default(),
         }
     }
 }
@@ -210,7 +210,7 @@ impl Deadline {
 
 /// What a caller can make use of besides the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct CallOptions {
     /// Progress while the call runs.
     pub progress: bool,
     /// The caller sends parts behind its arguments, and ends them with [`Up::End`].

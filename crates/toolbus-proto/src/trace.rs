@@ -1,6 +1,6 @@
 //! The W3C trace context: which larger piece of work a call is a part of.
 
-/// Where a call stands in its trace. Passed on with the same trace and a new parent, since
+/// Where a call stands in its trace. Forwarded on with the same trace and a new parent, since
 /// whoever passes it on is a step of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace(Box<Context>);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Asked, Calling, Channel, Down, Flow, Outbox, Serving, Standing, Ticket, Up,
+    Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Ticket, Up,
 };
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
@@ -141,8 +141,8 @@ impl<C: Calling, S: Serving> Pair<C, S> {
         self.serving.handle_eof(self.now, &mut self.upwards.input);
         self.asked.extend(std::iter::from_fn(|| self.serving.poll_up()));
         self.calling.handle_eof(self.now, &mut self.downwards.input);
-        let why = match self.calling.standing() {
-            Standing::Broken(fault) => fault.failure.clone(),
+        let why = match self.calling.readiness() {
+            Readiness::Broken(fault) => fault.failure.clone(),
             _ => Failure::new(FailureKind::Gone, "the wire was cut"),
         };
         self.calling.handle_lost(self.now, &why);

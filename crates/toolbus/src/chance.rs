@@ -1,22 +1,22 @@
-//! Chance from the operating system, for what nobody may foresee.
+//! Random from the operating system, for what nobody may foresee.
 
 use std::fmt;
 
-use toolbus_proto::mediocre::frames::Chance;
+use toolbus_proto::mediocre::frames::Random;
 
 /// Asked for at once, since a frame takes it four bytes at a time.
 const BUFFER_BYTES: usize = 128;
 
 /// The operating system's generator.
-pub struct OsChance {
+pub struct OsRandom {
     buffer: [u8; BUFFER_BYTES],
     used: usize,
 }
 
-impl OsChance {
+impl OsRandom {
     /// Nothing is drawn before it is needed.
-    pub fn new() -> OsChance {
-        OsChance { buffer: [0; BUFFER_BYTES], used: BUFFER_BYTES }
+    pub fn new() -> OsRandom {
+        OsRandom { buffer: [0; BUFFER_BYTES], used: BUFFER_BYTES }
     }
 }
 
@@ -31,13 +31,13 @@ pub(crate) fn bytes<const COUNT: usize>() -> [u8; COUNT] {
     bytes
 }
 
-impl Default for OsChance {
-    fn default() -> OsChance {
-        OsChance::new()
+impl Default for OsRandom {
+    fn default() -> OsRandom {
+        OsRandom::new()
     }
 }
 
-impl Chance for OsChance {
+impl Random for OsRandom {
     /// # Panics
     ///
     /// If the system has no chance to give: whatever stood there instead could be foreseen.
@@ -54,8 +54,8 @@ impl Chance for OsChance {
     }
 }
 
-impl fmt::Debug for OsChance {
+impl fmt::Debug for OsRandom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OsChance")
+        f.write_str("OsRandom")
     }
 }

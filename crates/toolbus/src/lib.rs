@@ -10,19 +10,15 @@ compile_error!("toolbus is not supported on this system yet; it runs on Linux an
 pub mod address;
 #[cfg(feature = "author")]
 pub mod author;
-pub mod back;
-pub mod blocking;
 pub mod bus;
+pub mod engine;
+pub mod local;
+pub mod wire;
+
 pub mod chance;
-pub mod check;
-pub mod front;
-pub mod link;
-
 pub mod child;
-pub mod pump;
 pub mod transport;
-
 pub mod units;
 
-mod caught;
-mod nearest;
+mod did_you_mean;
+mod panics;

@@ -6,13 +6,13 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use toolbus::back::connection::{Connection, Sharing};
-use toolbus::link::{Asker, Room, Slot};
+use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::calls::{Asker, Pressure, ReplyTo};
 use toolbus_bench_engine::{Echo, hop, memory, run};
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Call;
-use toolbus_testkit::plain::Caller;
+use toolbus_testkit::plain::Client;
 
 const CALLS: u64 = 1_000_000;
 
@@ -34,7 +34,7 @@ fn main() {
 /// Asks again as soon as it is answered.
 struct Load {
     this: Weak<Load>,
-    back: Connection<Caller>,
+    back: Connection<Client>,
     args: Json,
     asked: Cell<u64>,
     answered: Cell<u64>,
@@ -42,7 +42,7 @@ struct Load {
 }
 
 impl Load {
-    fn new(back: Connection<Caller>) -> Rc<Load> {
+    fn new(back: Connection<Client>) -> Rc<Load> {
         Rc::new_cyclic(|this| Load {
             this: this.clone(),
             back,
@@ -64,12 +64,12 @@ impl Load {
         self.asked.set(self.asked.get() + 1);
         let this = self.this.upgrade().expect("is running");
         let call = Call::tool(Instant::now(), "echo", Some(self.args.clone()));
-        self.back.start(call, Slot::new(this, Ticket(0))).forget();
+        self.back.start(call, ReplyTo::new(this, Ticket(0))).forget();
     }
 }
 
 impl Asker for Load {
-    fn receive(&self, _: Ticket, down: Down) -> Room {
+    fn receive(&self, _: Ticket, down: Down) -> Pressure {
         assert!(matches!(down, Down::Done(Ok(_))), "{down:?}");
         self.answered.set(self.answered.get() + 1);
         if self.answered.get() == CALLS {
@@ -77,7 +77,7 @@ impl Asker for Load {
         } else if self.asked.get() < CALLS {
             self.ask();
         }
-        Room::Enough
+        Pressure::Ready
     }
 
     fn resume(&self, _: Ticket) {}

@@ -5,11 +5,11 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use bytes::Bytes;
-use toolbus::back::Back;
-use toolbus::back::oracle::{Options, Oracle};
+use toolbus::bus::back::Back;
+use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Patience, Program};
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
 use toolbus_bench_engine::run;
 use toolbus_proto::oracle::{Functions, Settings};
 use toolbus_proto::tool::{Call, What, Wire};

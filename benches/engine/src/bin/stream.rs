@@ -4,12 +4,12 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use toolbus::back::connection::{Connection, Sharing};
-use toolbus::link::{Inbox, Room, Uplink};
+use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus_bench_engine::{Echo, Over, hop, memory, run};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Call, Outcome, Part};
-use toolbus_testkit::plain::Caller;
+use toolbus_testkit::plain::Client;
 
 const PART_BYTES: usize = 64 * 1024;
 const PARTS: usize = 16 * 1024;
@@ -29,14 +29,14 @@ fn main() {
     });
 }
 
-fn two_hops() -> Connection<Caller> {
+fn two_hops() -> Connection<Client> {
     let far = hop(Sharing::Alone, Rc::new(Echo));
     hop(Sharing::Alone, Rc::new(Over(far)))
 }
 
-fn start(near: &Connection<Caller>, tool: &str) -> (Rc<Inbox>, Uplink) {
+fn start(near: &Connection<Client>, tool: &str) -> (Rc<Inbox>, RunningCall) {
     let mut call = Call::tool(Instant::now(), tool, None);
-    call.wants.sends_parts = true;
+    call.options.sends_parts = true;
     let (inbox, slot) = Inbox::new();
     let uplink = near.start(call, slot);
     (inbox, uplink)
@@ -52,7 +52,7 @@ async fn whole() -> (usize, usize) {
     let (inbox, uplink) = start(&near, "return");
     let send = async {
         for _ in 0..PARTS {
-            if uplink.send(part()) == Room::Full {
+            if uplink.send(part()) == Pressure::Full {
                 inbox.room().await;
             }
         }
@@ -83,7 +83,7 @@ async fn early() -> usize {
     let send = async {
         loop {
             sent += 1;
-            if uplink.send(part()) == Room::Full {
+            if uplink.send(part()) == Pressure::Full {
                 inbox.room().await;
             }
             tokio::task::yield_now().await;
@@ -117,7 +117,7 @@ async fn slow() -> usize {
     let mut taken = 0;
     loop {
         taken += 1;
-        if uplink.send(part()) == Room::Full {
+        if uplink.send(part()) == Pressure::Full {
             let room = tokio::time::timeout(std::time::Duration::from_secs(1), inbox.room());
             if room.await.is_err() {
                 return taken;

@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus::address::{Address, Place, Purpose};
-use toolbus::back::mcp_http::Options;
-use toolbus::back::settings::Settings;
-use toolbus::check::{self, Subject, Verdict, mcp, mediocre};
 use toolbus::child::{Patience, Program};
+use toolbus::wire::check::{self, Subject, Verdict};
+use toolbus::wire::mcp::back_http::Options;
+use toolbus::wire::mcp::check as mcp;
+use toolbus::wire::mediocre::check as mediocre;
+use toolbus::wire::settings::Settings;
 use toolbus_proto::tool::{Failure, Wire};
 
 use super::{oracle, rpc};
@@ -119,7 +121,7 @@ impl Target {
 
     async fn check(&self, tell: impl FnMut(check::Finding)) -> Result<(), Failure> {
         match self {
-            Target::Oracle(subject) => check::oracle::check(subject, tell).await,
+            Target::Oracle(subject) => toolbus::wire::oracle::check::check(subject, tell).await,
             Target::Mediocre(subject) => mediocre::check(subject, tell).await,
             Target::Mcp(subject) => mcp::check(subject, tell).await,
         }

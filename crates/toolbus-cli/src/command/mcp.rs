@@ -6,11 +6,11 @@ use std::io::{self, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::back::settings::{Clients, McpSettings, Secret, Settings};
 use toolbus::bus::Bus;
-use toolbus::front::mcp::{self, Backs, Options};
-use toolbus::front::mcp_http::{self, At, OpenError};
 use toolbus::transport::{Listener, stdio};
+use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
+use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
+use toolbus::wire::settings::{Clients, McpSettings, Secret, Settings};
 use toolbus_proto::channel::Ended;
 
 use crate::args::{Globals, value};
@@ -172,6 +172,6 @@ async fn serve(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
             Err(Failed::new(Exit::Failed, format!("the client refused us: {why}")))
         }
         Ended::Broke(why) => Err(Failed::new(Exit::Unreachable, why)),
-        Ended::Unheard => Err(Failed::quietly(Exit::Failed)),
+        Ended::PeerStoppedReading => Err(Failed::quietly(Exit::Failed)),
     }
 }

@@ -1,9 +1,9 @@
 //! `toolbus tools`: which tools are there, and what do they take?
 
-use toolbus::back::settings::Settings;
 use toolbus::bus::{Bus, Listed};
+use toolbus::wire::settings::Settings;
 use toolbus_proto::json::{Json, Scanner, write_string};
-use toolbus_proto::listed;
+use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
 use crate::args::Globals;
@@ -79,7 +79,7 @@ fn lines(bus: &Bus, listed: &[Listed]) -> String {
     let mut text = String::new();
     for (spec, address) in sorted(bus, listed) {
         let mut line = vec![b'{'];
-        listed::write_members(&mut line, &spec);
+        listing::write_members(&mut line, &spec);
         line.extend_from_slice(br#","address":"#);
         write_string(&mut line, &address);
         line.push(b'}');

@@ -72,7 +72,7 @@ pub enum Flow {
 pub trait Calling: Channel {
     /// Asks. A refusal is [`Down::Done`] with a failure: there is one way to end.
     ///
-    /// May be called before the channel is [`Standing::Open`]; the call then waits.
+    /// May be called before the channel is [`Readiness::Open`]; the call then waits.
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call);
 
     /// Goes on with a call that runs. Nothing happens if it has ended already.
@@ -85,7 +85,7 @@ pub trait Calling: Channel {
     fn poll_down(&mut self) -> Option<(Ticket, Down)>;
 
     /// Can calls go out, not yet, or never again?
-    fn standing(&self) -> &Standing;
+    fn readiness(&self) -> &Readiness;
 
     /// Calls of which no byte has been written yet: another channel may take them over.
     ///
@@ -104,7 +104,7 @@ pub trait Calling: Channel {
 
 /// How far a calling channel is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Readiness {
     /// The two ends have not yet agreed that they are ready.
     Opening,
     /// Calls go out.
@@ -119,12 +119,12 @@ pub struct Fault {
     /// What to tell whoever still waits.
     pub failure: Failure,
     /// How to part.
-    pub parting: Parting,
+    pub farewell: Farewell,
 }
 
 /// How to part from a process whose conversation cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parting {
+pub enum Farewell {
     /// It was told what was wrong: close its input and give it the time of a goodbye.
     Patient,
     /// It lost the right to a goodbye.
@@ -159,7 +159,7 @@ pub enum Ended {
     /// The other side said what its protocol does not allow.
     Broke(String),
     /// The other side reads no more, though it had not said goodbye.
-    Unheard,
+    PeerStoppedReading,
 }
 
 /// Names one call between a machine and its hands. Given out by whoever asks.

@@ -179,7 +179,7 @@ impl Events {
     }
 }
 
-/// Room for the name of a field before its value.
+/// Pressure for the name of a field before its value.
 const FIELD_NAME_MAX: usize = 64;
 /// The longest id that is kept.
 const ID_BYTES_MAX: usize = 1024;

@@ -28,7 +28,7 @@ pub struct Rules {
 /// One message, borrowing from its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Wants an answer.
+    /// CallOptions an answer.
     Request {
         /// To be echoed byte for byte.
         id: Id,
@@ -37,7 +37,7 @@ pub enum Message<'a> {
         /// The raw value, if there is one.
         params: Option<&'a str>,
     },
-    /// Wants none.
+    /// CallOptions none.
     Notification {
         /// What is told.
         method: Cow<'a, str>,

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::wire;
-use crate::captured::Event;
+use crate::capture::Event;
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, Message, Rules, kind};

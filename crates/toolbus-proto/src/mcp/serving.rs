@@ -89,7 +89,7 @@ impl Channel for Server {
 
     fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         if let Stage::Fresh | Stage::Open = self.stage {
-            // Room or not: no more than has been read already can follow.
+            // Pressure or not: no more than has been read already can follow.
             while let Some(line) = self.lines.next(input) {
                 self.handle_line(now, line);
             }

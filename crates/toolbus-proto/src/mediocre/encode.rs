@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 use super::event::PeerError;
-use super::frames::{Chance, draw};
+use super::frames::{Random, draw};
 use super::matcher::Matcher;
 use crate::channel::Outbox;
 use crate::json::{Json, write_string};
@@ -47,7 +47,7 @@ pub enum Unwritable {
 #[derive(Debug, Clone, Copy)]
 pub struct StreamStart(pub Option<u64>);
 
-impl<C: Chance> Writer<C> {
+impl<C: Random> Writer<C> {
     /// Nothing has been written.
     pub fn new(chance: C) -> Writer<C> {
         Writer { chance, blob: None }
@@ -141,7 +141,7 @@ impl<C: Chance> Writer<C> {
 
 /// A frame for the blob that begins with `piece`. If that is all of it, one that it does not
 /// hold; else the pieces are looked through as they pass.
-fn drawn(chance: &mut impl Chance, piece: &Piece) -> Matcher {
+fn drawn(chance: &mut impl Random, piece: &Piece) -> Matcher {
     let mut matcher = Matcher::new(draw(chance));
     for _ in 1..DRAWS_MAX {
         if !piece.last || matcher.look(&piece.data).end.is_none() {
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     /// Frames that can be foreseen: `Aaa…`, then `Baa…` and so on.
-    fn counting() -> Writer<impl Chance> {
+    fn counting() -> Writer<impl Random> {
         let (mut letter, mut count) = (0u8, 0);
         Writer::new(move |bytes: &mut [u8]| {
             bytes.fill(0);

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 /// Where chance comes from. A frame is a secret while its blob is open, so outside of tests
 /// that is the operating system's generator.
-pub trait Chance {
+pub trait Random {
     /// Fills `bytes` with what nobody can foresee.
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-impl<F: FnMut(&mut [u8])> Chance for F {
+impl<F: FnMut(&mut [u8])> Random for F {
     fn fill(&mut self, bytes: &mut [u8]) {
         self(bytes);
     }
@@ -23,7 +23,7 @@ const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const OTHERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// A frame that nobody has seen before.
-pub fn draw(chance: &mut impl Chance) -> Bytes {
+pub fn draw(chance: &mut impl Random) -> Bytes {
     let mut frame = [0; FRAME_LEN];
     for (index, letter) in frame.iter_mut().enumerate() {
         let letters = if index == 0 { CAPITALS } else { OTHERS };

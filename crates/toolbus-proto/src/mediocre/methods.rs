@@ -73,9 +73,9 @@ impl Methods {
                 return Err(Failure::new(FailureKind::InvalidArguments, message));
             }
         };
-        if call.wants.sends_parts {
+        if call.options.sends_parts {
             let before = request.elements.len() as u64;
-            let len = call.wants.parts.map(|parts| parts + before);
+            let len = call.options.parts.map(|parts| parts + before);
             request.stream = Some(StreamStart(len));
             request.goes_on = true;
         }

@@ -1,8 +1,8 @@
 //! The mediocre-rpc room: JSON objects one after another, with raw blobs between them.
 //!
 //! A message is one object, or a stream of a head, elements and a tail. [`decode`] reads
-//! either direction, [`encode`] writes it; [`Server`] and [`Caller`] are our two ends of a
-//! connection, [`Exchange`] and again [`Caller`] those of an exchange over HTTP, and
+//! either direction, [`encode`] writes it; [`Server`] and [`Client`] are our two ends of a
+//! connection, [`Exchange`] and again [`Client`] those of an exchange over HTTP, and
 //! [`translate`] joins them to the tools of the bus.
 
 mod blob;
@@ -25,7 +25,7 @@ pub mod http;
 pub mod printed;
 pub mod translate;
 
-pub use calling::Caller;
+pub use calling::Client;
 pub use decode::{Decoder, Reading};
 pub use methods::Methods;
 pub use serving::{Exchange, Server, ServerSettings};

@@ -3,7 +3,7 @@
 //! A blob is printed when it is complete, so its line is for whoever collects its pieces.
 
 use super::event::{Event, FramingError, Head, Message, PeerError, Said, Tail};
-use crate::captured;
+use crate::capture;
 use crate::json::Json;
 
 /// The line of an event, without its newline; none for the pieces of a blob.
@@ -11,12 +11,12 @@ pub fn event(event: &Event) -> Option<String> {
     let line = match &event.said {
         Said::Head(head) => head_line(head),
         Said::MethodMissing { .. } => {
-            captured::Event::new("error").text("cls", "semantic").text("code", "method_missing")
+            capture::Event::new("error").text("cls", "semantic").text("code", "method_missing")
         }
-        Said::Value(value) => captured::Event::new("value").maybe("v", Some(value)),
+        Said::Value(value) => capture::Event::new("value").maybe("v", Some(value)),
         Said::Tail(tail) => {
             let Tail { value, err, debug } = &**tail;
-            let line = captured::Event::new("tail").maybe("value", value.as_ref());
+            let line = capture::Event::new("tail").maybe("value", value.as_ref());
             with_err(line, err.as_ref()).maybe("debug", debug.as_ref())
         }
         Said::BlobBegin | Said::Piece(_) | Said::BlobEnd => return None,
@@ -29,17 +29,17 @@ pub fn notes(event: &Event) -> impl Iterator<Item = String> {
     event
         .notes
         .iter()
-        .map(|note| captured::Event::new("note").text("code", note.code()).end().to_string())
+        .map(|note| capture::Event::new("note").text("code", note.code()).end().to_string())
 }
 
 /// The line of a blob whose bytes are these in base64.
 pub fn blob(base64: &str) -> String {
-    captured::Event::new("blob").text("data", base64).end().to_string()
+    capture::Event::new("blob").text("data", base64).end().to_string()
 }
 
 /// The line of a blob that is too large to be printed.
 pub fn large_blob(bytes: u64, sha256: &str) -> String {
-    captured::Event::new("blob")
+    capture::Event::new("blob")
         .raw("bytes", &bytes.to_string())
         .text("sha256", sha256)
         .end()
@@ -48,17 +48,17 @@ pub fn large_blob(bytes: u64, sha256: &str) -> String {
 
 /// The line of an error; it is the last one.
 pub fn error(error: &FramingError) -> String {
-    let line = captured::Event::new("error").text("cls", "framing").text("code", error.code.code());
+    let line = capture::Event::new("error").text("cls", "framing").text("code", error.code.code());
     line.raw("offset", &error.offset.to_string()).end().to_string()
 }
 
 /// The line of a clean end.
 pub fn end() -> String {
-    captured::Event::new("end").end().to_string()
+    capture::Event::new("end").end().to_string()
 }
 
-fn head_line(head: &Head) -> captured::Event {
-    let mut line = captured::Event::new("head").raw("stream", &head.is_stream.to_string());
+fn head_line(head: &Head) -> capture::Event {
+    let mut line = capture::Event::new("head").raw("stream", &head.is_stream.to_string());
     if let Some(len) = head.stream_len {
         line = line.raw("streamLen", &len.to_string());
     }
@@ -69,7 +69,7 @@ fn head_line(head: &Head) -> captured::Event {
     line.maybe("debug", head.debug.as_ref())
 }
 
-fn with_err(event: captured::Event, err: Option<&PeerError>) -> captured::Event {
+fn with_err(event: capture::Event, err: Option<&PeerError>) -> capture::Event {
     let Some(PeerError { msg, meta }) = err else { return event };
     let meta = meta.as_ref().map_or(Json::null(), Json::compact);
     event.raw("err", &format!(r#"{{"msg":{},"meta":{meta}}}"#, Json::of(msg)))

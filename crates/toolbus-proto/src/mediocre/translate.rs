@@ -4,7 +4,7 @@ use super::decode::Reading;
 use super::event::{FramingCode, FramingError, PeerError};
 use super::wire::members;
 use crate::json::{Json, Kind, write_string};
-use crate::listed;
+use crate::listing;
 use crate::tool::{Code, Failure, FailureKind, ToolSpec, Trace};
 
 /// Lists the tools; names that begin as this does are ours and never a tool's.
@@ -188,7 +188,7 @@ pub fn tools(tools: &[ToolSpec]) -> Json {
     let mut offered: Vec<_> =
         tools.iter().filter(|tool| !tool.name.as_str().starts_with(OURS)).collect();
     offered.sort_by(|a, b| a.name.cmp(&b.name));
-    listed::tools(offered)
+    listing::tools(offered)
 }
 
 #[cfg(test)]

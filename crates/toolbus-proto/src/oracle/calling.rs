@@ -13,12 +13,12 @@ use super::felt::Leniency;
 use super::functions::{Functions, Prepared, Reading};
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
-use crate::shown::printable;
+use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
 /// Lines that belong to nothing, between one answer and the next.
@@ -48,11 +48,11 @@ impl Default for Settings {
 
 /// Our end of one conversation with an oracle.
 #[derive(Debug)]
-pub struct Executor {
+pub struct Client {
     settings: Settings,
     functions: Functions,
     lines: Lines,
-    standing: Standing,
+    readiness: Readiness,
     /// When the oracle said that it is ready.
     opened: Option<Instant>,
     wrong_start: Option<WrongStart>,
@@ -81,14 +81,14 @@ struct WrongStart {
     until: Instant,
 }
 
-impl Executor {
+impl Client {
     /// A conversation that has not begun. `functions` come from the config, if from anywhere.
-    pub fn new(settings: Settings, functions: Functions) -> Executor {
-        Executor {
+    pub fn new(settings: Settings, functions: Functions) -> Client {
+        Client {
             lines: Lines::new(settings.line_bytes_max),
             settings,
             functions,
-            standing: Standing::Opening,
+            readiness: Readiness::Opening,
             opened: None,
             wrong_start: None,
             queue: VecDeque::new(),
@@ -107,17 +107,17 @@ impl Executor {
     }
 
     fn is_broken(&self) -> bool {
-        matches!(self.standing, Standing::Broken(_))
+        matches!(self.readiness, Readiness::Broken(_))
     }
 
     fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        match &self.standing {
-            Standing::Opening => self.handle_first_line(now, line),
-            Standing::Open => match line {
+        match &self.readiness {
+            Readiness::Opening => self.handle_first_line(now, line),
+            Readiness::Open => match line {
                 Ok(line) => self.handle_answer(&line),
                 Err(too_long) => self.handle_too_long(too_long),
             },
-            Standing::Broken(_) => {}
+            Readiness::Broken(_) => {}
         }
     }
 
@@ -127,7 +127,7 @@ impl Executor {
             Ok(line) => line,
             Err(too_long) => {
                 return self.break_off(
-                    Parting::Abrupt,
+                    Farewell::Abrupt,
                     FailureKind::Unavailable,
                     too_long.to_string(),
                 );
@@ -154,20 +154,20 @@ impl Executor {
             jsonrpc::write_error(&mut self.out, &id, code, message, None);
             let shown = printable(&line, FIRST_LINE_SHOWN_MAX);
             let message = format!("{message}, but its first line is: {shown}");
-            return self.break_off(Parting::Patient, FailureKind::Unavailable, message);
+            return self.break_off(Farewell::Patient, FailureKind::Unavailable, message);
         }
         for text in wire::offered(params) {
             self.notices.extend(self.functions.offer(&text));
         }
         wire::write_ack(&mut self.out, &id);
-        self.standing = Standing::Open;
+        self.readiness = Readiness::Open;
         self.opened = Some(now);
     }
 
     fn refuse_first_line(&mut self, line: &[u8], why: &str) {
         let shown = printable(line, FIRST_LINE_SHOWN_MAX);
         let message = format!("expected a ready request as first line ({why}), got: {shown}");
-        self.break_off(Parting::Abrupt, FailureKind::Unavailable, message);
+        self.break_off(Farewell::Abrupt, FailureKind::Unavailable, message);
     }
 
     /// Whatever comes behind the handshake: the answer to the call in flight, or stray (§5).
@@ -209,21 +209,21 @@ impl Executor {
     fn stray(&mut self, line: &[u8]) {
         if self.strays == STRAYS_MAX {
             let message = format!("more than {STRAYS_MAX} lines that answer nothing");
-            return self.break_off(Parting::Abrupt, FailureKind::BrokeProtocol, message);
+            return self.break_off(Farewell::Abrupt, FailureKind::BrokeProtocol, message);
         }
         self.strays += 1;
         self.notices.push_back(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
     }
 
-    fn break_off(&mut self, parting: Parting, kind: FailureKind, message: impl Into<String>) {
+    fn break_off(&mut self, farewell: Farewell, kind: FailureKind, message: impl Into<String>) {
         let failure = Failure::new(kind, message);
-        self.standing = Standing::Broken(Fault { failure, parting });
+        self.readiness = Readiness::Broken(Fault { failure, farewell });
     }
 
     /// One call at a time: the next goes out when the one before it is answered. Only when
     /// it is really about to be written: until then another process could still take it (I7).
     fn send_next(&mut self) {
-        while self.standing == Standing::Open && self.in_flight.is_none() {
+        while self.readiness == Readiness::Open && self.in_flight.is_none() {
             let Some((ticket, call)) = self.queue.pop_front() else { return };
             if call.what == What::Tools {
                 let tools = self.functions.tools();
@@ -270,9 +270,9 @@ impl Executor {
     }
 }
 
-impl Channel for Executor {
+impl Channel for Client {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.standing == Standing::Opening && self.wrong_start.is_none() {
+        if self.readiness == Readiness::Opening && self.wrong_start.is_none() {
             match input.first() {
                 None => return Flow::More,
                 Some(b'{') => {}
@@ -327,7 +327,7 @@ impl Channel for Executor {
         }
         // Its late answer could be taken for the next call's: this process has to go (I9).
         let message = "stopped because a call got no answer in time";
-        self.break_off(Parting::Abrupt, FailureKind::Gone, message);
+        self.break_off(Farewell::Abrupt, FailureKind::Gone, message);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -348,7 +348,7 @@ impl Channel for Executor {
     }
 }
 
-impl Calling for Executor {
+impl Calling for Client {
     fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
         if QUEUE_MAX <= self.queue.len() {
             let message = format!("more than {QUEUE_MAX} calls wait for this oracle");
@@ -379,7 +379,7 @@ impl Calling for Executor {
         for (ticket, _) in self.take_unsent() {
             self.done(ticket, Err(cancelled()));
         }
-        if self.standing == Standing::Open {
+        if self.readiness == Readiness::Open {
             wire::write_shutdown(&mut self.out);
         }
     }
@@ -388,8 +388,8 @@ impl Calling for Executor {
         self.downs.pop_front()
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

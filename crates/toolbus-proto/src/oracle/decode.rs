@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::felt::Leniency;
 use super::felts;
 use super::wire::{self, Invoke};
-use crate::captured::{Event, Side};
+use crate::capture::{Event, Side};
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, Message, kind};
 use crate::tool::{Code, Failure};

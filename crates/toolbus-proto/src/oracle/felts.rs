@@ -11,7 +11,7 @@ use super::{
     wide::Wide,
 };
 use crate::json::{Json, Scanner};
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 /// Reads a JSON array of felts.
 ///

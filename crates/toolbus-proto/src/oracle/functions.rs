@@ -17,7 +17,7 @@ use super::{felts, known, schema};
 use crate::channel::Notice;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::kind;
-use crate::shown::printable;
+use crate::printable::printable;
 use crate::tool::{Failure, FailureKind, Native, Outcome, ToolName, ToolSpec, What, Wire};
 
 /// The functions known of one oracle, by name.

@@ -24,7 +24,7 @@ mod hex;
 mod infer;
 mod wide;
 
-pub use calling::{Executor, Settings};
+pub use calling::{Client, Settings};
 pub use functions::Functions;
-pub use serving::{Oracle, Served};
+pub use serving::{Served, Server};
 pub use wire::RULES;

@@ -19,7 +19,7 @@ use crate::collect::Collector;
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::{Json, Kind, write_string};
 use crate::jsonrpc::{self, Id, Message, Why, kind, string};
-use crate::listed;
+use crate::listing;
 use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, What};
 
 const PARSE_ERROR: i64 = -32700;
@@ -42,7 +42,7 @@ pub struct Served {
 
 /// Our end of one conversation with an executor.
 #[derive(Debug)]
-pub struct Oracle {
+pub struct Server {
     leniency: Leniency,
     served: BTreeMap<String, Arc<Served>>,
     reserved: [Arc<Served>; 2],
@@ -77,9 +77,9 @@ const TOOLS: &str = "toolbus.tools";
 /// Calls any tool with JSON.
 const CALL: &str = "toolbus.call";
 
-impl Oracle {
+impl Server {
     /// Says that it is ready, as soon as it is asked what to write.
-    pub fn new(settings: &Settings, served: Vec<Served>) -> Oracle {
+    pub fn new(settings: &Settings, served: Vec<Served>) -> Server {
         let by_name =
             |served: Served| (served.binding.function().name().to_owned(), Arc::new(served));
         let served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
@@ -87,7 +87,7 @@ impl Oracle {
             served.values().map(|served| served.binding.function().canonical()).collect();
         let mut out = Outbox::new();
         wire::write_ready(&mut out, &functions);
-        Oracle {
+        Server {
             leniency: settings.leniency,
             served,
             reserved: reserved(),
@@ -123,7 +123,7 @@ impl Oracle {
     /// What comes before anything else must be the answer to `ready` (O2).
     fn handle_greeting(&mut self, line: &Bytes) {
         let unexpected = || {
-            let shown = crate::shown::printable(line, 200);
+            let shown = crate::printable::printable(line, 200);
             Ended::Broke(format!("expected the answer to ready, got: {shown}"))
         };
         let ended = match wire::RULES.read(line) {
@@ -215,7 +215,7 @@ impl Oracle {
                 Outcome::Text(text) => answering.served.binding.felts(Answer::Text(text)),
                 Outcome::Value(json) => answering.served.binding.felts(Answer::Json(json.as_str())),
                 Outcome::Tools(tools) => {
-                    answering.served.binding.felts(Answer::Json(listed::tools(&**tools).as_str()))
+                    answering.served.binding.felts(Answer::Json(listing::tools(&**tools).as_str()))
                 }
                 Outcome::End(_) | Outcome::Native(_) => {
                     return Err(broke("the reply is of a kind that felts cannot hold".into()));
@@ -261,7 +261,7 @@ impl Oracle {
     }
 }
 
-impl Channel for Oracle {
+impl Channel for Server {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while matches!(self.stage, Stage::Greeting | Stage::Listening) {
             let Some(line) = self.lines.next(input) else { break };
@@ -302,7 +302,7 @@ impl Channel for Oracle {
     }
 }
 
-impl Serving for Oracle {
+impl Serving for Server {
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
         self.ups.pop_front()
     }

@@ -6,12 +6,12 @@ use bytes::BytesMut;
 use toolbus_proto::channel::{Asked, Calling, Channel, Down, Outbox, Serving, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome};
-use toolbus_testkit::plain::{Caller, Limits, Server};
+use toolbus_testkit::plain::{Client, Limits, Server};
 
 #[test]
 fn hands_need_not_know_whose_machine_they_serve() {
     let now = Instant::now();
-    let mut calling: Box<dyn Calling> = Box::new(Caller::new(Limits::default()));
+    let mut calling: Box<dyn Calling> = Box::new(Client::new(Limits::default()));
     let mut serving: Box<dyn Serving> = Box::new(Server::new(Limits::default()));
     calling.call(now, Ticket(7), Call::tool(now, "say", Some(Json::null())));
     carry(now, serving.as_mut(), calling.as_mut());

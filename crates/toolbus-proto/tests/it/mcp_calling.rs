@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Down, Notice, Outbox, Readiness, Ticket, Up};
 use toolbus_proto::mcp::Client;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
@@ -98,7 +98,7 @@ impl Back {
     fn close(&mut self, status: &str) {
         let now = self.now();
         self.client.handle_eof(now, &mut self.input);
-        let is_ready = *self.client.standing() == Standing::Open;
+        let is_ready = *self.client.readiness() == Readiness::Open;
         let moves_on = is_ready || self.client.may_start_again();
         let unsent = if moves_on { self.client.take_unsent() } else { Vec::new() };
         let message = format!("exited with status {status}: {}", self.stderr);
@@ -122,7 +122,7 @@ impl Back {
                 came.push(format!("== noise {what}"));
             }
         }
-        if let Standing::Broken(fault) = self.client.standing()
+        if let Readiness::Broken(fault) = self.client.readiness()
             && !std::mem::replace(&mut self.was_ready, true)
         {
             came.push(format!("== broken {}: {}", fault.failure.kind, fault.failure));
@@ -130,7 +130,7 @@ impl Back {
         let mut out = Outbox::new();
         self.client.poll_transmit(&mut out);
         let mut left = lines(&out.take());
-        if *self.client.standing() == Standing::Open && !self.was_ready {
+        if *self.client.readiness() == Readiness::Open && !self.was_ready {
             self.was_ready = true;
             let revision = self.client.revision().unwrap();
             let is_greeting = |line: &String| line.contains("notifications/initialized");
@@ -178,7 +178,7 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let tool = words.word().unwrap();
                 let mut call = Call::tool(self.now(), tool, words.json());
-                call.wants.progress = words.is("with");
+                call.options.progress = words.is("with");
                 self.call(Ticket(ticket), call);
             }
             Some("list") => {

@@ -9,7 +9,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;
-use toolbus_proto::mcp::http::{Bound, Endpoint, ExchangeId, Gate, Head, Remote};
+use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Remote};
 use toolbus_proto::mcp::{Behind, Client, Server, calling, http};
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What, Wire};
 use toolbus_testkit::faults;
@@ -114,7 +114,7 @@ fn native(now: Instant, method: &'static str, body: &'static str) -> Call {
 fn a_client_survives_its_server() {
     let now = Instant::now();
     let mut tool = Call::tool(now, "a", None);
-    tool.wants.progress = true;
+    tool.options.progress = true;
     tool.deadline.quiet = Some(Duration::from_secs(5));
     let mut session = native(now, "initialize", r#"{"capabilities":{"roots":{}}}"#);
     session.deadline.quiet = None;
@@ -318,7 +318,7 @@ proptest! {
         ),
     ) {
         let mut now = Instant::now();
-        let gate = Gate {
+        let gate = Admission {
             bound: Bound::Loopback,
             path: "/".into(),
             origins: Vec::new(),

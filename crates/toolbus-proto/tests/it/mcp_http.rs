@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{Asked, Calling, Channel, Down, Outbox, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::calling;
-use toolbus_proto::mcp::http::{Bound, Endpoint, ExchangeId, Gate, Head, Settings, Write};
+use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Settings, Write};
 use toolbus_proto::mcp::{Behind, Client};
 use toolbus_proto::tool::{Call, Outcome, ToolSpec, What, Wire};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
@@ -45,8 +45,8 @@ struct Front {
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const SETUP: Ticket = Ticket(u64::MAX - 1);
 
-fn gate() -> Gate {
-    Gate {
+fn gate() -> Admission {
+    Admission {
         bound: Bound::Loopback,
         path: "/mcp".into(),
         origins: Vec::new(),
@@ -55,7 +55,7 @@ fn gate() -> Gate {
     }
 }
 
-fn endpoint(behind: Behind, gate: Gate) -> Endpoint {
+fn endpoint(behind: Behind, gate: Admission) -> Endpoint {
     let settings = Settings { version: "VERSION".into(), behind, gate, first_caller: 1 };
     Endpoint::new(settings, || "SESSION".to_owned())
 }
@@ -103,7 +103,7 @@ impl Front {
             "listening on 127.0.0.1:8932, no token" => return,
             "listening on 0.0.0.0:8932, token s3cret" => {
                 let token = Some("s3cret".into());
-                let gate = Gate { bound: Bound::Elsewhere, token, ..gate() };
+                let gate = Admission { bound: Bound::Elsewhere, token, ..gate() };
                 self.endpoint = endpoint(Behind::Hub, gate);
                 return;
             }

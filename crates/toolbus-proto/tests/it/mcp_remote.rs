@@ -1,7 +1,7 @@
 //! The calling end of MCP over HTTP, replayed from `transcripts/mcp/remote`.
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Down, Standing, Ticket, Up};
+use toolbus_proto::channel::{Down, Readiness, Ticket, Up};
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::mcp::http::{ExchangeId, Remote, Verb};
 use toolbus_proto::tool::{Call, Failure, FailureKind, What, Wire};
@@ -46,7 +46,7 @@ impl Back {
         let mut came: Vec<_> =
             std::iter::from_fn(|| self.remote.poll_down()).filter_map(learned_or_begun).collect();
         while self.remote.poll_notice().is_some() {}
-        if let Standing::Broken(fault) = self.remote.standing()
+        if let Readiness::Broken(fault) = self.remote.readiness()
             && !std::mem::replace(&mut self.was_broken, true)
         {
             came.push(format!("== broken {}: {}", fault.failure.kind, fault.failure));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::oracle::translate::Binding;
-use toolbus_proto::oracle::{Executor, Functions, Oracle, Served, Settings, signature};
+use toolbus_proto::oracle::{Client, Functions, Served, Server, Settings, signature};
 use toolbus_proto::tool::{Call, Outcome, ToolName, What, Wire};
 use toolbus_testkit::pair::{ToCalling, ToServing};
 use toolbus_testkit::transcript::{self, Words, unescape};
@@ -25,7 +25,7 @@ fn a_call_ends_once_whatever_fault_hits_the_executor() {
         let recorded = heard_by_the_executor(now, &transcript::read(&file));
         eprintln!("{}", file.display());
         faults::calling(now, &recorded, LINE_BYTES_MAX, || {
-            Executor::new(settings(), Functions::default())
+            Client::new(settings(), Functions::default())
         });
     }
 }
@@ -39,7 +39,7 @@ fn an_oracle_ends_whatever_fault_hits_it() {
         let recorded = heard_by_the_oracle(&text);
         eprintln!("{}", file.display());
         faults::serving(now, &recorded, LINE_BYTES_MAX, || {
-            Oracle::new(&settings(), served(signatures.unwrap_or("[]")))
+            Server::new(&settings(), served(signatures.unwrap_or("[]")))
         });
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use toolbus_proto::channel::{Asked, Channel, Down, Ended, Notice, Outbox, Serving, Ticket};
 use toolbus_proto::oracle::translate::Binding;
-use toolbus_proto::oracle::{Oracle, Served, Settings, signature};
+use toolbus_proto::oracle::{self, Served, Settings, signature};
 use toolbus_proto::tool::{Code, Failure, FailureKind, Outcome, ToolName, What};
 use toolbus_testkit::transcript::{self, Player, Words};
 
@@ -24,7 +24,7 @@ fn where_a_read_ends_does_not_matter() {
 /// Our oracle, before an executor that the conversation plays.
 struct Server {
     now: Instant,
-    oracle: Option<Oracle>,
+    oracle: Option<oracle::Server>,
     input: BytesMut,
     is_closed: bool,
     was_serving: bool,
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    fn oracle(&mut self) -> &mut Oracle {
+    fn oracle(&mut self) -> &mut oracle::Server {
         self.oracle.as_mut().expect("a conversation begins with `start`")
     }
 
@@ -54,7 +54,7 @@ impl Server {
             let tool = ToolName::new(function.name());
             Served { tool, binding: Binding::of_oracle(function) }
         });
-        self.oracle = Some(Oracle::new(&Settings::default(), served.collect()));
+        self.oracle = Some(oracle::Server::new(&Settings::default(), served.collect()));
     }
 
     fn down(&mut self, mut words: Words<'_>, outcome: impl FnOnce(&mut Words<'_>) -> Down) {
@@ -103,7 +103,7 @@ impl Server {
                 Ended::Well => "== end 0".into(),
                 Ended::Refused(why) => format!("== end 1 {}", serde_json::to_string(&why).unwrap()),
                 Ended::Broke(why) => format!("== end 3 {why}"),
-                Ended::Unheard => unreachable!("only hands know that"),
+                Ended::PeerStoppedReading => unreachable!("only hands know that"),
             });
         }
         came

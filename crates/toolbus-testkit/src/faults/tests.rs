@@ -1,15 +1,15 @@
-use toolbus_proto::channel::{Notice, Standing, Up};
+use toolbus_proto::channel::{Notice, Readiness, Up};
 use toolbus_proto::tool::Call;
 
 use super::*;
 use crate::plain::tests::{SMALL, everything};
-use crate::plain::{Caller, Server};
+use crate::plain::{Client, Server};
 
 #[test]
 fn a_call_ends_once_whatever_fault_hits_its_caller() {
     let now = Instant::now();
     let recorded = everything(now).to_calling;
-    calling(now, &recorded, SMALL.line_bytes_max, || Caller::new(SMALL));
+    calling(now, &recorded, SMALL.line_bytes_max, || Client::new(SMALL));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_server_ends_whatever_fault_hits_it() {
 
 /// A caller with a mistake in it.
 struct Mistaken {
-    caller: Caller,
+    caller: Client,
     mistake: Mistake,
     ended: Option<Ticket>,
 }
@@ -38,7 +38,7 @@ fn spoil(mistake: fn() -> Mistake) {
     let now = Instant::now();
     let recorded = everything(now).to_calling;
     calling(now, &recorded, SMALL.line_bytes_max, || Mistaken {
-        caller: Caller::new(SMALL),
+        caller: Client::new(SMALL),
         mistake: mistake(),
         ended: None,
     });
@@ -121,8 +121,8 @@ impl Calling for Mistaken {
         next
     }
 
-    fn standing(&self) -> &Standing {
-        self.caller.standing()
+    fn readiness(&self) -> &Readiness {
+        self.caller.readiness()
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

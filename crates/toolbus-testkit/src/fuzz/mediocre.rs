@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Calling as _, Down, Standing, Ticket, Up};
+use toolbus_proto::channel::{Asked, Calling as _, Down, Readiness, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 use toolbus_proto::mediocre::event::Said;
-use toolbus_proto::mediocre::{Caller, Decoder, Methods, Reading, Server, ServerSettings, printed};
+use toolbus_proto::mediocre::{Client, Decoder, Methods, Reading, Server, ServerSettings, printed};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What};
 
 use crate::pair::Pair;
@@ -94,21 +94,21 @@ pub fn connection(data: &[u8]) {
     }
     game.pair.cut();
     game.assert_ended_once();
-    assert!(matches!(game.pair.calling.standing(), Standing::Broken(_)));
+    assert!(matches!(game.pair.calling.readiness(), Readiness::Broken(_)));
 }
 
 /// Always the same frame, so that data can hold it.
 #[derive(Debug)]
 struct NoChance;
 
-impl toolbus_proto::mediocre::frames::Chance for NoChance {
+impl toolbus_proto::mediocre::frames::Random for NoChance {
     fn fill(&mut self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
 }
 
 struct Game {
-    pair: Pair<Caller<NoChance>, Server<NoChance>>,
+    pair: Pair<Client<NoChance>, Server<NoChance>>,
     calls: u64,
     /// What the tool said to each call, by the number that the caller gave it.
     said: BTreeMap<u64, Vec<Down>>,
@@ -117,7 +117,7 @@ struct Game {
 impl Game {
     fn new() -> Game {
         let now = Instant::now();
-        let caller = Caller::new(now, Reading::default(), Methods::asked(), NoChance);
+        let caller = Client::new(now, Reading::default(), Methods::asked(), NoChance);
         let server = Server::new(now, ServerSettings::default(), NoChance);
         Game { pair: Pair::new(now, caller, server), calls: 0, said: BTreeMap::new() }
     }
@@ -125,7 +125,7 @@ impl Game {
     fn call(&mut self, choice: u8) {
         let number = Json::of(&self.calls);
         let mut call = Call::tool(self.pair.now, "any", Some(number));
-        call.wants.sends_parts = choice.is_multiple_of(2);
+        call.options.sends_parts = choice.is_multiple_of(2);
         call.deadline.quiet = (choice < 100).then(|| Duration::from_secs(u64::from(choice)));
         self.pair.call(Ticket(self.calls), call);
         self.calls += 1;

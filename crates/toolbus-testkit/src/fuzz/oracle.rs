@@ -11,7 +11,7 @@ use toolbus_proto::jsonrpc::Message;
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{
-    Executor, Functions, Oracle, RULES, Served, Settings, codec, felts, signature,
+    Client, Functions, RULES, Served, Server, Settings, codec, felts, signature,
 };
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
 
@@ -45,7 +45,7 @@ pub fn codec(data: &[u8]) {
 /// What an oracle may say to us: each call ends once, and only our own lines go out.
 pub fn executor(data: &[u8]) {
     let settings = Settings { line_bytes_max: 512, ..Settings::default() };
-    let mut machine = Executor::new(settings, Functions::default());
+    let mut machine = Client::new(settings, Functions::default());
     let now = Instant::now();
     let tickets: Vec<_> = (0..3).map(Ticket).collect();
     for ticket in &tickets {
@@ -59,7 +59,7 @@ pub fn executor(data: &[u8]) {
     let mut now = now;
     let mut input = BytesMut::new();
     let mut out = Outbox::new();
-    let mut collect = |machine: &mut Executor, out: &mut Outbox| {
+    let mut collect = |machine: &mut Client, out: &mut Outbox| {
         machine.poll_transmit(out);
         while let Some((ticket, down)) = machine.poll_down() {
             if let Down::Done(_) = down {
@@ -100,12 +100,12 @@ pub fn oracle(data: &[u8]) {
         binding: Binding::of_oracle(function),
     });
     let settings = Settings { line_bytes_max: 512, ..Settings::default() };
-    let mut machine = Oracle::new(&settings, served.collect());
+    let mut machine = Server::new(&settings, served.collect());
     let now = Instant::now();
     let mut input = BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n"[..]);
     let mut out = Outbox::new();
     let mut reply = 0;
-    let mut answer = |machine: &mut Oracle, out: &mut Outbox| {
+    let mut answer = |machine: &mut Server, out: &mut Outbox| {
         while let Some((ticket, asked)) = machine.poll_up() {
             let Asked::Call(_) = asked else { continue };
             reply += 1;

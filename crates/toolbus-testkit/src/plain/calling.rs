@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::outstanding::Outstanding;
-use toolbus_proto::shown::printable;
+use toolbus_proto::printable::printable;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::wire::{self, DownLine, SaysDown, SaysUp, UpLine};
@@ -17,9 +17,9 @@ use super::{Limits, NO_CALL, SHOWN_CHARS_MAX};
 
 /// The asking end of a plain wire.
 #[derive(Debug)]
-pub struct Caller {
+pub struct Client {
     limits: Limits,
-    standing: Standing,
+    readiness: Readiness,
     /// We said goodbye: what runs is still answered, but no call follows.
     said_bye: bool,
     lines: Lines,
@@ -41,12 +41,12 @@ struct Unsent {
     ups: Vec<Up>,
 }
 
-impl Caller {
+impl Client {
     /// Waits for the other side to be ready.
-    pub fn new(limits: Limits) -> Caller {
-        Caller {
+    pub fn new(limits: Limits) -> Client {
+        Client {
             limits,
-            standing: Standing::Opening,
+            readiness: Readiness::Opening,
             said_bye: false,
             lines: Lines::new(limits.line_bytes_max),
             outstanding: Outstanding::new(NO_CALL + 1, limits.calls_max),
@@ -60,7 +60,7 @@ impl Caller {
     fn handle_line(&mut self, now: Instant, line: &Bytes) {
         let stray = || Notice::Stray(printable(line, SHOWN_CHARS_MAX));
         let read = wire::read::<DownLine>(line);
-        if self.standing == Standing::Opening {
+        if self.readiness == Readiness::Opening {
             return self.handle_greeting(read.as_ref(), line);
         }
         let Some(DownLine(id, says)) = read else {
@@ -88,7 +88,7 @@ impl Caller {
             let message = format!("began with `{shown}` instead of `[0,{{\"ready\":1}}]`");
             return self.break_off(Failure::new(FailureKind::BrokeProtocol, message));
         };
-        self.standing = Standing::Open;
+        self.readiness = Readiness::Open;
         for Unsent { id, call, ups, .. } in std::mem::take(&mut self.unsent) {
             let says = SaysUp::of_call(&call).expect("was tried when the call was taken");
             wire::write(&mut self.out, &UpLine(id, says));
@@ -102,15 +102,15 @@ impl Caller {
     }
 
     fn break_off(&mut self, failure: Failure) {
-        let parting = Parting::Abrupt;
-        self.standing = Standing::Broken(Fault { failure, parting });
+        let farewell = Farewell::Abrupt;
+        self.readiness = Readiness::Broken(Fault { failure, farewell });
     }
 
     /// Why no call can be taken, if so.
     fn refusal(&self) -> Option<Failure> {
         let unavailable = |why: String| Some(Failure::new(FailureKind::Unavailable, why));
-        match &self.standing {
-            Standing::Broken(fault) => Some(fault.failure.clone()),
+        match &self.readiness {
+            Readiness::Broken(fault) => Some(fault.failure.clone()),
             _ if self.said_bye => unavailable("the conversation was ended".to_owned()),
             _ if self.outstanding.has_room() => None,
             _ => unavailable(format!("more than {} calls at a time", self.limits.calls_max)),
@@ -127,15 +127,15 @@ impl Caller {
     }
 
     fn flow(&self) -> Flow {
-        match self.standing {
-            Standing::Broken(_) => Flow::Close,
+        match self.readiness {
+            Readiness::Broken(_) => Flow::Close,
             _ if self.limits.queue_max <= self.downs.len() => Flow::Pause,
             _ => Flow::More,
         }
     }
 }
 
-impl Channel for Caller {
+impl Channel for Client {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while self.flow() == Flow::More {
             match self.lines.next(input) {
@@ -153,7 +153,7 @@ impl Channel for Caller {
         if let Some(Ok(line)) = self.lines.last(input) {
             self.notices.push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
         }
-        if !matches!(self.standing, Standing::Broken(_)) {
+        if !matches!(self.readiness, Readiness::Broken(_)) {
             // Whoever still waits is told by `handle_lost`: the hands may know more, such as
             // how the process ended.
             self.break_off(Failure::new(FailureKind::Gone, "closed the conversation"));
@@ -181,7 +181,7 @@ impl Channel for Caller {
     }
 }
 
-impl Calling for Caller {
+impl Calling for Client {
     fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
         debug_assert_eq!(self.outstanding.id(ticket), None, "a ticket is given out once");
         let says = match self.refusal() {
@@ -193,7 +193,7 @@ impl Calling for Caller {
             Err(refusal) => return self.downs.push_back((ticket, Down::Done(Err(refusal)))),
         };
         let id = self.outstanding.ask(ticket, call.deadline);
-        if self.standing == Standing::Opening {
+        if self.readiness == Readiness::Opening {
             let ups = Vec::new();
             return self.unsent.push_back(Unsent { id, ticket, call, ups });
         }
@@ -223,7 +223,7 @@ impl Calling for Caller {
     }
 
     fn close(&mut self, _now: Instant) {
-        if !std::mem::replace(&mut self.said_bye, true) && self.standing == Standing::Open {
+        if !std::mem::replace(&mut self.said_bye, true) && self.readiness == Readiness::Open {
             wire::write(&mut self.out, &UpLine(NO_CALL, SaysUp::Bye));
         }
     }
@@ -232,8 +232,8 @@ impl Calling for Caller {
         self.downs.pop_front()
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

@@ -15,7 +15,7 @@ mod serving;
 mod translate;
 mod wire;
 
-pub use calling::Caller;
+pub use calling::Client;
 pub use serving::Server;
 
 /// What one end of a plain wire keeps at most.

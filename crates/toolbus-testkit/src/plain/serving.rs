@@ -8,7 +8,7 @@ use toolbus_proto::channel::{
     Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
-use toolbus_proto::shown::printable;
+use toolbus_proto::printable::printable;
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::wire::{self, DownLine, SaysDown, SaysUp, UpLine};

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use toolbus_proto::channel::{AskId, Asked, Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
-    Call, Code, Failure, FailureKind, Outcome, Part, Piece, Trace, Wants, What, Wire,
+    Call, CallOptions, Code, Failure, FailureKind, Outcome, Part, Piece, Trace, What, Wire,
 };
 
 use super::wire::{CallSays, CodeSays, FailureSays, Maybe, PartSays, SaysDown, SaysUp, Value};
@@ -24,8 +24,8 @@ impl SaysUp {
             What::Tool { name, args } => Ok(SaysUp::Call(CallSays {
                 tool: name.as_str().to_owned(),
                 args: args.as_ref().map(value),
-                progress: call.wants.progress,
-                parts: call.wants.sends_parts,
+                progress: call.options.progress,
+                parts: call.options.sends_parts,
                 trace: call.trace.as_ref().map(|trace| trace.parent().to_owned()),
             })),
             What::Native { wire, method, body } => {
@@ -63,8 +63,11 @@ impl SaysUp {
                 };
                 let mut call = Call::tool(now, says.tool.as_str(), args);
                 call.trace = says.trace.and_then(|parent| Trace::read(&parent, None));
-                call.wants =
-                    Wants { progress: says.progress, sends_parts: says.parts, ..Wants::default() };
+                call.options = CallOptions {
+                    progress: says.progress,
+                    sends_parts: says.parts,
+                    ..CallOptions::default()
+                };
                 Asked::Call(call)
             }
             SaysUp::Native { method, body } => {

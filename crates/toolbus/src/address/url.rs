@@ -13,7 +13,7 @@ pub struct Url {
     /// What is spoken there.
     pub wire: Wire,
     /// What carries it.
-    pub carrier: Carrier,
+    pub carrier: Transport,
     /// A name, an IPv4 address, or an IPv6 address without its brackets.
     pub host: String,
     /// The port, or the usual one of the carrier.
@@ -27,7 +27,7 @@ pub struct Url {
 /// What carries a wire between hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Carrier {
+pub enum Transport {
     Tcp,
     Tls,
     Http,
@@ -39,18 +39,18 @@ pub enum Carrier {
 struct Scheme {
     prefix: &'static str,
     wire: Wire,
-    carrier: Carrier,
+    carrier: Transport,
     to_call: &'static [&'static str],
     to_serve: &'static [&'static str],
 }
 
-const fn scheme(prefix: &'static str, wire: Wire, carrier: Carrier) -> Scheme {
+const fn scheme(prefix: &'static str, wire: Wire, carrier: Transport) -> Scheme {
     // `specs/mediocre.md` 6 and `specs/orchestra.md` 13.
     let (to_call, to_serve): (&[&str], &[&str]) = match (wire, carrier) {
-        (Wire::Mediocre, Carrier::Tls | Carrier::Https) => {
+        (Wire::Mediocre, Transport::Tls | Transport::Https) => {
             (&["ca", "cert", "key"], &["cert", "key", "client_ca"])
         }
-        (_, Carrier::Quic) => {
+        (_, Transport::Quic) => {
             (&["certs", "name", "server_name", "provider", "idle_timeout"], &["certs", "hub", "id"])
         }
         _ => (&[], &[]),
@@ -59,13 +59,13 @@ const fn scheme(prefix: &'static str, wire: Wire, carrier: Carrier) -> Scheme {
 }
 
 const SCHEMES: [Scheme; 7] = [
-    scheme("mcp+http://", Wire::Mcp, Carrier::Http),
-    scheme("mcp+https://", Wire::Mcp, Carrier::Https),
-    scheme("mediocre+tcp://", Wire::Mediocre, Carrier::Tcp),
-    scheme("mediocre+tls://", Wire::Mediocre, Carrier::Tls),
-    scheme("mediocre+http://", Wire::Mediocre, Carrier::Http),
-    scheme("mediocre+https://", Wire::Mediocre, Carrier::Https),
-    scheme("orchestra+quic://", Wire::Orchestra, Carrier::Quic),
+    scheme("mcp+http://", Wire::Mcp, Transport::Http),
+    scheme("mcp+https://", Wire::Mcp, Transport::Https),
+    scheme("mediocre+tcp://", Wire::Mediocre, Transport::Tcp),
+    scheme("mediocre+tls://", Wire::Mediocre, Transport::Tls),
+    scheme("mediocre+http://", Wire::Mediocre, Transport::Http),
+    scheme("mediocre+https://", Wire::Mediocre, Transport::Https),
+    scheme("orchestra+quic://", Wire::Orchestra, Transport::Quic),
 ];
 
 pub(super) fn schemes() -> impl Iterator<Item = &'static str> {
@@ -148,7 +148,7 @@ impl Scheme {
     }
 
     fn path(&self, path: &str) -> Result<String, UrlError> {
-        let is_http = matches!(self.carrier, Carrier::Http | Carrier::Https);
+        let is_http = matches!(self.carrier, Transport::Http | Transport::Https);
         match (is_http, path) {
             (true, "") if self.wire == Wire::Mediocre => Ok("/rpc".to_owned()),
             (true, "") => Ok("/".to_owned()),
@@ -161,12 +161,12 @@ impl Scheme {
     }
 }
 
-impl Carrier {
+impl Transport {
     fn usual_port(self) -> Option<u16> {
         match self {
-            Carrier::Http => Some(80),
-            Carrier::Https => Some(443),
-            Carrier::Tcp | Carrier::Tls | Carrier::Quic => None,
+            Transport::Http => Some(80),
+            Transport::Https => Some(443),
+            Transport::Tcp | Transport::Tls | Transport::Quic => None,
         }
     }
 }

@@ -11,18 +11,18 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpe
 
 use super::context::{Asked, AsyncContext, Context};
 use super::tool::{Function, Tool, arguments};
-use crate::back::conversation::{Conversation, Conversations};
-use crate::back::{Back, LocalFuture, unknown_tool};
-use crate::caught::caught;
-use crate::front::Route;
-use crate::link::{Slot, Uplink};
-use crate::pump::blocking::serving::Caller;
+use crate::bus::Route;
+use crate::bus::back::{Back, LocalFuture, unknown_tool};
+use crate::engine::blocking::serving::Caller;
+use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::local_call::{Conversation, LocalCalls};
+use crate::panics::caught;
 
 /// An author's tools, to be put behind a bus or a front.
 pub struct Authored {
     specs: Arc<[ToolSpec]>,
     functions: BTreeMap<ToolName, Rc<Function>>,
-    running: Conversations,
+    running: LocalCalls,
 }
 
 impl Authored {
@@ -30,7 +30,7 @@ impl Authored {
         let specs = tools.iter().map(|tool| tool.spec.clone()).collect();
         let named = |tool: Tool| (tool.spec.name, Rc::new(tool.function));
         let functions = tools.into_iter().map(named).collect();
-        Authored { specs, functions, running: Conversations::default() }
+        Authored { specs, functions, running: LocalCalls::default() }
     }
 
     /// Can all calls be answered in place?
@@ -74,7 +74,7 @@ impl Authored {
         let What::Tool { name, .. } = &call.what else { return None };
         let function = self.functions.get(name)?;
         let is_async = matches!(**function, Function::Async(_));
-        (is_async || call.wants.sends_parts).then(|| function.clone())
+        (is_async || call.options.sends_parts).then(|| function.clone())
     }
 }
 
@@ -87,16 +87,16 @@ impl Back for Authored {
         Box::pin(async { Ok(self.specs.clone()) })
     }
 
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let Some(function) = self.must_wait(&call) else {
             let mut caller = SlotCaller::new(&down);
             let done = caught(|| self.answer(call, &mut caller));
             let done = caller.end(done);
             let _ = down.send(Down::Done(done));
-            return Uplink::ended();
+            return RunningCall::ended();
         };
         let conversation = self.running.begin(down.clone());
-        let uplink = Uplink::new(conversation.clone(), Ticket(0));
+        let uplink = RunningCall::new(conversation.clone(), Ticket(0));
         spawn_local(async move {
             let deadline = call.deadline;
             let work = answer_later(&conversation, &function, call, down);
@@ -112,7 +112,7 @@ impl Back for Authored {
 }
 
 impl Route for Authored {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         Back::start(self, call, down)
     }
 }
@@ -122,11 +122,11 @@ async fn answer_later(
     conversation: &Rc<Conversation>,
     function: &Function,
     call: Call,
-    down: Slot,
+    down: ReplyTo,
 ) -> Result<Outcome, Failure> {
     let asked = Asked::of(&call);
     let What::Tool { args, .. } = call.what else { return Ok(Outcome::End(None)) };
-    let given = match call.wants.sends_parts {
+    let given = match call.options.sends_parts {
         true => conversation.collect(args).await?,
         false => args,
     };
@@ -145,12 +145,12 @@ async fn answer_later(
 /// A caller on a bus. A function that is called in place cannot wait for it, so what it is
 /// told has a limit.
 struct SlotCaller<'a> {
-    slot: &'a Slot,
+    slot: &'a ReplyTo,
     told_bytes: usize,
 }
 
 impl SlotCaller<'_> {
-    fn new(slot: &Slot) -> SlotCaller<'_> {
+    fn new(slot: &ReplyTo) -> SlotCaller<'_> {
         SlotCaller { slot, told_bytes: 0 }
     }
 

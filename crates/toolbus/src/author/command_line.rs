@@ -63,7 +63,7 @@ fn serve(tools: Tools, protocol: Protocol) -> ExitCode {
             ExitCode::from(BROKE)
         }
         // Whoever closed our output knows that it did.
-        Ok(Ended::Unheard) => ExitCode::FAILURE,
+        Ok(Ended::PeerStoppedReading) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: cannot serve on standard input and output: {error}");
             ExitCode::FAILURE

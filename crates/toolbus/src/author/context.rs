@@ -11,8 +11,8 @@ use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, Part, Piece};
 
-use crate::back::conversation::Conversation;
-use crate::pump::blocking::serving::Caller;
+use crate::engine::blocking::serving::Caller;
+use crate::engine::local_call::Conversation;
 
 /// One call, for a function that is called in place.
 ///
@@ -141,7 +141,7 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn of(call: &Call) -> Asked {
         let deadline = call.deadline.instant(call.deadline.asked);
-        Asked { wants_progress: call.wants.progress, deadline }
+        Asked { wants_progress: call.options.progress, deadline }
     }
 }
 

@@ -10,14 +10,14 @@ use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{self, Behind};
 use toolbus_proto::oracle::translate::Binding;
-use toolbus_proto::oracle::{self, Oracle, Served};
+use toolbus_proto::oracle::{self, Served};
 use toolbus_proto::tool::{CallerId, ToolSpec};
 
 use super::{Authored, Tools};
-use crate::front::Front;
-use crate::front::mediocre::{self, Mediocre, Talked};
-use crate::pump::blocking::serving::serve_talking;
+use crate::engine::blocking::serving::serve_talking;
+use crate::engine::front::Front;
 use crate::transport::{pipe, stdio};
+use crate::wire::mediocre::front::{self as mediocre, Mediocre, Talked};
 
 /// What can be spoken on standard input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn serve(tools: Tools, protocol: Protocol) -> io::Result<Ended> {
         }
         Protocol::Oracle => {
             let served = tools.specs().iter().map(served).collect();
-            on_either(Oracle::new(&oracle::Settings::default(), served), tools.into_back())
+            on_either(oracle::Server::new(&oracle::Settings::default(), served), tools.into_back())
         }
         Protocol::Mediocre => with_runtime(async |input, output| {
             let server = Mediocre::new(Rc::new(tools.into_back()), mediocre::Settings::default());

@@ -9,8 +9,8 @@ use toolbus_proto::json;
 use toolbus_proto::tool::{Call, Code, Outcome, Part};
 
 use super::*;
-use crate::back::Back;
-use crate::link::Inbox;
+use crate::bus::back::Back;
+use crate::engine::calls::Inbox;
 
 fn on_bus(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -29,7 +29,7 @@ fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: E
     on_bus(async {
         let now = tokio::time::Instant::now().into_std();
         let mut call = Call::tool(now, name, arguments.map(json));
-        call.wants.sends_parts = !behind.is_empty();
+        call.options.sends_parts = !behind.is_empty();
         let (inbox, slot) = Inbox::new();
         let uplink = Back::start(&tools, call, slot);
         for up in behind {

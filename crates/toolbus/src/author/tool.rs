@@ -8,7 +8,7 @@ use toolbus_proto::tool::{Failure, Hints, Outcome, ToolSpec};
 use super::arguments::Raw;
 use super::context::{AsyncContext, Context};
 use super::{Arguments, Reply};
-use crate::back::LocalFuture;
+use crate::bus::back::LocalFuture;
 
 /// A tool: a function with a name, a description and schemas.
 ///

@@ -3,8 +3,12 @@
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to whoever asked.
 
+pub mod back;
 pub mod catalogue;
 pub mod config;
+pub mod lenient;
+mod route;
+mod swappable;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,13 +22,17 @@ use toolbus_proto::channel::Down;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
 
 use crate::address::Address;
-use crate::back::settings::Settings;
-use crate::back::{Back, OpenError, open, unknown_tool};
+use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
-use crate::link::{Slot, Uplink};
+use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::wire::settings::Settings;
+use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
+
+pub use route::Route;
+pub use swappable::SwappableRoute;
 
 /// How long a call may be quiet unless somebody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -233,7 +241,7 @@ impl Bus {
     }
 
     /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
-    pub fn start(&self, mut call: Call, down: Slot) -> Uplink {
+    pub fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
         let found = match &mut call.what {
             What::Tool { name, .. } => match self.route(name) {
                 Some((member, own)) => {
@@ -259,7 +267,7 @@ impl Bus {
             }
             Err(done) => {
                 let _ = down.send(Down::Done(done));
-                Uplink::ended()
+                RunningCall::ended()
             }
         }
     }

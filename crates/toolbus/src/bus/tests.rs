@@ -3,9 +3,9 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::Trace;
 
 use super::*;
-use crate::back::LocalFuture;
-use crate::back::builtin::Builtin;
-use crate::link::Inbox;
+use crate::bus::back::LocalFuture;
+use crate::engine::calls::Inbox;
+use crate::local::builtin::Builtin;
 
 fn on_bus<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -49,11 +49,11 @@ impl Back for Unreachable {
         Box::pin(async { Err(Failure::new(FailureKind::Unavailable, "nobody is there")) })
     }
 
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         // What it was given, for whoever looks.
         let quiet = format!("{:?} {:?}", call.what, call.deadline.quiet);
         let _ = down.send(Down::Done(Ok(Outcome::Text(quiet))));
-        Uplink::ended()
+        RunningCall::ended()
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
@@ -136,10 +136,10 @@ fn a_trace_is_passed_on_with_a_new_parent() {
             Box::pin(async { Ok(Arc::default()) })
         }
 
-        fn start(&self, call: Call, down: Slot) -> Uplink {
+        fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
             self.0.replace(call.trace);
             let _ = down.send(Down::Done(Ok(Outcome::Text(String::new()))));
-            Uplink::ended()
+            RunningCall::ended()
         }
 
         fn shutdown(&self) -> LocalFuture<'_, ()> {

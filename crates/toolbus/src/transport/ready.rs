@@ -13,7 +13,7 @@ pub(crate) fn input(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
 }
 
-/// Room to write.
+/// Pressure to write.
 pub(crate) fn room(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT))
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use toolbus::blocking::{Oracles, Settings};
+use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::task::LocalSet;
-use toolbus::back::Back;
-use toolbus::back::oracle::{Options, Oracle};
+use toolbus::bus::back::Back;
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Exit, Patience, Program};
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::{Functions, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};

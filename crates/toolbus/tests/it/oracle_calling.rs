@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
 use toolbus_proto::channel::{Down, Notice, Outbox, Ticket};
-use toolbus_proto::oracle::{Executor, Functions, Settings};
+use toolbus_proto::oracle::{Client, Functions, Settings};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
 
@@ -25,7 +25,7 @@ fn where_a_read_ends_does_not_matter() {
 /// A host that calls an oracle, with a clock of its own and a process that is only told of.
 struct Host {
     clock: Clock,
-    supervisor: Supervisor<Executor>,
+    supervisor: Supervisor<Client>,
     /// The process that takes calls, or did last.
     run: RunId,
     input: BytesMut,
@@ -35,7 +35,7 @@ struct Host {
 
 impl Host {
     fn new() -> Host {
-        let make = || Executor::new(Settings::default(), Functions::default());
+        let make = || Client::new(Settings::default(), Functions::default());
         Host {
             clock: Clock::new(),
             supervisor: Supervisor::new("oracle", Patience::ORACLE, Restart::OnDemand, make),

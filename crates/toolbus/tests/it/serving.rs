@@ -5,24 +5,24 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread;
 
-use toolbus::blocking::serve_on;
+use toolbus::wire::oracle::blocking::serve_on;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::translate::Binding;
-use toolbus_proto::oracle::{Oracle, Served, Settings, signature};
+use toolbus_proto::oracle::{Served, Server, Settings, signature};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 
 use crate::PATIENCE;
 
 const ACK: &str = "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n";
 
-fn oracle() -> Oracle {
+fn oracle() -> Server {
     let functions = signature::parse("echo(text: ByteArray) -> ByteArray; panics()").unwrap();
     let served = functions.into_iter().map(|function| Served {
         tool: function.name().into(),
         binding: Binding::of_oracle(function),
     });
-    Oracle::new(&Settings::default(), served.collect())
+    Server::new(&Settings::default(), served.collect())
 }
 
 fn handle(call: Call) -> Result<Outcome, Failure> {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::LocalSet;
-use toolbus::back::Back;
-use toolbus::back::shell::Shell;
-use toolbus::blocking::{Oracles, Settings};
+use toolbus::bus::back::Back;
 use toolbus::child::shell::{self, Limits, Ran};
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
+use toolbus::local::shell::Shell;
+use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle;
 use toolbus_proto::oracle::cairo::SelectorForm;
@@ -147,7 +147,8 @@ fn a_command_behind_the_bus_can_be_late_cancelled_and_shut_down() {
         let (inbox, slot) = Inbox::new();
         let uplink = shell.start(Call::of(now, exec("sleep 600")), slot);
         drop(uplink);
-        let cancelled = inbox.whole(toolbus::link::Uplink::ended()).await.unwrap_err();
+        let cancelled =
+            inbox.whole(toolbus::engine::calls::RunningCall::ended()).await.unwrap_err();
         assert_eq!(cancelled.kind, FailureKind::Cancelled);
 
         let (inbox, slot) = Inbox::new();

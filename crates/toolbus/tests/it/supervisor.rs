@@ -10,7 +10,7 @@ use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Meanwhile, Patience};
 use toolbus_proto::channel::{Down, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
-use toolbus_testkit::plain::{Caller, Limits};
+use toolbus_testkit::plain::{Client, Limits};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
 
 const PATIENCE: Patience = Patience {
@@ -397,7 +397,7 @@ fn the_end_of_an_output_that_nobody_reads_any_more_is_not_waited_for() {
 /// Hands that only write down what they are told to do.
 struct Host {
     clock: Clock,
-    supervisor: Supervisor<Caller>,
+    supervisor: Supervisor<Client>,
     run: RunId,
     input: BytesMut,
 }
@@ -408,7 +408,7 @@ impl Host {
     }
 
     fn with(patience: Patience, restart: Restart) -> Host {
-        let make = || Caller::new(Limits::default());
+        let make = || Client::new(Limits::default());
         Host {
             clock: Clock::new(),
             supervisor: Supervisor::new("plain", patience, restart, make),

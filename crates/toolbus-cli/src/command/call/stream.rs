@@ -1,6 +1,6 @@
 //! `toolbus call --stream`: each part as a line of JSON, as soon as it is there.
 
-use toolbus::link::{Inbox, Uplink};
+use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::Down;
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
@@ -13,7 +13,7 @@ use crate::render;
 /// Prints all lines but the last, and gives that one.
 pub(super) async fn print(
     inbox: &Inbox,
-    uplink: Uplink,
+    uplink: RunningCall,
 ) -> Result<Result<String, Failure>, Failed> {
     let mut lines = Lines::default();
     loop {

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use toolbus::transport::stdio;
-use toolbus_proto::captured::{Event, Side};
+use toolbus_proto::capture::{Event, Side};
 use toolbus_proto::frame::lines::{Lines, TooLong};
 use toolbus_proto::json::Json;
 use toolbus_proto::{mcp, oracle};

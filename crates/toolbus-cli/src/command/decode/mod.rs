@@ -3,7 +3,7 @@
 mod lines;
 mod mediocre;
 
-use toolbus_proto::captured;
+use toolbus_proto::capture;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 
 pub(crate) use lines::{mcp, oracle};
@@ -85,11 +85,11 @@ pub(crate) enum Ends {
     Hint,
 }
 
-impl From<Side> for captured::Side {
-    fn from(side: Side) -> captured::Side {
+impl From<Side> for capture::Side {
+    fn from(side: Side) -> capture::Side {
         match side {
-            Side::Call => captured::Side::Call,
-            Side::Response => captured::Side::Response,
+            Side::Call => capture::Side::Call,
+            Side::Response => capture::Side::Response,
         }
     }
 }

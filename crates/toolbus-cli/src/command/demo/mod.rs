@@ -9,9 +9,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
-use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, Outcome};
 

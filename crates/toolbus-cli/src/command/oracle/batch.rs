@@ -11,14 +11,14 @@ use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{codec, felts};
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use super::invoke::{Executor, first_failed};
+use super::invoke::{Client, first_failed};
 use super::outcome;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::{self, failure};
 
 pub(super) async fn run(
-    executor: &Executor,
+    executor: &Client,
     functions: &[Function],
     leniency: Leniency,
     line_bytes_max: usize,
@@ -50,7 +50,7 @@ pub(super) async fn run(
 
 /// Answers one line, and gives the exit code if it failed.
 async fn answer(
-    executor: &Executor,
+    executor: &Client,
     functions: &[Function],
     leniency: Leniency,
     line: &Bytes,
@@ -63,7 +63,7 @@ async fn answer(
     show(executor, &outcome::value(executor.form, asked.function, outcome))
 }
 
-fn show(executor: &Executor, value: &Result<Json, Failure>) -> Result<Option<Exit>, Failed> {
+fn show(executor: &Client, value: &Result<Json, Failure>) -> Result<Option<Exit>, Failed> {
     if let Some(line) = outcome::line(executor.form, value) {
         render::print(&line)?;
     }

@@ -6,9 +6,10 @@ use std::slice;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use toolbus::back::settings::{OracleSettings, Settings};
-use toolbus::back::{self, Back};
-use toolbus::link::Inbox;
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire;
+use toolbus::wire::settings::{OracleSettings, Settings};
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
@@ -51,14 +52,14 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
         ..Settings::default()
     };
     runtime::block_on(async {
-        let back = back::open(&address, &settings).map_err(|error| {
+        let back = wire::open(&address, &settings).map_err(|error| {
             let failed = Failed::usage(error.to_string());
             match error.hint() {
                 Some(hint) => failed.hint(hint),
                 None => failed,
             }
         })?;
-        let executor = Executor { back, timeout: args.timeout, form, is_asking: Cell::new(false) };
+        let executor = Client { back, timeout: args.timeout, form, is_asking: Cell::new(false) };
         let mut signals = Signals::listen()?;
         let done = tokio::select! {
             done = executor.run(single, &functions, leniency, args.line_max) => done,
@@ -72,7 +73,7 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
 }
 
 /// What calls go through, and how their answers are shown.
-pub(super) struct Executor {
+pub(super) struct Client {
     back: Rc<dyn Back>,
     timeout: Option<Duration>,
     pub(super) form: Form,
@@ -80,7 +81,7 @@ pub(super) struct Executor {
     is_asking: Cell<bool>,
 }
 
-impl Executor {
+impl Client {
     async fn run(
         &self,
         single: Option<Single<'_>>,

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::front::oracle::{self, Options};
 use toolbus::transport::stdio;
+use toolbus::wire::oracle::front::{self as oracle, Options};
+use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::oracle::felt::Leniency;
 
@@ -48,6 +48,6 @@ async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
             Err(Failed::new(Exit::Failed, format!("the executor refused us: {why}")))
         }
         Ended::Broke(why) => Err(Failed::new(Exit::Unreachable, why)),
-        Ended::Unheard => Err(Failed::quietly(Exit::Failed)),
+        Ended::PeerStoppedReading => Err(Failed::quietly(Exit::Failed)),
     }
 }

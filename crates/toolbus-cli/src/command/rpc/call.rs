@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use toolbus::address::Purpose;
-use toolbus::back::settings::Settings;
-use toolbus::back::{self, Back};
-use toolbus::link::Inbox;
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire;
+use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -49,7 +50,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let back =
-            back::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
+            wire::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
         let done = tokio::select! {
             done = converse(&*back, args, sources, form) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
@@ -110,11 +111,11 @@ fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
         Some(timeout) => call.deadline.total = Some(timeout),
         None => call.deadline.quiet = Some(QUIET),
     }
-    call.wants.sends_parts = is_stream;
+    call.options.sends_parts = is_stream;
     // Nobody knows how many values come on standard input.
     let is_counted = is_stream && !sources.iter().any(Source::is_stdin);
-    call.wants.parts = is_counted.then_some(sources.len() as u64);
-    call.wants.events = true;
+    call.options.parts = is_counted.then_some(sources.len() as u64);
+    call.options.events = true;
     call
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use bytes::BytesMut;
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::value::RawValue;
-use toolbus::link::{Inbox, Room, Uplink};
+use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus::transport::pipe::Input;
 use toolbus::transport::stdio;
 use toolbus_proto::channel::Up;
@@ -109,12 +109,12 @@ pub(super) async fn send(
 /// The way up of the call.
 pub(super) struct Way<'a> {
     pub(super) inbox: &'a Inbox,
-    pub(super) uplink: &'a Uplink,
+    pub(super) uplink: &'a RunningCall,
 }
 
 impl Way<'_> {
     async fn send(&self, up: Up) {
-        if self.uplink.send(up) == Room::Full {
+        if self.uplink.send(up) == Pressure::Full {
             self.inbox.room().await;
         }
     }

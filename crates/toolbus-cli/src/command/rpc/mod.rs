@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toolbus::address::{Address, Place, Purpose};
-use toolbus::back::settings::{BlobLen, MediocreSettings};
+use toolbus::wire::settings::{BlobLen, MediocreSettings};
 use toolbus_proto::tool::Wire;
 
 use super::decode::Ends;

@@ -6,10 +6,12 @@ use std::rc::Rc;
 
 use tokio::task::JoinSet;
 use toolbus::address::{Place, Purpose};
-use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::front::mediocre::{self, Door, DoorError, Mediocre, Talked};
 use toolbus::transport::stdio;
+use toolbus::wire::mediocre::front::{
+    self as mediocre, ListenAddress, ListenAddressError, Mediocre, Talked,
+};
+use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::mediocre::Reading;
 
@@ -85,7 +87,7 @@ async fn run(
 /// Where callers come in.
 pub(crate) enum Entry {
     Stdio,
-    Door(Door),
+    ListenAddress(ListenAddress),
 }
 
 impl Entry {
@@ -100,7 +102,7 @@ impl Entry {
                 Failed::usage(message).hint("`stdio:` alone is our own standard input and output")
             );
         }
-        let hinted = |error: DoorError| {
+        let hinted = |error: ListenAddressError| {
             let failed = Failed::usage(error.to_string());
             let failed = match error.source() {
                 Some(cause) => failed.caused_by(cause),
@@ -111,7 +113,7 @@ impl Entry {
                 None => failed,
             }
         };
-        Door::of(&address).map(Entry::Door).map_err(hinted)
+        ListenAddress::of(&address).map(Entry::ListenAddress).map_err(hinted)
     }
 
     /// Accepts from now on, and says so.
@@ -130,7 +132,7 @@ impl Entry {
                 listening("mediocre+stdio:");
                 serving.spawn_local(async move { over(server.talk(input, output).await) });
             }
-            Entry::Door(door) => {
+            Entry::ListenAddress(door) => {
                 let door = door.open().await.map_err(|error| cannot(&error))?;
                 listening(door.url());
                 serving.spawn_local(async move {
@@ -153,7 +155,7 @@ fn listening(url: &str) {
 fn over(talked: Talked) -> Result<(), Failed> {
     match talked {
         Talked::ToTheEnd(Ended::Broke(why)) => Err(Failed::new(Exit::Unreachable, why)),
-        Talked::ToTheEnd(Ended::Unheard) => Err(Failed::quietly(Exit::Failed)),
+        Talked::ToTheEnd(Ended::PeerStoppedReading) => Err(Failed::quietly(Exit::Failed)),
         Talked::ToTheEnd(_) | Talked::UntilStopped => Ok(()),
     }
 }

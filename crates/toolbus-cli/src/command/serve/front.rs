@@ -7,11 +7,11 @@ use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use toolbus::address::{Place, Url};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{ClientSettings, FrontConfig};
-use toolbus::front::hub::Hub;
-use toolbus::front::mcp::Backs;
-use toolbus::front::mcp_http::{self, At};
-use toolbus::front::mediocre::{self, Mediocre};
-use toolbus::front::{Route, Switch};
+use toolbus::bus::lenient::LenientBus;
+use toolbus::bus::{Route, SwappableRoute};
+use toolbus::wire::mcp::front::Backs;
+use toolbus::wire::mcp::front_http::{self as mcp_http, At};
+use toolbus::wire::mediocre::front::{self as mediocre, Mediocre};
 use toolbus_proto::tool::Wire;
 
 use crate::command::mcp::{cannot_serve, listen, token_of};
@@ -98,7 +98,7 @@ pub(super) struct Front {
 /// What leads a front to the backs.
 enum Led {
     Mcp(Rc<Backs>),
-    Mediocre(Rc<Switch>),
+    Mediocre(Rc<SwappableRoute>),
 }
 
 impl Front {
@@ -130,7 +130,7 @@ impl Front {
                 (Led::Mcp(backs), serving)
             }
             Kind::Mediocre { entry, settings } => {
-                let route = Rc::new(Switch::new(hub(bus)));
+                let route = Rc::new(SwappableRoute::new(hub(bus)));
                 let server = Mediocre::new(route.clone(), settings);
                 let mut connections = JoinSet::new();
                 entry.open(&server, &mut connections).await?;
@@ -178,7 +178,7 @@ fn for_mcp(bus: &Bus) -> Rc<Bus> {
 }
 
 fn hub(bus: &Bus) -> Rc<dyn Route> {
-    Rc::new(Hub::new(Rc::new(bus.clone())))
+    Rc::new(LenientBus::new(Rc::new(bus.clone())))
 }
 
 fn speaks_mcp(config: &FrontConfig) -> bool {

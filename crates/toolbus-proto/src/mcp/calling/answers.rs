@@ -5,14 +5,14 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Client, Page, Purpose, Sent, Then, glimpse};
-use crate::channel::{Notice, Standing, Ticket};
+use crate::channel::{Notice, Readiness, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool};
 use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
-use crate::shown::printable;
+use crate::printable::printable;
 use crate::tool::{Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
 /// How much of a line is shown.
@@ -191,7 +191,7 @@ impl Client {
 
     fn handle_too_long(&mut self, too_long: &TooLong) {
         self.notices.push_back(Notice::Stray(too_long.to_string()));
-        if self.standing != Standing::Open {
+        if self.readiness != Readiness::Open {
             return;
         }
         let glimpse = self.lines.take_glimpse();
@@ -216,7 +216,7 @@ impl Client {
         // The ids of its questions are its own.
         let is_question =
             str::from_utf8(line).is_ok_and(|text| edit::member(text, "method").is_some());
-        if self.standing == Standing::Open && !is_question {
+        if self.readiness == Readiness::Open && !is_question {
             let message = format!("the server's answer cannot be read: {invalid}");
             self.fail_seen(glimpse::id(line, line), Failure::new(failure, message));
         }

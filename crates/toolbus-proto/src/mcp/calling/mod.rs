@@ -21,7 +21,7 @@ use self::asks::Asks;
 use self::opening::{Opening, Step};
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Refusal, Revision};
 use crate::channel::{
-    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
@@ -37,7 +37,7 @@ pub struct Client {
     settings: Settings,
     us: Json,
     lines: Lines,
-    standing: Standing,
+    readiness: Readiness,
     opening: Option<Opening>,
     greeting: Option<Greeting>,
     /// When the server was ready.
@@ -131,7 +131,7 @@ impl Client {
         Client {
             us: wire::introduction("toolbus", &settings.version),
             lines: Lines::new(settings.line_bytes_max),
-            standing: Standing::Opening,
+            readiness: Readiness::Opening,
             opening: None,
             greeting: None,
             opened: None,
@@ -201,11 +201,11 @@ impl Client {
                 self.greeting = Some(Greeting { revision, raw: Json::from_trusted(greeting) });
                 self.opening = None;
                 self.opened = Some(now);
-                self.standing = Standing::Open;
+                self.readiness = Readiness::Open;
             }
             Step::Fail(failure) => {
                 self.opening = None;
-                self.standing = Standing::Broken(Fault { failure, parting: Parting::Patient });
+                self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Patient });
             }
         }
     }
@@ -259,7 +259,7 @@ impl Client {
     }
 
     fn is_broken(&self) -> bool {
-        matches!(self.standing, Standing::Broken(_))
+        matches!(self.readiness, Readiness::Broken(_))
     }
 }
 
@@ -325,7 +325,7 @@ impl Calling for Client {
             return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
         }
         self.queue.push_back((ticket, call));
-        if self.standing == Standing::Opening && self.opening.is_none() {
+        if self.readiness == Readiness::Opening && self.opening.is_none() {
             self.begin(now);
         }
     }
@@ -358,8 +358,8 @@ impl Calling for Client {
         self.downs.pop_front()
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

@@ -73,7 +73,7 @@ impl Client {
             Whom::Many => {
                 let level = grave.map_or("info", Level::as_str);
                 let data = edit::member(params, "data").unwrap_or("null");
-                let text = crate::shown::printable(data.as_bytes(), 1000);
+                let text = crate::printable::printable(data.as_bytes(), 1000);
                 self.notices.push_back(Notice::Logged(format!("{level} {text}")));
             }
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, params_of};
-use crate::channel::{Down, Standing, Ticket};
+use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::mcp::wire::{
@@ -71,7 +71,7 @@ impl Client {
     /// Only when they are really about to be written: until then another process could still
     /// take them.
     pub(super) fn send_waiting(&mut self) {
-        while self.standing == Standing::Open && self.outstanding.has_room() {
+        while self.readiness == Readiness::Open && self.outstanding.has_room() {
             let Some((ticket, call)) = self.queue.pop_front() else { return };
             match call.what.clone() {
                 What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
@@ -98,10 +98,10 @@ impl Client {
         if let Some(args) = args {
             put_member(&mut params, "arguments", args.compact().as_bytes());
         }
-        let token = call.wants.progress.then(|| self.new_token(ticket));
+        let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.wants.native == Some(Wire::Mcp);
+        let is_native = call.options.native == Some(Wire::Mcp);
         let purpose = Purpose::Tool { name: name.to_owned(), is_native };
         let params = Some(params.into());
         let request = Request { method: "tools/call", params, token, level: None, purpose };

@@ -32,7 +32,7 @@ use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, CallerId, Deadline, ToolName, ToolSpec, Trace, Wants, What, Wire};
+use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What, Wire};
 
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
@@ -174,7 +174,7 @@ enum Job {
     CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
-    /// Passed on as it is.
+    /// Forwarded on as it is.
     Pass(Pass),
     /// Said to a server by the way: nobody waits for the answer.
     Aside,
@@ -358,11 +358,14 @@ impl Conversation {
     ) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let wants =
-            Wants { progress: call.wants_progress(), native: Some(Wire::Mcp), ..Wants::default() };
+        let options = CallOptions {
+            progress: call.wants_progress(),
+            native: Some(Wire::Mcp),
+            ..CallOptions::default()
+        };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked = Asked::Call(Call { what, caller, deadline, trace, wants });
+        let asked = Asked::Call(Call { what, caller, deadline, trace, options });
         self.ups.push_back((ticket, asked));
         ticket
     }

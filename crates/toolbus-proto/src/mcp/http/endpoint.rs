@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::exchange::{Exchange, ExchangeId, PLAIN_FOR, Stage, Write};
-use super::gate::{Answer, Gate, Head, Verb};
+use super::gate::{Admission, Answer, Head, Verb};
 use super::inputs::Inputs;
 use super::session::{IDLE_FOR, Kind, Session, Talk};
 use crate::channel::{Asked, Down, Notice, Ticket};
@@ -34,7 +34,7 @@ pub struct Settings {
     /// Who answers.
     pub behind: Behind,
     /// What is asked of everybody.
-    pub gate: Gate,
+    pub gate: Admission,
     /// Callers are told apart by numbers from this one on.
     pub first_caller: u64,
 }
@@ -47,7 +47,7 @@ pub struct Endpoint {
     pub(super) talks: HashMap<u64, Talk>,
     pub(super) by_name: HashMap<String, u64>,
     pub(super) exchanges: HashMap<ExchangeId, Exchange>,
-    calls: HashMap<Ticket, Passed>,
+    calls: HashMap<Ticket, Forwarded>,
     tickets: HashMap<(u64, Ticket), Ticket>,
     /// What the hub offers.
     tools: Option<Arc<[ToolSpec]>>,
@@ -64,7 +64,7 @@ pub struct Endpoint {
 
 /// A call that was passed on.
 #[derive(Debug, Clone, Copy)]
-struct Passed {
+struct Forwarded {
     /// Whose it is, and what it is called there.
     talk: u64,
     own: Ticket,
@@ -101,7 +101,7 @@ impl Endpoint {
     }
 
     /// What is asked of everybody: the hands judge heads by it before they read bodies.
-    pub fn gate(&self) -> &Gate {
+    pub fn gate(&self) -> &Admission {
         &self.settings.gate
     }
 
@@ -154,7 +154,7 @@ impl Endpoint {
         if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
             self.tools = Some(tools.clone());
         }
-        let Some(&Passed { talk, own, lists_tools }) = self.calls.get(&ticket) else { return };
+        let Some(&Forwarded { talk, own, lists_tools }) = self.calls.get(&ticket) else { return };
         if let Down::Done(Ok(Outcome::Native(page))) = &down
             && lists_tools
         {
@@ -328,7 +328,7 @@ impl Endpoint {
                         &call.what,
                         What::Native { method, .. } if method == "tools/list"
                     );
-                    self.calls.insert(ticket, Passed { talk: key, own, lists_tools });
+                    self.calls.insert(ticket, Forwarded { talk: key, own, lists_tools });
                     self.tickets.insert((key, own), ticket);
                     ticket
                 }

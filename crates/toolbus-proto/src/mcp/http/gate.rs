@@ -103,7 +103,7 @@ pub enum Bound {
 
 /// What is asked of everybody before anything else.
 #[derive(Debug, Clone)]
-pub struct Gate {
+pub struct Admission {
     /// Where the front listens.
     pub bound: Bound,
     /// The one path there is.
@@ -116,7 +116,7 @@ pub struct Gate {
     pub body_bytes_max: usize,
 }
 
-impl Gate {
+impl Admission {
     /// Judges a head. The body need not be read if it is refused.
     pub fn admit(&self, head: &Head<'_>) -> Result<Verb, Answer> {
         self.check_host(head)?;
@@ -254,12 +254,12 @@ pub(super) fn accepts(head: &Head<'_>, media_type: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn gate(bound: Bound) -> Gate {
+    fn gate(bound: Bound) -> Admission {
         let (path, origins) = ("/mcp".to_owned(), vec!["https://app.example".to_owned()]);
-        Gate { bound, path, origins, token: None, body_bytes_max: 100 }
+        Admission { bound, path, origins, token: None, body_bytes_max: 100 }
     }
 
-    fn status(gate: &Gate, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
+    fn status(gate: &Admission, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
         let head = Head { method, path, headers: headers.to_vec() };
         gate.admit(&head).map_or_else(|answer| answer.status, |_| 200)
     }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_token_must_be_the_token() {
-        let gate = Gate { token: Some("s3cret".into()), ..gate(Bound::Elsewhere) };
+        let gate = Admission { token: Some("s3cret".into()), ..gate(Bound::Elsewhere) };
         for (shown, expected) in [
             ("Bearer s3cret", 404),
             ("bearer  s3cret", 404),

@@ -1,7 +1,7 @@
 //! The pure part of streamable HTTP (`specs` 1.5, 1.6, 2.8, 2.9).
 //!
 //! Requests come in as heads and bodies, answers go out as statuses, headers and events.
-//! Who reads and writes them is elsewhere. [`Gate`] judges strangers, [`Endpoint`] is the
+//! Who reads and writes them is elsewhere. [`Admission`] judges strangers, [`Endpoint`] is the
 //! serving end with its sessions and streams, [`Mirror`] compares headers with bodies,
 //! [`Remote`] is the calling end.
 
@@ -20,6 +20,6 @@ mod stream;
 
 pub use endpoint::{Endpoint, Settings};
 pub use exchange::{ExchangeId, Write};
-pub use gate::{Answer, Bound, Gate, Head, Verb};
+pub use gate::{Admission, Answer, Bound, Head, Verb};
 pub use headers::{BadMirror, Mirror, Mirrored, decode_value, encode_value, mirror_of, mirrored};
 pub use remote::{Remote, Request};

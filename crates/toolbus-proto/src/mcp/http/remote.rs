@@ -14,7 +14,7 @@ use super::headers::mirror_of;
 use super::inputs::Inputs;
 use super::remote_again::{has_wrong_headers, too_old};
 use super::remote_answer::{Heard, Reading};
-use crate::channel::{Calling, Channel, Down, Notice, Outbox, Standing, Ticket, Up};
+use crate::channel::{Calling, Channel, Down, Notice, Outbox, Readiness, Ticket, Up};
 use crate::json::Json;
 use crate::json::edit;
 use crate::mcp::calling::{Client, Settings};
@@ -147,8 +147,8 @@ impl Remote {
     }
 
     /// Can calls go out, not yet, or never again?
-    pub fn standing(&self) -> &Standing {
-        self.client.standing()
+    pub fn readiness(&self) -> &Readiness {
+        self.client.readiness()
     }
 
     /// The next request to be made.

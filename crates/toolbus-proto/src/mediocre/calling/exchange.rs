@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Asking, Caller, Input, Stage};
+use super::{Asking, Client, Input, Stage};
 use crate::mediocre::decode::Reading;
 use crate::mediocre::event::PeerError;
-use crate::mediocre::frames::Chance;
+use crate::mediocre::frames::Random;
 use crate::mediocre::http::RequestHead;
 use crate::mediocre::methods::{Methods, Request};
 use crate::mediocre::translate;
@@ -20,11 +20,11 @@ pub(super) enum Carriage {
     Exchange { status: Option<u16> },
 }
 
-impl<C: Chance> Caller<C> {
-    /// An exchange for one call. That is given by `call`, and begun by [`Caller::begin`].
-    pub fn over_http(now: Instant, reading: Reading, methods: Methods, chance: C) -> Caller<C> {
+impl<C: Random> Client<C> {
+    /// An exchange for one call. That is given by `call`, and begun by [`Client::begin`].
+    pub fn over_http(now: Instant, reading: Reading, methods: Methods, chance: C) -> Client<C> {
         let carriage = Carriage::Exchange { status: None };
-        Caller { carriage, ..Caller::new(now, reading, methods, chance) }
+        Client { carriage, ..Client::new(now, reading, methods, chance) }
     }
 
     /// The head to ask with; `None` if nobody has to be asked.

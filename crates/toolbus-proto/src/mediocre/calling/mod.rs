@@ -17,17 +17,17 @@ use self::line::{Line, Waiting, cancelled};
 use super::decode::{Decoder, Direction, Reading};
 use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
-use super::frames::Chance;
+use super::frames::Random;
 use super::http::RequestHead;
 use super::methods::{Methods, Request};
 use super::printed;
 use super::queue::{Queue, piece};
 use super::translate;
 use crate::channel::{
-    Calling, Channel, Down, Fault, Flow, Notice, Outbox, Parting, Standing, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
-use crate::shown::printable;
+use crate::printable::printable;
 use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
 
 /// How long the end of a stream that was cut short may take to be written.
@@ -37,14 +37,14 @@ const SHOWN_CHARS_MAX: usize = 200;
 
 /// Our end of one connection, or of one exchange.
 #[derive(Debug)]
-pub struct Caller<C> {
+pub struct Client<C> {
     decoder: Decoder,
     writer: Writer<C>,
     methods: Methods,
     carriage: Carriage,
     /// The head of the exchange that is to be begun.
     head: Option<Box<RequestHead>>,
-    standing: Standing,
+    readiness: Readiness,
     stage: Stage,
     line: Line,
     /// The present, as far as was told.
@@ -96,16 +96,16 @@ enum Input {
     Whole,
 }
 
-impl<C: Chance> Caller<C> {
+impl<C: Random> Client<C> {
     /// A connection that was just opened.
-    pub fn new(now: Instant, reading: Reading, methods: Methods, chance: C) -> Caller<C> {
-        Caller {
+    pub fn new(now: Instant, reading: Reading, methods: Methods, chance: C) -> Client<C> {
+        Client {
             decoder: Decoder::new(Direction::Response, reading),
             writer: Writer::new(chance),
             methods,
             carriage: Carriage::Connection,
             head: None,
-            standing: Standing::Open,
+            readiness: Readiness::Open,
             stage: Stage::Free,
             line: Line::default(),
             now,
@@ -118,7 +118,7 @@ impl<C: Chance> Caller<C> {
 
     /// Would a call go out at once?
     pub fn is_free(&self) -> bool {
-        let is_open = self.standing == Standing::Open;
+        let is_open = self.readiness == Readiness::Open;
         is_open && matches!(self.stage, Stage::Free) && self.line.is_empty()
     }
 
@@ -130,13 +130,13 @@ impl<C: Chance> Caller<C> {
     /// Only when it is really about to be written: until then another connection could still
     /// take the call.
     fn start_next(&mut self) {
-        while self.standing == Standing::Open
+        while self.readiness == Readiness::Open
             && matches!(self.stage, Stage::Free)
             && let Some(Waiting { ticket, call, ups, .. }) = self.line.next()
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
             let (deadline, trace) = (call.deadline, call.trace.clone());
-            let wants_events = call.wants.events;
+            let wants_events = call.options.events;
             if let (Purpose::List, Some(tools)) = (purpose, self.methods.tools()) {
                 self.done(ticket, Ok(Outcome::Tools(tools)));
                 continue;
@@ -226,11 +226,11 @@ impl<C: Chance> Caller<C> {
         self.done(ticket, Err(failure));
         self.stage = Stage::Free;
         let why = "the connection was closed to give up a call";
-        self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+        self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
     }
 
-    fn break_off(&mut self, parting: Parting, failure: Failure) {
-        self.standing = Standing::Broken(Fault { failure, parting });
+    fn break_off(&mut self, farewell: Farewell, failure: Failure) {
+        self.readiness = Readiness::Broken(Fault { failure, farewell });
         self.out = Outbox::new();
     }
 
@@ -240,7 +240,7 @@ impl<C: Chance> Caller<C> {
 
     /// Takes the next event, if there is one and it can be taken. Tells whether it did.
     fn step(&mut self, input: &mut BytesMut) -> bool {
-        if self.standing != Standing::Open || self.downs.is_full() {
+        if self.readiness != Readiness::Open || self.downs.is_full() {
             return false;
         }
         if !matches!(self.stage, Stage::Asking(_)) {
@@ -269,7 +269,7 @@ impl<C: Chance> Caller<C> {
         if !is_quiet {
             self.notices.push_back(Notice::Stray(shown));
             let why = "wrote a response that nobody had asked for";
-            self.break_off(Parting::Abrupt, Failure::new(FailureKind::BrokeProtocol, why));
+            self.break_off(Farewell::Abrupt, Failure::new(FailureKind::BrokeProtocol, why));
         }
     }
 
@@ -298,7 +298,7 @@ impl<C: Chance> Caller<C> {
             self.done(ticket, Err(failure.clone()));
         }
         self.stage = Stage::Free;
-        self.break_off(Parting::Abrupt, failure);
+        self.break_off(Farewell::Abrupt, failure);
     }
 
     fn handle_said(&mut self, said: Said) {
@@ -374,13 +374,13 @@ impl<C: Chance> Caller<C> {
         } else {
             self.writer.reset();
             let why = "the connection was closed inside a stream that was no longer wanted";
-            self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+            self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
         }
     }
 
     fn flow(&self) -> Flow {
-        match self.standing {
-            Standing::Broken(_) => Flow::Close,
+        match self.readiness {
+            Readiness::Broken(_) => Flow::Close,
             _ if self.downs.is_full() => Flow::Pause,
             _ => Flow::More,
         }
@@ -396,7 +396,7 @@ impl<C: Chance> Caller<C> {
     }
 }
 
-impl<C: Chance> Channel for Caller<C> {
+impl<C: Random> Channel for Client<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         self.now = now;
         let received = self.decoder.offset() + input.len() as u64;
@@ -407,7 +407,7 @@ impl<C: Chance> Channel for Caller<C> {
             }
         }
         while self.step(input) {}
-        if self.standing != Standing::Open {
+        if self.readiness != Readiness::Open {
             input.clear();
         }
         self.flow()
@@ -431,7 +431,7 @@ impl<C: Chance> Channel for Caller<C> {
             Ok(()) => {
                 let why = "the server closed the connection without an answer";
                 let failure = Failure::new(FailureKind::Gone, why);
-                self.break_off(Parting::Patient, failure);
+                self.break_off(Farewell::Patient, failure);
             }
         }
         Flow::Close
@@ -452,7 +452,7 @@ impl<C: Chance> Channel for Caller<C> {
             }
             Stage::Cutting { .. } => {
                 let why = "the end of a stream that was cut short could not be written in time";
-                self.break_off(Parting::Abrupt, Failure::new(FailureKind::Gone, why));
+                self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
                 self.stage = Stage::Free;
             }
         }
@@ -490,11 +490,11 @@ impl<C: Chance> Channel for Caller<C> {
     }
 }
 
-impl<C: Chance> Calling for Caller<C> {
+impl<C: Random> Calling for Client<C> {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.now = now;
-        let waits = match self.standing {
-            Standing::Broken(_) => {
+        let waits = match self.readiness {
+            Readiness::Broken(_) => {
                 Err(Failure::new(FailureKind::Unavailable, "the connection is closed"))
             }
             _ => self.line.push(ticket, call),
@@ -519,7 +519,7 @@ impl<C: Chance> Calling for Caller<C> {
     fn close(&mut self, now: Instant) {
         let why = Failure::new(FailureKind::Unavailable, "the connection was closed");
         self.handle_lost(now, &cancelled());
-        self.break_off(Parting::Patient, why);
+        self.break_off(Farewell::Patient, why);
     }
 
     #[inline]
@@ -527,8 +527,8 @@ impl<C: Chance> Calling for Caller<C> {
         self.downs.pop()
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
@@ -545,8 +545,8 @@ impl<C: Chance> Calling for Caller<C> {
         for Waiting { ticket, .. } in self.line.take_all() {
             self.done(ticket, Err(why.clone()));
         }
-        if self.standing == Standing::Open {
-            self.break_off(Parting::Abrupt, why.clone());
+        if self.readiness == Readiness::Open {
+            self.break_off(Farewell::Abrupt, why.clone());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving,
 use crate::mediocre::decode::{Decoder, Direction};
 use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
-use crate::mediocre::frames::Chance;
+use crate::mediocre::frames::Random;
 use crate::mediocre::http::{AnswerHead, Refusal, Terms};
 use crate::mediocre::queue::{Asking, Queue};
 use crate::mediocre::translate;
@@ -66,7 +66,7 @@ enum Held {
     MethodMissing,
 }
 
-impl<C: Chance> Exchange<C> {
+impl<C: Random> Exchange<C> {
     /// A request whose body may follow.
     pub fn new(now: Instant, settings: ServerSettings, terms: Terms, chance: C) -> Exchange<C> {
         let total = terms.deadline;
@@ -232,7 +232,7 @@ impl<C: Chance> Exchange<C> {
     }
 }
 
-impl<C: Chance> Channel for Exchange<C> {
+impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         if self.waiting < input.len() {
             self.moved = now;
@@ -302,7 +302,7 @@ impl<C: Chance> Channel for Exchange<C> {
     }
 }
 
-impl<C: Chance> Serving for Exchange<C> {
+impl<C: Random> Serving for Exchange<C> {
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
         self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))
     }

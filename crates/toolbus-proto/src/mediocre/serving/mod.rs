@@ -17,7 +17,7 @@ use self::reply::{Replied, Reply};
 use super::decode::{Decoder, Direction};
 use super::encode::{self, Writer};
 use super::event::{Event, FramingError, Head, Message, Said};
-use super::frames::Chance;
+use super::frames::Random;
 use super::queue::{Asking, Queue, piece};
 use super::translate::{self, TOOLS};
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
@@ -93,7 +93,7 @@ struct Bound {
     received_max: u64,
 }
 
-impl<C: Chance> Server<C> {
+impl<C: Random> Server<C> {
     /// A connection that was just accepted.
     pub fn new(now: Instant, settings: ServerSettings, chance: C) -> Server<C> {
         Server {
@@ -312,7 +312,7 @@ fn call_of(now: Instant, head: Head, settings: &ServerSettings) -> Option<Call> 
     let mut call = Call::of(now, what);
     call.deadline.quiet = Some(settings.call_timeout);
     call.trace = head.debug.as_ref().and_then(translate::trace);
-    call.wants.sends_parts = head.is_stream;
+    call.options.sends_parts = head.is_stream;
     Some(call)
 }
 
@@ -329,7 +329,7 @@ fn element(ups: &mut Queue<Asking>, ticket: Ticket, said: Said) {
     ups.push(ticket, Asking::Up(up));
 }
 
-impl<C: Chance> Channel for Server<C> {
+impl<C: Random> Channel for Server<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         let received = self.decoder.offset() + self.discarded + input.len() as u64;
         if self.received < received {
@@ -407,7 +407,7 @@ impl<C: Chance> Channel for Server<C> {
     }
 }
 
-impl<C: Chance> Serving for Server<C> {
+impl<C: Random> Serving for Server<C> {
     #[inline]
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
         self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))

@@ -3,7 +3,7 @@
 use crate::channel::{Down, Outbox};
 use crate::json::Json;
 use crate::mediocre::encode::{self, StreamStart, Unwritable, Writer};
-use crate::mediocre::frames::Chance;
+use crate::mediocre::frames::Random;
 use crate::mediocre::translate;
 use crate::tool::{Failure, Outcome};
 
@@ -26,7 +26,7 @@ pub(super) enum Replied {
 impl Reply {
     pub(super) fn write(
         &mut self,
-        writer: &mut Writer<impl Chance>,
+        writer: &mut Writer<impl Random>,
         out: &mut Outbox,
         down: Down,
     ) -> Result<Replied, Unwritable> {

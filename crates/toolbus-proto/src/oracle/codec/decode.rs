@@ -9,7 +9,7 @@ use crate::oracle::{
     signature::{Integer, Members, NESTING_MAX, Type, TypeId, Types},
     wide::{self, Wide},
 };
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 pub(super) struct Decoder<'a> {
     types: &'a Types,

@@ -8,7 +8,7 @@ use crate::oracle::{
     felt::Felt,
     signature::{Members, NESTING_MAX, Type, TypeId, Types},
 };
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 /// Reads the JSON once, from front to back, and appends felts as it goes.
 pub(super) struct Encoder<'a> {

@@ -15,7 +15,7 @@ use super::{
     signature::{Function, NESTING_MAX},
 };
 use crate::json::JsonError;
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 mod decode;
 mod encode;

@@ -189,7 +189,7 @@ impl Sample {
     }
 }
 
-/// Chance that comes from one seed, so that a failure can be repeated.
+/// Random that comes from one seed, so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

@@ -10,7 +10,7 @@ use super::{
     Types,
     tokens::{Tokens, is_function_name},
 };
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 /// Reads a text of signatures: at least one function, and the structs and enums they use.
 pub fn parse(text: &str) -> Result<Vec<Function>, SignatureError> {

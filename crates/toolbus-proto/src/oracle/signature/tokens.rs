@@ -2,7 +2,7 @@
 
 use super::{SignatureError, SignatureFault};
 use crate::json::Scanner;
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 /// The rest of a text, looked at token by token. Blanks and comments may stand before each token.
 #[derive(Clone, Copy)]

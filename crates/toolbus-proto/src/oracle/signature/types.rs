@@ -6,7 +6,7 @@
 use std::ops::Index;
 
 use super::{NESTING_MAX, SignatureFault};
-use crate::shown::beginning;
+use crate::printable::beginning;
 
 pub(crate) enum Type {
     Felt252,

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use toolbus_proto::channel::{
-    Asked, Calling, Channel, Down, Flow, Outbox, Serving, Standing, Ticket, Up,
+    Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::decode::{BlobLen, Direction};
 use toolbus_proto::mediocre::encode::{self, StreamStart, Writer};
 use toolbus_proto::mediocre::event::{Head, Message, PeerError, Said};
-use toolbus_proto::mediocre::{Caller, Decoder, Methods, Reading, Server, ServerSettings};
+use toolbus_proto::mediocre::{Client, Decoder, Methods, Reading, Server, ServerSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::pair::Pair;
 
@@ -65,14 +65,14 @@ fn server_hears_anything(bytes: &[u8], cut: usize) {
 fn caller_hears_anything(bytes: &[u8], cut: usize) {
     let now = Instant::now();
     let reading = Reading { object_bytes_max: 60, depth_max: 4, ..Reading::default() };
-    let mut caller = Caller::new(now, reading, Methods::asked(), Counting::default());
+    let mut caller = Client::new(now, reading, Methods::asked(), Counting::default());
     let mut call = Call::tool(now, "m", None);
-    call.wants.sends_parts = true;
+    call.options.sends_parts = true;
     caller.call(now, Ticket(1), call);
     caller.poll_transmit(&mut Outbox::new());
     let mut input = BytesMut::new();
     let mut ends = 0;
-    let mut learn = |caller: &mut Caller<Counting>| {
+    let mut learn = |caller: &mut Client<Counting>| {
         while let Some((_, down)) = caller.poll_down() {
             assert_eq!(ends, 0, "it is over and gets {down:?}");
             ends += usize::from(matches!(down, Down::Done(_)));
@@ -285,7 +285,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 struct Game {
-    pair: Pair<Caller<Counting>, Server<Counting>>,
+    pair: Pair<Client<Counting>, Server<Counting>>,
     calls: u64,
     /// What the tool said to each call before it ended it.
     said: BTreeMap<Ticket, Vec<Down>>,
@@ -294,7 +294,7 @@ struct Game {
 impl Game {
     fn new() -> Game {
         let now = Instant::now();
-        let caller = Caller::new(now, Reading::default(), Methods::asked(), Counting::default());
+        let caller = Client::new(now, Reading::default(), Methods::asked(), Counting::default());
         let server = Server::new(now, ServerSettings::default(), Counting::default());
         Game { pair: Pair::new(now, caller, server), calls: 0, said: BTreeMap::new() }
     }
@@ -305,7 +305,7 @@ impl Game {
                 let number = Json::of(&self.calls);
                 let mut call = Call::tool(self.pair.now, "any", Some(number));
                 call.deadline.total = seconds.map(Duration::from_secs);
-                call.wants.sends_parts = sends_parts;
+                call.options.sends_parts = sends_parts;
                 self.pair.call(Ticket(self.calls), call);
                 self.calls += 1;
             }
@@ -444,7 +444,7 @@ proptest! {
         game.pair.cut();
         game.assert_ended_once();
         prop_assert!(game.pair.serving.ended().is_some() || game.open_on_the_server());
-        prop_assert!(matches!(game.pair.calling.standing(), Standing::Broken(_)));
+        prop_assert!(matches!(game.pair.calling.readiness(), Readiness::Broken(_)));
     }
 }
 

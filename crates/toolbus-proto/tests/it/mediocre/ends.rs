@@ -9,7 +9,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::event::PeerError;
-use toolbus_proto::mediocre::{Caller, Methods, Reading, Server, ServerSettings, translate};
+use toolbus_proto::mediocre::{Client, Methods, Reading, Server, ServerSettings, translate};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What};
 use toolbus_testkit::transcript::{Clock, Words};
 
@@ -186,8 +186,8 @@ impl Plays for Serves {
         while let Some((ticket, asked)) = self.server.poll_up() {
             let who = format!("c{}", ticket.0 + 1);
             let line = match asked {
-                Asked::Call(Call { what: What::Tool { name, args }, wants, .. }) => {
-                    let kind = if wants.sends_parts { "stream" } else { "call" };
+                Asked::Call(Call { what: What::Tool { name, args }, options, .. }) => {
+                    let kind = if options.sends_parts { "stream" } else { "call" };
                     format!("{who} {kind} {name} {}", args.unwrap_or(Json::null()))
                 }
                 Asked::Call(call) => panic!("unexpected {call:?}"),
@@ -208,7 +208,7 @@ impl Plays for Serves {
 
 /// The calling machine.
 pub(crate) struct Calls {
-    caller: Caller<Counting>,
+    caller: Client<Counting>,
     parts: Parts,
     /// Its own stream is not complete.
     is_streaming: bool,
@@ -219,7 +219,7 @@ pub(crate) struct Calls {
 impl Plays for Calls {
     fn make(clock: Clock) -> Calls {
         let chance = Counting::default();
-        let caller = Caller::new(clock.now, Reading::default(), Methods::asked(), chance);
+        let caller = Client::new(clock.now, Reading::default(), Methods::asked(), chance);
         Calls { caller, parts: Parts::default(), is_streaming: false, is_busy: false }
     }
 
@@ -235,9 +235,9 @@ impl Plays for Calls {
             "call" | "stream" => {
                 let method = words.word().unwrap();
                 let mut call = Call::tool(clock.now, method, words.json());
-                call.wants.sends_parts = verb == "stream";
+                call.options.sends_parts = verb == "stream";
                 if words.is("len") {
-                    call.wants.parts = Some(words.word().unwrap().parse().unwrap());
+                    call.options.parts = Some(words.word().unwrap().parse().unwrap());
                 }
                 self.is_streaming = verb == "stream";
                 self.is_busy = true;

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus_proto::channel::{Asked, Calling, Channel, Down, Flow, Outbox, Serving, Standing, Up};
+use toolbus_proto::channel::{Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::http::Terms;
-use toolbus_proto::mediocre::{Caller, Exchange, Methods, Reading, ServerSettings};
+use toolbus_proto::mediocre::{Client, Exchange, Methods, Reading, ServerSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, What};
 
 fn chance(bytes: &mut [u8]) {
@@ -80,11 +80,11 @@ impl Served {
         while let Some((ticket, asked)) = self.exchange.poll_up() {
             did = true;
             let downs = match asked {
-                Asked::Call(Call { what: What::Tool { name, args }, wants, .. }) => {
-                    let streams = if wants.sends_parts { ", a stream" } else { "" };
+                Asked::Call(Call { what: What::Tool { name, args }, options, .. }) => {
+                    let streams = if options.sends_parts { ", a stream" } else { "" };
                     self.told.push(format!("ran {name}{streams}\n"));
                     match name.as_str() {
-                        "m" if !wants.sends_parts => {
+                        "m" if !options.sends_parts => {
                             vec![Down::Done(Ok(Outcome::Value(args.unwrap_or(Json::null()))))]
                         }
                         "early" => vec![Down::Done(Ok(Outcome::Value(json("true"))))],
@@ -283,7 +283,7 @@ fn check_answer(status: u16, body: &str, expect: Expect) {
 fn learned(status: u16, pieces: &[&[u8]]) -> String {
     let now = Instant::now();
     let chance = chance as fn(&mut [u8]);
-    let mut caller = Caller::over_http(now, Reading::default(), Methods::given(["m"]), chance);
+    let mut caller = Client::over_http(now, Reading::default(), Methods::given(["m"]), chance);
     let ticket = toolbus_proto::channel::Ticket(7);
     caller.call(now, ticket, Call::tool(now, "m", None));
     let head = caller.begin().unwrap();
@@ -313,7 +313,7 @@ fn learned(status: u16, pieces: &[&[u8]]) -> String {
             down => panic!("{down:?}"),
         });
     }
-    assert!(matches!(caller.standing(), Standing::Broken(_)), "an exchange is for one call");
+    assert!(matches!(caller.readiness(), Readiness::Broken(_)), "an exchange is for one call");
     told
 }
 

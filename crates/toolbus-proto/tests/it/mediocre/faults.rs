@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
-use toolbus_proto::mediocre::{Caller, Methods, Reading, Server, ServerSettings};
+use toolbus_proto::mediocre::{Client, Methods, Reading, Server, ServerSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::faults;
 use toolbus_testkit::pair::Pair;
@@ -22,8 +22,8 @@ const READING: Reading = Reading {
 /// What an end may leave unread.
 const UNREAD_BYTES_MAX: usize = 300;
 
-fn caller(now: Instant) -> Caller<Counting> {
-    Caller::new(now, READING, Methods::asked(), Counting::default())
+fn caller(now: Instant) -> Client<Counting> {
+    Client::new(now, READING, Methods::asked(), Counting::default())
 }
 
 fn server(now: Instant) -> Server<Counting> {
@@ -45,12 +45,12 @@ fn json(text: &'static str) -> Json {
 }
 
 /// A pair in whose conversation everything occurs that the wire has.
-fn everything(now: Instant) -> Pair<Caller<Counting>, Server<Counting>> {
+fn everything(now: Instant) -> Pair<Client<Counting>, Server<Counting>> {
     let mut pair = Pair::new(now, caller(now), server(now));
     let call = |tool: &'static str, sends_parts: bool| {
         let mut call = Call::tool(now, tool, Some(json(r#"{"a": [1]}"#)));
         call.deadline.quiet = Some(Duration::from_secs(5));
-        call.wants.sends_parts = sends_parts;
+        call.options.sends_parts = sends_parts;
         call
     };
     let (streamed, single, failed) = (Ticket(1), Ticket(2), Ticket(3));

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{
-    Asked, Calling, Channel, Down, Flow, Outbox, Serving, Standing, Ticket, Up,
+    Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
-use toolbus_proto::mediocre::{Caller, Methods, Reading, Server, ServerSettings};
+use toolbus_proto::mediocre::{Client, Methods, Reading, Server, ServerSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, ToolSpec, Trace, What};
 
 use super::{Counting, frame};
@@ -19,8 +19,8 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-fn caller(now: Instant, methods: Methods) -> Caller<Counting> {
-    Caller::new(now, Reading::default(), methods, Counting::default())
+fn caller(now: Instant, methods: Methods) -> Client<Counting> {
+    Client::new(now, Reading::default(), methods, Counting::default())
 }
 
 fn server(now: Instant) -> Server<Counting> {
@@ -125,7 +125,7 @@ fn a_call_is_given_up_when_no_byte_moves() {
     let mut caller = caller(now, Methods::asked());
     let mut call = Call::tool(now, "m", None);
     call.deadline.quiet = Some(second * 5);
-    call.wants.sends_parts = true;
+    call.options.sends_parts = true;
     caller.call(now, Ticket(1), call.clone());
     caller.call(now, Ticket(2), call.clone());
     call.deadline.quiet = None;
@@ -149,7 +149,7 @@ fn a_call_is_given_up_when_no_byte_moves() {
     assert_eq!((ticket, &*failure.message), (Ticket(1), "no answer within 5s"));
     // A late answer could be taken for the next call's, so this connection is over; who
     // waited for it may take another.
-    assert!(matches!(caller.standing(), Standing::Broken(_)));
+    assert!(matches!(caller.readiness(), Readiness::Broken(_)));
     assert_eq!(hear(now, &mut caller, r#":true}"#), Flow::Close);
     let unsent = caller.take_unsent();
     assert_eq!(unsent.iter().map(|(ticket, _)| ticket.0).collect::<Vec<_>>(), [3]);

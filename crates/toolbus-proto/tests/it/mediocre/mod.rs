@@ -8,7 +8,7 @@ mod faults;
 mod hub;
 mod vectors;
 
-use toolbus_proto::mediocre::frames::Chance;
+use toolbus_proto::mediocre::frames::Random;
 
 /// Frames that can be foreseen: the first is `A` and 24 times `a`, the second begins with `B`.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Counting {
     letters: u64,
 }
 
-impl Chance for Counting {
+impl Random for Counting {
     fn fill(&mut self, bytes: &mut [u8]) {
         bytes.fill(0);
         if bytes.len() == 4 && self.letters.is_multiple_of(25) {

@@ -84,14 +84,14 @@ struct Said {
 }
 
 struct Game {
-    pair: Pair<Caller, Server>,
+    pair: Pair<Client, Server>,
     said: Vec<Said>,
 }
 
 impl Game {
     fn new() -> Game {
         let limits = Limits { queue_max: 2, ..Limits::default() };
-        let pair = Pair::new(Instant::now(), Caller::new(limits), Server::new(limits));
+        let pair = Pair::new(Instant::now(), Client::new(limits), Server::new(limits));
         Game { pair, said: Vec::new() }
     }
 

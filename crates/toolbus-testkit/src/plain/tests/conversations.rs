@@ -4,7 +4,7 @@
 
 use bytes::BytesMut;
 use expect_test::Expect;
-use toolbus_proto::channel::{Channel, Flow, Outbox, Serving, Standing};
+use toolbus_proto::channel::{Channel, Flow, Outbox, Readiness, Serving};
 
 use super::super::wire::{SaysDown, SaysUp};
 use super::*;
@@ -93,7 +93,7 @@ fn ticket(words: &mut Words<'_>) -> Ticket {
     Ticket(words.word().unwrap()[1..].parse().unwrap())
 }
 
-impl Plays for Caller {
+impl Plays for Client {
     fn act(&mut self, clock: Clock, words: &str) {
         let now = clock.now;
         let mut words = Words::new(words);
@@ -133,8 +133,8 @@ impl Plays for Caller {
     }
 
     fn state(&self) -> String {
-        match self.standing() {
-            Standing::Broken(fault) => format!(" {} {}", fault.failure.kind, fault.failure),
+        match self.readiness() {
+            Readiness::Broken(fault) => format!(" {} {}", fault.failure.kind, fault.failure),
             _ => String::new(),
         }
     }
@@ -164,8 +164,8 @@ impl Plays for Server {
 }
 
 fn caller(conversation: Expect) {
-    sweep(conversation.data(), || Side::new(Caller::new(SMALL)));
-    check(|| Side::new(Caller::new(SMALL)), conversation);
+    sweep(conversation.data(), || Side::new(Client::new(SMALL)));
+    check(|| Side::new(Client::new(SMALL)), conversation);
 }
 
 fn server(conversation: Expect) {

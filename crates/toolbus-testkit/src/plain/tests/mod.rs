@@ -11,7 +11,7 @@ use toolbus_proto::channel::{AskId, Asked, Calling, Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What, Wire};
 
-use super::{Caller, Limits, Server};
+use super::{Client, Limits, Server};
 use crate::pair::Pair;
 
 pub(crate) const SMALL: Limits = Limits { line_bytes_max: 200, calls_max: 3, queue_max: 2 };
@@ -26,12 +26,12 @@ fn piece(data: &'static [u8], last: bool) -> Part {
 }
 
 /// A pair in whose conversation everything occurs that the contract has.
-pub(crate) fn everything(now: Instant) -> Pair<Caller, Server> {
+pub(crate) fn everything(now: Instant) -> Pair<Client, Server> {
     let (first, second, third) = (Ticket(1), Ticket(2), Ticket(3));
-    let mut pair = Pair::new(now, Caller::new(SMALL), Server::new(SMALL));
+    let mut pair = Pair::new(now, Client::new(SMALL), Server::new(SMALL));
     let mut call = Call::tool(now, "stream", Some(json("[1]")));
     call.deadline.quiet = Some(Duration::from_secs(5));
-    call.wants.sends_parts = true;
+    call.options.sends_parts = true;
     pair.call(first, call);
     pair.run();
     let native = What::Native {
@@ -101,7 +101,7 @@ fn everything_crosses_as_it_was_said() {
 #[test]
 fn what_is_lost_before_it_was_sent_can_be_taken_over() {
     let now = Instant::now();
-    let mut pair = Pair::new(now, Caller::new(SMALL), Server::new(SMALL));
+    let mut pair = Pair::new(now, Client::new(SMALL), Server::new(SMALL));
     pair.call(Ticket(1), Call::tool(now, "alone", None));
     pair.call(Ticket(2), Call::tool(now, "followed", None));
     pair.up(Ticket(2), Up::End(None));

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Problem};
 use crate::address::{Address, Purpose};
-use crate::nearest::nearest;
+use crate::did_you_mean::nearest;
 use crate::units;
 
 /// The text of the config, which knows its lines, and the environment.

@@ -5,7 +5,7 @@ use toolbus_proto::json::{Json, write_string};
 
 use super::error::{ConfigError, Problem};
 use super::keys::Entry;
-use crate::back::settings::Secret;
+use crate::wire::settings::Secret;
 
 impl Entry<'_> {
     /// A table of strings, as in `env = { KEY = "${KEY}" }`, in the order of the file.

@@ -6,8 +6,8 @@ use toolbus_proto::tool::{ToolName, Wire};
 use super::error::{ConfigError, Problem};
 use super::keys::{Entry, Keys, Source};
 use super::{Admin, BackConfig, ClientSettings, Config, FrontConfig, Journal};
-use crate::address::{Address, Carrier, Place, Purpose};
-use crate::back::settings::{
+use crate::address::{Address, Place, Purpose, Transport};
+use crate::wire::settings::{
     BlobLen, Clients, McpSettings, MediocreSettings, OracleSettings, OrchardSettings,
     ProgramSettings, Restart, Settings, Share,
 };
@@ -220,7 +220,7 @@ fn can_be_served(address: &Address) -> bool {
         Place::Builtin | Place::Shell | Place::Command { .. } => false,
         Place::Unix(_) => true,
         Place::Url(url) if url.wire == Wire::Mcp => {
-            url.carrier == Carrier::Http && !url.path.contains('?')
+            url.carrier == Transport::Http && !url.path.contains('?')
         }
         Place::Url(_) => true,
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Down, Fault, Flow, Parting, Standing, Ticket};
+use toolbus_proto::channel::{Calling, Down, Farewell, Fault, Flow, Readiness, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -210,11 +210,11 @@ impl<C: Calling> Run<C> {
             // It has not said that it listens, so there is no goodbye it could hear.
             Stage::Starting { .. } => {
                 self.machine.close(now);
-                self.part(now, Parting::Abrupt, order);
+                self.part(now, Farewell::Abrupt, order);
             }
             Stage::Serving => {
                 self.machine.close(now);
-                self.part(now, Parting::Patient, order);
+                self.part(now, Farewell::Patient, order);
             }
             _ => self.machine.close(now),
         }
@@ -245,9 +245,9 @@ impl<C: Calling> Run<C> {
                 let message =
                     format!("`{}` was not ready within {:?}", self.name, self.patience.start);
                 self.fault = Some(Failure::new(FailureKind::TimedOut, message));
-                self.part(now, Parting::Abrupt, order);
+                self.part(now, Farewell::Abrupt, order);
             }
-            Stage::Ending { until } if until <= now => self.part(now, Parting::Abrupt, order),
+            Stage::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
             Stage::Stopping { until } if until <= now => {
                 order(Order::Terminate);
                 self.stage = Stage::Terminated { until: now + signal };
@@ -293,15 +293,15 @@ impl<C: Calling> Run<C> {
 
     /// Looks how the conversation stands after an event.
     pub(super) fn settle(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
-        match self.machine.standing() {
-            Standing::Open if !self.was_ready => {
+        match self.machine.readiness() {
+            Readiness::Open if !self.was_ready => {
                 self.was_ready = true;
                 if let Stage::Starting { .. } = self.stage {
                     self.stage = Stage::Serving;
                 }
             }
-            Standing::Broken(fault) => {
-                let Fault { failure, parting } = fault.clone();
+            Readiness::Broken(fault) => {
+                let Fault { failure, farewell } = fault.clone();
                 // Often its death is heard of before its last line is read, which says why. That
                 // it is gone is no reason: how it went says more.
                 if failure.kind != FailureKind::Gone {
@@ -309,7 +309,7 @@ impl<C: Calling> Run<C> {
                 }
                 if self.takes_calls() {
                     self.move_on();
-                    self.part(now, parting, order);
+                    self.part(now, farewell, order);
                 }
             }
             _ => {}
@@ -370,11 +370,11 @@ impl<C: Calling> Run<C> {
         }
     }
 
-    fn part(&mut self, now: Instant, parting: Parting, order: &mut dyn FnMut(Order)) {
+    fn part(&mut self, now: Instant, farewell: Farewell, order: &mut dyn FnMut(Order)) {
         order(Order::CloseStdin);
-        self.stage = match parting {
-            Parting::Patient => Stage::Stopping { until: now + self.patience.stop },
-            Parting::Abrupt => {
+        self.stage = match farewell {
+            Farewell::Patient => Stage::Stopping { until: now + self.patience.stop },
+            Farewell::Abrupt => {
                 order(Order::Terminate);
                 Stage::Terminated { until: now + self.patience.signal }
             }

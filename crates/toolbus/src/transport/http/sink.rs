@@ -17,8 +17,8 @@ use thiserror::Error;
 use toolbus_proto::channel::Outbox;
 
 use super::line::Line;
-use crate::link::{BYTES_WAITING_MAX, Room};
-use crate::pump::Share;
+use crate::engine::Share;
+use crate::engine::calls::{BYTES_WAITING_MAX, Pressure};
 
 /// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
 pub struct BodySink {
@@ -33,12 +33,12 @@ impl BodySink {
     /// Appends a chunk; what is ready together goes out together, at once.
     ///
     /// It is taken even if there is no room, and thrown away if nobody reads any more.
-    pub fn send(&self, chunk: &Bytes) -> Room {
+    pub fn send(&self, chunk: &Bytes) -> Pressure {
         self.pipe.fill(|waiting| waiting.put_shared(chunk))
     }
 
     /// Appends all that waits in `outbox`.
-    pub fn send_all(&self, outbox: &mut Outbox) -> Room {
+    pub fn send_all(&self, outbox: &mut Outbox) -> Pressure {
         self.pipe.fill(|waiting| waiting.append(outbox))
     }
 
@@ -121,16 +121,16 @@ impl State {
 }
 
 impl Pipe {
-    fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Room {
+    fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Pressure {
         let mut state = self.state.borrow_mut();
         put(&mut state.waiting);
         if state.is_gone {
             state.waiting = Outbox::new();
-            return Room::Enough;
+            return Pressure::Ready;
         }
         state.count();
         state.told_full = BYTES_WAITING_MAX <= state.waiting.len();
-        let room = if state.told_full { Room::Full } else { Room::Enough };
+        let room = if state.told_full { Pressure::Full } else { Pressure::Ready };
         let taker = state.taker.take();
         drop(state);
         wake(taker);

@@ -3,9 +3,9 @@
 use expect_test::expect;
 use tokio::task::LocalSet;
 use toolbus::address::Address;
-use toolbus::back::settings::Settings;
 use toolbus::bus::Bus;
-use toolbus::link::Inbox;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::page::Program;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use toolbus::back::connection::Sharing;
-use toolbus::link::{Inbox, Room, Uplink};
+use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus::engine::connection::Sharing;
 use toolbus_proto::channel::{AskId, Down, Up};
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, Part, What, Wire};
 
@@ -89,9 +89,14 @@ fn parts_go_both_ways_at_once() {
 }
 
 /// Sends `count` parts of `len` bytes and the end, as fast as is allowed.
-pub(super) async fn send_parts(inbox: &Inbox, uplink: &Uplink, count: usize, len: usize) -> usize {
+pub(super) async fn send_parts(
+    inbox: &Inbox,
+    uplink: &RunningCall,
+    count: usize,
+    len: usize,
+) -> usize {
     for _ in 0..count {
-        if uplink.send(Up::Part(part(len))) == Room::Full {
+        if uplink.send(Up::Part(part(len))) == Pressure::Full {
             inbox.room().await;
         }
     }
@@ -105,7 +110,7 @@ fn a_question_finds_its_answer() {
         let chain = chain();
         let (inbox, uplink) = chain.call(call("ask", "\"sure?\""));
         assert_eq!(inbox.next(&uplink).await, Down::Ask(AskId(7), json("\"sure?\"")));
-        assert_eq!(uplink.send(Up::Answer(AskId(7), json("[true]"))), Room::Enough);
+        assert_eq!(uplink.send(Up::Answer(AskId(7), json("[true]"))), Pressure::Ready);
         assert_eq!(inbox.whole(uplink).await, value("[true]"));
     });
 }
@@ -140,7 +145,7 @@ fn a_cancel_travels_to_the_far_end_and_ends_the_call_once() {
         let chain = chain();
         let (inbox, uplink) = chain.call(call("never", "{}"));
         assert_eq!(chain.outcome(call("echo", "1")).await, value("1"));
-        assert_eq!(uplink.send(Up::Cancel(Some(json("\"bored\"")))), Room::Enough);
+        assert_eq!(uplink.send(Up::Cancel(Some(json("\"bored\"")))), Pressure::Ready);
         let Down::Done(Err(failure)) = inbox.next(&uplink).await else { panic!("not the end") };
         assert_eq!(failure.kind, FailureKind::Cancelled);
         chain.tools.cancelled(1).await;
@@ -282,7 +287,7 @@ fn a_part_is_as_it_was() {
         let (inbox, uplink) = chain.call(stream("return", "{}"));
         for text in ["", "a\nb", "\u{1F600}"] {
             let part = Part::Text(text.to_owned());
-            assert_eq!(uplink.send(Up::Part(part)), Room::Enough);
+            assert_eq!(uplink.send(Up::Part(part)), Pressure::Ready);
         }
         let _ = uplink.send(Up::End(None));
         assert_eq!(inbox.whole(uplink).await, Ok(Outcome::Text("\na\nb\n\u{1F600}".into())));

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus::back::connection::Sharing;
-use toolbus::link::{Inbox, Uplink};
+use toolbus::engine::calls::{Inbox, RunningCall};
+use toolbus::engine::connection::Sharing;
 use toolbus_proto::channel::{AskId, Up};
 
 use super::{Chain, call, is_done, json, part, run, stream};
@@ -113,7 +113,7 @@ async fn play(steps: Vec<Step>, buffer: usize, sharing: Sharing) {
     assert_eq!(tools.running(), 0, "every call that reached its tool ended there");
 }
 
-fn send(uplink: Option<Rc<Uplink>>, up: Up) {
+fn send(uplink: Option<Rc<RunningCall>>, up: Up) {
     if let Some(uplink) = uplink {
         // Nobody minds being told that it is too much: that is to be survived too.
         let _ = uplink.send(up);
@@ -123,18 +123,18 @@ fn send(uplink: Option<Rc<Uplink>>, up: Up) {
 /// One call, and a task that reads its reply.
 struct Asked {
     inbox: Rc<Inbox>,
-    uplink: Option<Rc<Uplink>>,
+    uplink: Option<Rc<RunningCall>>,
     reader: JoinHandle<()>,
 }
 
 impl Asked {
-    fn new(inbox: Rc<Inbox>, uplink: Uplink) -> Asked {
+    fn new(inbox: Rc<Inbox>, uplink: RunningCall) -> Asked {
         let uplink = Rc::new(uplink);
         let reader = {
             let (inbox, uplink) = (inbox.clone(), Rc::downgrade(&uplink));
             spawn_local(async move {
                 // The reader must not keep the call alive by holding on to its uplink.
-                let nobody = Uplink::ended();
+                let nobody = RunningCall::ended();
                 loop {
                     let down = inbox.next(&nobody).await;
                     if is_done(&down) {
@@ -155,7 +155,7 @@ impl Asked {
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
-        let nobody = Uplink::ended();
+        let nobody = RunningCall::ended();
         tokio::select! {
             biased;
             down = self.inbox.next(&nobody) => panic!("behind the end: {down:?}"),

@@ -18,14 +18,15 @@ use std::time::Instant;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use toolbus::back::connection::{Connection, Sharing};
-use toolbus::front::{Front, Route};
-use toolbus::link::{Inbox, Slot, Uplink};
-use toolbus::pump::Sink;
+use toolbus::bus::Route;
+use toolbus::engine::Sink;
+use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
+use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::front::Front;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, Outcome, Part};
-use toolbus_testkit::plain::{Caller, Limits, Server};
+use toolbus_testkit::plain::{Client, Limits, Server};
 
 use crate::PATIENCE;
 use tools::{Served, Tools};
@@ -39,7 +40,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 
 /// A caller with tools behind two hops.
 struct Chain {
-    near: Connection<Caller>,
+    near: Connection<Client>,
     /// Kept, as a bus keeps its backs: a front that ends must not take them along.
     far: Rc<Over>,
     near_cable: Cable,
@@ -57,7 +58,7 @@ impl Chain {
         Chain { near, far, near_cable, far_cable, fronts: vec![near_front, far_front], tools }
     }
 
-    fn call(&self, call: Call) -> (Rc<Inbox>, Uplink) {
+    fn call(&self, call: Call) -> (Rc<Inbox>, RunningCall) {
         let (inbox, slot) = Inbox::new();
         let uplink = self.near.start(call, slot);
         (inbox, uplink)
@@ -86,19 +87,19 @@ fn hop(
     sharing: Sharing,
     buffer: usize,
     route: Rc<dyn Route>,
-) -> (Connection<Caller>, Cable, JoinHandle<Ended>) {
+) -> (Connection<Client>, Cable, JoinHandle<Ended>) {
     let (cable, near, far) = Cable::new(buffer);
-    let connection = Connection::new(Caller::new(Limits::default()), sharing, near.0, near.1);
+    let connection = Connection::new(Client::new(Limits::default()), sharing, near.0, near.1);
     let front = Front::with_sharing(Server::new(Limits::default()), route, None, sharing);
     let serving = spawn_local(async move { front.serve(far.0, far.1).await });
     (connection, cable, serving)
 }
 
 /// Whoever answers at the other end of a connection.
-struct Over(Connection<Caller>);
+struct Over(Connection<Client>);
 
 impl Route for Over {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         self.0.start(call, down)
     }
 }
@@ -168,7 +169,7 @@ fn call(tool: &str, args: &str) -> Call {
 /// A call whose input comes in parts.
 fn stream(tool: &str, args: &str) -> Call {
     let mut call = call(tool, args);
-    call.wants.sends_parts = true;
+    call.options.sends_parts = true;
     call
 }
 

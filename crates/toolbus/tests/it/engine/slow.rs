@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use toolbus::back::connection::Sharing;
-use toolbus::link::{BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Inbox, Room, Uplink};
+use toolbus::engine::calls::{BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Inbox, Pressure, RunningCall};
+use toolbus::engine::connection::Sharing;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Failure, FailureKind, Outcome};
 
@@ -75,7 +75,7 @@ fn a_tool_that_takes_no_input_stops_its_caller_and_no_other() {
         let chain = Chain::new(Sharing::Shared, 4096);
         let (inbox, uplink) = chain.call(stream("never", "{}"));
         let mut sent = 0;
-        while uplink.send(Up::Part(part(10_000))) == Room::Enough {
+        while uplink.send(Up::Part(part(10_000))) == Pressure::Ready {
             sent += 10_000;
         }
         assert!(sent <= 2 * BYTES_WAITING_MAX, "{sent} bytes were taken at once");
@@ -138,9 +138,9 @@ fn much_flows_both_ways_through_little_memory() {
     });
 }
 
-async fn send_some_and_leave(inbox: &Rc<Inbox>, uplink: Uplink) {
+async fn send_some_and_leave(inbox: &Rc<Inbox>, uplink: RunningCall) {
     for _ in 0..100 {
-        if uplink.send(Up::Part(part(10_000))) == Room::Full {
+        if uplink.send(Up::Part(part(10_000))) == Pressure::Full {
             tokio::select! {
                 () = inbox.room() => {}
                 // It is its own reader who is slow; that is not waited for.
@@ -151,7 +151,7 @@ async fn send_some_and_leave(inbox: &Rc<Inbox>, uplink: Uplink) {
 }
 
 /// Reads to the end; says how many bytes came and how it ended.
-async fn drain(inbox: &Inbox, uplink: &Uplink) -> (usize, Result<Outcome, Failure>) {
+async fn drain(inbox: &Inbox, uplink: &RunningCall) -> (usize, Result<Outcome, Failure>) {
     let mut received = 0;
     loop {
         let down = inbox.next(uplink).await;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
-use toolbus::front::Route;
-use toolbus::link::{Answerer, ITEMS_WAITING_MAX, Room, Slot, Uplink};
+use toolbus::bus::Route;
+use toolbus::engine::calls::{Answerer, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall};
 use toolbus_proto::channel::{AskId, Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
@@ -62,7 +62,7 @@ impl Tools {
 pub(super) struct Served(pub(super) Rc<Tools>);
 
 impl Route for Served {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let running = Rc::new(Running {
             tools: self.0.clone(),
             down,
@@ -75,14 +75,14 @@ impl Route for Served {
         self.0.started.set(self.0.started.get() + 1);
         let task = spawn_local(running.clone().answer(call));
         running.task.set(task.abort_handle()).unwrap();
-        Uplink::new(running, Ticket(0))
+        RunningCall::new(running, Ticket(0))
     }
 }
 
 /// One call.
 struct Running {
     tools: Rc<Tools>,
-    down: Slot,
+    down: ReplyTo,
     ups: RefCell<VecDeque<Up>>,
     news: Notify,
     has_ended: Cell<bool>,
@@ -91,20 +91,20 @@ struct Running {
 }
 
 impl Answerer for Running {
-    fn send(&self, _: Ticket, up: Up) -> Room {
+    fn send(&self, _: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
             if !self.has_ended.get() {
                 self.tools.cancelled.set(self.tools.cancelled.get() + 1);
             }
             self.end(Err(Failure::new(FailureKind::Cancelled, "cancelled")));
-            return Room::Enough;
+            return Pressure::Ready;
         }
         let mut ups = self.ups.borrow_mut();
         ups.push_back(up);
         let waiting = ups.iter().map(Up::weight).sum();
         self.tools.bytes_waiting_max.set(self.tools.bytes_waiting_max.get().max(waiting));
         self.news.notify_one();
-        if ups.len() < ITEMS_WAITING_MAX { Room::Enough } else { Room::Full }
+        if ups.len() < ITEMS_WAITING_MAX { Pressure::Ready } else { Pressure::Full }
     }
 
     fn resume(&self, _: Ticket) {
@@ -210,7 +210,7 @@ impl Running {
             self.news.notified().await;
         }
         self.tools.bytes_said.set(self.tools.bytes_said.get() + down.weight());
-        if self.down.send(down) == Room::Full {
+        if self.down.send(down) == Pressure::Full {
             self.may_send.set(false);
         }
     }

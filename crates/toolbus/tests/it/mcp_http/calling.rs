@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use toolbus::back::settings::{McpSettings, Secret};
-use toolbus::back::{Back, open};
-use toolbus::link::Inbox;
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::open;
+use toolbus::wire::settings::{McpSettings, Secret};
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::*;
@@ -192,7 +193,7 @@ fn a_token_does_not_travel_in_clear() {
 pub(super) struct Passing(pub(super) Rc<dyn Back>);
 
 impl Route for Passing {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         self.0.start(call, down)
     }
 }

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use toolbus::back::settings::{McpSettings, Secret};
 use toolbus::transport::http::{Exchange, Limits, Server};
+use toolbus::wire::settings::{McpSettings, Secret};
 use toolbus_proto::tool::FailureKind;
 
 use super::calling::{Passing, back_at, call};

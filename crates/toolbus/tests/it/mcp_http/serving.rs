@@ -75,7 +75,7 @@ fn a_modern_client_that_leaves_cancels_its_call() {
         let slot = strings.calls.recv().await.unwrap();
         answer.abort();
         strings.cancels.recv().await.unwrap();
-        assert_eq!(slot.send(progress(1)), Room::Enough);
+        assert_eq!(slot.send(progress(1)), Pressure::Ready);
 
         let answer = served.client.ask(post(&headers, &call), timeouts);
         let (answer, slot) = tokio::join!(answer, async {
@@ -187,14 +187,14 @@ fn a_client_that_does_not_read_holds_its_call_back() {
             slot
         });
         let mut sent = 1;
-        while slot.send(long()) == Room::Enough {
+        while slot.send(long()) == Pressure::Ready {
             sent += 1;
             assert!(sent < 10_000, "nobody reads, and all of it is taken");
             tokio::task::yield_now().await;
         }
         // Of what comes meanwhile only the latest is kept.
         for count in 0..100 {
-            assert_eq!(slot.send(progress(count)), Room::Enough);
+            assert_eq!(slot.send(progress(count)), Pressure::Ready);
         }
         let mut answer = answer.unwrap();
         let read = read_until(answer.body_mut(), r#""progress":99"#).await;

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use tokio::task::spawn_local;
 use toolbus::address::{Address, Purpose};
-use toolbus::front::Route;
-use toolbus::front::mediocre::{Door, Mediocre, Settings};
-use toolbus::link::{Answerer, Room, Slot, Uplink};
+use toolbus::bus::Route;
+use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use toolbus::wire::mediocre::front::{ListenAddress, Mediocre, Settings};
 use toolbus_proto::channel::{Ticket, Up};
 use toolbus_proto::tool::Call;
 
@@ -17,7 +17,8 @@ pub(super) async fn at_doors(route: Rc<dyn Route>, addresses: &[&str]) -> (Medio
     let server = Mediocre::new(route, Settings::default());
     let mut urls = Vec::new();
     for address in addresses {
-        let door = Door::of(&Address::parse_for(Purpose::Serve, address).unwrap()).unwrap();
+        let door =
+            ListenAddress::of(&Address::parse_for(Purpose::Serve, address).unwrap()).unwrap();
         let door = door.open().await.unwrap();
         urls.push(door.url().to_owned());
         let serves = server.clone();
@@ -29,12 +30,12 @@ pub(super) async fn at_doors(route: Rc<dyn Route>, addresses: &[&str]) -> (Medio
 /// A route whose calls are answered by the test itself.
 #[derive(Default)]
 pub(super) struct ByHand {
-    asked: RefCell<VecDeque<(Call, Slot)>>,
+    asked: RefCell<VecDeque<(Call, ReplyTo)>>,
     pub(super) cancelled: Rc<Cell<usize>>,
 }
 
 impl ByHand {
-    pub(super) async fn next(&self) -> (Call, Slot) {
+    pub(super) async fn next(&self) -> (Call, ReplyTo) {
         loop {
             if let Some(asked) = self.asked.borrow_mut().pop_front() {
                 return asked;
@@ -51,9 +52,9 @@ impl ByHand {
 }
 
 impl Route for ByHand {
-    fn start(&self, call: Call, down: Slot) -> Uplink {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         self.asked.borrow_mut().push_back((call, down));
-        Uplink::new(Rc::new(Cancels(self.cancelled.clone())), Ticket(0))
+        RunningCall::new(Rc::new(Cancels(self.cancelled.clone())), Ticket(0))
     }
 }
 
@@ -61,11 +62,11 @@ impl Route for ByHand {
 struct Cancels(Rc<Cell<usize>>);
 
 impl Answerer for Cancels {
-    fn send(&self, _ticket: Ticket, up: Up) -> Room {
+    fn send(&self, _ticket: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
             self.0.set(self.0.get() + 1);
         }
-        Room::Enough
+        Pressure::Ready
     }
 
     fn resume(&self, _ticket: Ticket) {}

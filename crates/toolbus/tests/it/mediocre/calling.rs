@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use toolbus::address::Address;
-use toolbus::back::settings::Settings as BackSettings;
-use toolbus::back::{Back, open};
-use toolbus::front::mediocre::Settings;
-use toolbus::link::{Inbox, Room};
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::{Inbox, Pressure};
+use toolbus::wire::mediocre::front::Settings;
+use toolbus::wire::open;
+use toolbus::wire::settings::Settings as BackSettings;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
@@ -164,7 +165,7 @@ fn an_early_answer_cuts_the_stream_and_the_connection_is_used_again() {
         let (listener, back) = played().await;
         let (inbox, slot) = Inbox::new();
         let mut streamed = Call::tool(Instant::now(), "m", None);
-        streamed.wants.sends_parts = true;
+        streamed.options.sends_parts = true;
         let uplink = back.start(streamed, slot);
         let piece = Piece { data: "ab".into(), media_type: None, len: None, last: false };
         let _ = uplink.send(Up::Part(Part::Bytes(piece)));
@@ -191,7 +192,7 @@ fn a_stream_that_was_cut_short_is_ended_before_the_goodbye() {
         let (listener, back) = played().await;
         let (inbox, slot) = Inbox::new();
         let mut streamed = Call::tool(Instant::now(), "m", None);
-        streamed.wants.sends_parts = true;
+        streamed.options.sends_parts = true;
         let uplink = back.start(streamed, slot);
         let mut client = accept(&listener).await;
         assert_eq!(client.line().await, r#"{"method":"m","streamStart":true}"#);
@@ -210,7 +211,7 @@ fn much_flows_both_ways_at_once() {
         let back = back(&format!("mediocre+tcp://{}", server.at));
         let (inbox, slot) = Inbox::new();
         let mut echo = Call::tool(Instant::now(), "echo", None);
-        echo.wants.sends_parts = true;
+        echo.options.sends_parts = true;
         let uplink = Rc::new(back.start(echo, slot));
         let (up, room) = (uplink.clone(), inbox.clone());
         let mut bytes = 0;
@@ -218,7 +219,7 @@ fn much_flows_both_ways_at_once() {
         for sent in 0..PIECES {
             let data = vec![b'x'; 64 * 1024].into();
             let piece = Piece { data, media_type: None, len: None, last: sent + 1 == PIECES };
-            let mut is_full = up.send(Up::Part(Part::Bytes(piece))) == Room::Full;
+            let mut is_full = up.send(Up::Part(Part::Bytes(piece))) == Pressure::Full;
             while is_full || 0 < room.waiting() {
                 tokio::select! {
                     () = room.room(), if is_full => is_full = false,

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolbus::back::Back;
-use toolbus::front::Route;
-use toolbus::link::{Inbox, Room, Uplink};
+use toolbus::bus::Route;
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Call, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::certificates::Certificates;
@@ -59,10 +59,10 @@ fn the_same_calls_have_the_same_answers() {
     });
 }
 
-fn stream(back: &Rc<dyn Back>, tool: &str) -> (Rc<Inbox>, Uplink) {
+fn stream(back: &Rc<dyn Back>, tool: &str) -> (Rc<Inbox>, RunningCall) {
     let (inbox, slot) = Inbox::new();
     let mut streamed = Call::tool(Instant::now(), tool, None);
-    streamed.wants.sends_parts = true;
+    streamed.options.sends_parts = true;
     (inbox, back.start(streamed, slot))
 }
 
@@ -86,7 +86,7 @@ fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
             loop {
                 assert!(sent < PIECES_MAX, "{address} takes whatever it is given");
                 sent += 1;
-                if uplink.send(piece(PIECE, false)) == Room::Full {
+                if uplink.send(piece(PIECE, false)) == Pressure::Full {
                     // Whether it is full for good is anybody's guess; a wrong one does no harm.
                     let room = tokio::time::timeout(Duration::from_millis(200), inbox.room());
                     if room.await.is_err() {

@@ -1,7 +1,7 @@
 //! A thousand connections that crawl, and one beside them that does not.
 
 use tokio::net::TcpStream;
-use toolbus::front::mediocre::Settings;
+use toolbus::wire::mediocre::front::Settings;
 
 use super::{Raw, run, served};
 

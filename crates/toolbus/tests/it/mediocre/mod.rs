@@ -19,10 +19,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use toolbus::address::Address;
-use toolbus::back::settings::Settings as BackSettings;
 use toolbus::bus::Bus;
-use toolbus::front::mediocre::{Mediocre, Settings};
 use toolbus::transport::{Listener, Whereabouts};
+use toolbus::wire::mediocre::front::{Mediocre, Settings};
+use toolbus::wire::settings::Settings as BackSettings;
 
 #[cfg(feature = "http")]
 use self::by_hand::{ByHand, at_doors};

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
-use toolbus::front::Route;
-use toolbus::front::mediocre::{Mediocre, Settings, Talked};
-use toolbus::link::{Answerer, Room, Slot, Uplink};
-use toolbus::pump::Sink;
+use toolbus::bus::Route;
+use toolbus::engine::Sink;
+use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus::transport::{Listener, stdio};
+use toolbus::wire::mediocre::front::{Mediocre, Settings, Talked};
 use toolbus_proto::channel::{Ended, Ticket, Up};
 use toolbus_proto::tool::Call;
 use toolbus_testkit::scratch::Scratch;
@@ -172,18 +172,18 @@ struct Silent {
 struct Counting(Rc<Cell<usize>>);
 
 impl Route for Silent {
-    fn start(&self, _call: Call, _down: Slot) -> Uplink {
+    fn start(&self, _call: Call, _down: ReplyTo) -> RunningCall {
         self.started.set(self.started.get() + 1);
-        Uplink::new(Rc::new(Counting(self.cancelled.clone())), Ticket(0))
+        RunningCall::new(Rc::new(Counting(self.cancelled.clone())), Ticket(0))
     }
 }
 
 impl Answerer for Counting {
-    fn send(&self, _ticket: Ticket, up: Up) -> Room {
+    fn send(&self, _ticket: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
             self.0.set(self.0.get() + 1);
         }
-        Room::Enough
+        Pressure::Ready
     }
 
     fn resume(&self, _ticket: Ticket) {}

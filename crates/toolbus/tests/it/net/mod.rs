@@ -1,4 +1,4 @@
-//! Sockets of this machine: listening, connecting, parting, and what HTTP makes of them.
+//! Sockets of this machine: listening, connecting, farewell, and what HTTP makes of them.
 
 #[cfg(all(feature = "http", feature = "tls"))]
 mod http;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use toolbus::back::Back;
-use toolbus::link::{Inbox, Uplink};
+use toolbus::bus::back::Back;
+use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::Up;
 use toolbus_proto::tool::{Call, FailureKind, Part, Trace};
 
@@ -116,10 +116,10 @@ fn a_deadline_and_a_trace_stand_in_the_head() {
 }
 
 /// A stream call that has begun.
-fn begun(back: &Rc<dyn Back>) -> (Rc<Inbox>, Uplink) {
+fn begun(back: &Rc<dyn Back>) -> (Rc<Inbox>, RunningCall) {
     let (inbox, slot) = Inbox::new();
     let mut streamed = Call::tool(Instant::now(), "m", None);
-    streamed.wants.sends_parts = true;
+    streamed.options.sends_parts = true;
     let uplink = back.start(streamed, slot);
     let _ = uplink.send(Up::Part(Part::Json(json("1"))));
     (inbox, uplink)

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
-use toolbus::link::{Inbox, Slot, Uplink};
+use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, Part, What};
@@ -42,7 +42,7 @@ fn a_caller_asks_as_it_is_written() {
 }
 
 async fn serve(client: &mut Stranger, route: &ByHand, steps: &[Step], cut: usize) {
-    let mut asked: Option<(Call, Slot)> = None;
+    let mut asked: Option<(Call, ReplyTo)> = None;
     for step in steps {
         match step {
             Step::Arrives(bytes) => say(client, bytes, cut).await,
@@ -66,7 +66,7 @@ async fn serve(client: &mut Stranger, route: &ByHand, steps: &[Step], cut: usize
 async fn call(steps: &[Step], cut: usize) {
     let (listener, address) = played().await;
     let back = back(&address);
-    let mut caller: Option<(Rc<Inbox>, Uplink)> = None;
+    let mut caller: Option<(Rc<Inbox>, RunningCall)> = None;
     let mut server: Option<Stranger> = None;
     for step in steps {
         match step {

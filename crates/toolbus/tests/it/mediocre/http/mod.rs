@@ -7,7 +7,7 @@ mod serving;
 use std::rc::Rc;
 
 use tokio::net::{TcpListener, TcpStream};
-use toolbus::front::Route;
+use toolbus::bus::Route;
 
 use super::{Raw, at_doors};
 

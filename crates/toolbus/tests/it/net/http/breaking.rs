@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use expect_test::expect;
-use toolbus::link::Room;
+use toolbus::engine::calls::Pressure;
 use toolbus::transport::http::{BodyError, Exchange, Limits, Response, StatusCode};
 
 use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, push, rest, running, take};
@@ -62,7 +62,7 @@ fn a_slow_reader_gets_all_before_the_break() {
             // More than the sockets hold, and more than hyper takes: when it breaks, a part is
             // written, a part waits there, and the rest here.
             let sent = 32 << 20;
-            assert_eq!(sink.send(&Bytes::from(vec![7; sent])), Room::Full);
+            assert_eq!(sink.send(&Bytes::from(vec![7; sent])), Pressure::Full);
             let first = take(&mut body, 1).await.len();
             sink.abort();
             let (came, end) = rest(&mut body).await;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use toolbus::link::Room;
+use toolbus::engine::calls::Pressure;
 use toolbus::transport::http::{
     Answer, Body, BodyError, BodySink, CallError, Client, Exchange, Limits, Origin, Request,
     Response, Server, Timeouts,
@@ -129,7 +129,7 @@ async fn echo(exchange: Exchange) {
 }
 
 async fn push(sink: &BodySink, chunk: &Bytes) {
-    if sink.send(chunk) == Room::Full {
+    if sink.send(chunk) == Pressure::Full {
         sink.room().await;
     }
 }

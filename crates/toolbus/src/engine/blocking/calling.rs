@@ -1,0 +1,393 @@
+//! Calls a program and waits for its answer: the hands of a [`Supervisor`] on the caller's
+//! own thread.
+//!
+//! While all goes well a call is one write and one read. Whatever else may happen is looked
+//! at with `poll`: a start, a deadline, a pipe that is full, an end.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use toolbus_proto::channel::{Calling, Down, Outbox, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
+
+use super::watcher::Watcher;
+use crate::child::supervisor::{Order, RunId, Supervisor};
+use crate::child::{Patience, Process, Program, Signal};
+use crate::engine;
+use crate::transport::now::Output;
+use crate::transport::pipe::read_now;
+use crate::transport::ready::{self, Wanted};
+
+/// A program that is called from one thread at a time.
+///
+/// Dropping it kills whoever is left.
+pub(crate) struct Caller<C> {
+    name: String,
+    program: Program,
+    patience: Patience,
+    supervisor: Supervisor<C>,
+    /// The processes that have not been forgotten yet: one, unless another is on its way out.
+    hands: Vec<ChildHandle>,
+    next_ticket: u64,
+}
+
+/// What we hold of one process. The watcher is dropped first: it must not signal the group of
+/// a process that was reaped.
+struct ChildHandle {
+    run: RunId,
+    watcher: Watcher,
+    stdin: Option<Output>,
+    /// Blocks; `None` once it has ended.
+    stdout: Option<OwnedFd>,
+    input: BytesMut,
+    outbox: Outbox,
+    /// Close its input once the outbox is empty.
+    closing: bool,
+    /// Something was written to it, ever.
+    is_written_to: bool,
+    /// A part of what waits in the outbox was written.
+    has_begun: bool,
+    exit_told: bool,
+    stderr_end_told: bool,
+    process: Process,
+}
+
+impl<C: Calling> Caller<C> {
+    /// Starts nothing yet: the first call does.
+    pub(crate) fn new(
+        name: String,
+        program: Program,
+        patience: Patience,
+        supervisor: Supervisor<C>,
+    ) -> Caller<C> {
+        Caller { name, program, patience, supervisor, hands: Vec::new(), next_ticket: 0 }
+    }
+
+    /// Calls and waits for the outcome. `ask` may be asked a second time for the same call.
+    pub(crate) fn call(&mut self, ask: impl Fn(Instant) -> Call) -> Result<Outcome, Failure> {
+        // Whoever has ended since the last call is not asked any more.
+        self.look();
+        let mut ticket = self.ask(&ask);
+        let mut asked_again = false;
+        loop {
+            self.carry_out();
+            if self.send() == Sent::NothingHeard && !asked_again {
+                // It went before a byte of the call was written, so another may have it.
+                self.supervisor.up(Instant::now(), ticket, &Up::Cancel(None));
+                ticket = self.ask(&ask);
+                asked_again = true;
+                continue;
+            }
+            if let Some(outcome) = self.outcome(ticket) {
+                return outcome;
+            }
+            self.wait();
+            if let Some(outcome) = self.outcome(ticket) {
+                return outcome;
+            }
+        }
+    }
+
+    /// How the call ended, if it has.
+    fn outcome(&mut self, ticket: Ticket) -> Option<Result<Outcome, Failure>> {
+        while let Some((answered, down)) = self.supervisor.poll_down() {
+            if let Down::Done(outcome) = down
+                && answered == ticket
+            {
+                self.leave();
+                return Some(outcome);
+            }
+        }
+        None
+    }
+
+    /// Does nobody run?
+    pub(crate) fn is_idle(&self) -> bool {
+        self.supervisor.is_idle()
+    }
+
+    /// Says goodbye and waits until nobody is left.
+    pub(crate) fn shutdown(&mut self) {
+        self.supervisor.stop(Instant::now());
+        loop {
+            self.carry_out();
+            if self.supervisor.is_idle() {
+                return;
+            }
+            self.send();
+            self.wait();
+        }
+    }
+
+    fn ask(&mut self, ask: &impl Fn(Instant) -> Call) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let now = Instant::now();
+        self.supervisor.call(now, ticket, ask(now));
+        ticket
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(notice) = self.supervisor.poll_notice() {
+            engine::log(&self.name, &notice);
+        }
+        while let Some((run, order)) = self.supervisor.poll_order() {
+            let hand = self.hands.iter_mut().find(|hand| hand.run == run);
+            match (order, hand) {
+                (Order::Spawn, _) => self.spawn(run),
+                (Order::CloseStdin, Some(hand)) => hand.closing = true,
+                (Order::Terminate, Some(hand)) => hand.signal(Signal::Term),
+                (Order::Kill, Some(hand)) => hand.signal(Signal::Kill),
+                (Order::LookAtGroup, Some(hand)) => {
+                    let is_left = hand.process.group_left();
+                    self.supervisor.handle_group(Instant::now(), run, is_left);
+                }
+                // Dropped: its group is killed and its leader reaped.
+                (Order::Forget, _) => self.hands.retain(|hand| hand.run != run),
+                (_, None) => {}
+            }
+        }
+    }
+
+    fn spawn(&mut self, run: RunId) {
+        let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
+        let hand = started.and_then(|process| {
+            ChildHandle::new(run, &self.name, self.patience, process).map_err(|error| {
+                let message = format!("cannot watch `{}`: {error}", self.name);
+                Failure::new(FailureKind::Unavailable, message)
+            })
+        });
+        match hand {
+            Ok(hand) => self.hands.push(hand),
+            Err(failure) => {
+                self.supervisor.handle_spawn_failed(Instant::now(), run, &failure);
+            }
+        }
+    }
+
+    /// Writes what is ready, as far as it fits.
+    fn send(&mut self) -> Sent {
+        let mut sent = Sent::Well;
+        for hand in &mut self.hands {
+            self.supervisor.poll_transmit(hand.run, &mut hand.outbox);
+            if hand.write().is_err() {
+                if hand.is_written_to && !hand.has_begun {
+                    sent = Sent::NothingHeard;
+                }
+                hand.close_stdin();
+                self.supervisor.handle_write_failed(Instant::now(), hand.run);
+            }
+        }
+        sent
+    }
+
+    /// Waits until something happens, and tells the supervisor.
+    fn wait(&mut self) {
+        let timeout = self.supervisor.poll_timeout();
+        match &mut self.hands[..] {
+            [hand] if hand.only_reads() => {
+                // The watcher wakes a reader, so that nothing else has to be waited for.
+                if timeout.is_none() || hand.has_output(timeout) {
+                    hand.read(&mut self.supervisor);
+                }
+                self.look();
+                self.handle_time(timeout);
+            }
+            _ => self.wait_for_any(timeout),
+        }
+    }
+
+    fn wait_for_any(&mut self, timeout: Option<Instant>) {
+        let wanted: Vec<_> = self.hands.iter().map(ChildHandle::wanted).collect();
+        let is_ready = ready::wait(&wanted, timeout);
+        for (hand, is_ready) in self.hands.iter_mut().zip(is_ready) {
+            hand.handle(&mut self.supervisor, is_ready);
+        }
+        self.handle_time(timeout);
+    }
+
+    fn handle_time(&mut self, timeout: Option<Instant>) {
+        let Some(timeout) = timeout else { return };
+        let now = Instant::now();
+        if timeout <= now {
+            // It may be the end of a process, whose last words are told with it.
+            for hand in &self.hands {
+                hand.tell_lines(&mut self.supervisor);
+            }
+            self.supervisor.handle_timeout(now);
+        }
+    }
+
+    /// Tells the supervisor who has ended meanwhile.
+    fn look(&mut self) {
+        for hand in &mut self.hands {
+            if hand.watcher.has_news() {
+                hand.handle_news(&mut self.supervisor);
+            }
+        }
+    }
+
+    /// Nobody will look at the processes for a while: whoever has to end ends all the same.
+    fn leave(&mut self) {
+        self.carry_out();
+        if let Some(instant) = self.supervisor.poll_timeout() {
+            let current = self.supervisor.current().map(|(run, _)| run);
+            for hand in self.hands.iter().filter(|hand| Some(hand.run) != current) {
+                hand.watcher.kill_at(instant);
+            }
+        }
+    }
+}
+
+/// How writing went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Well,
+    /// A process that had listened before does not any more, and of what was last to be
+    /// written it has got nothing.
+    NothingHeard,
+}
+
+impl ChildHandle {
+    fn new(
+        run: RunId,
+        name: &str,
+        patience: Patience,
+        mut process: Process,
+    ) -> io::Result<ChildHandle> {
+        let missing = || io::Error::other("a pipe was taken already");
+        let stdin = process.stdin.take().ok_or_else(missing)?;
+        let stdout = process.stdout.take().ok_or_else(missing)?;
+        let watcher = Watcher::new(name, &mut process, &stdout, patience.signal)?;
+        Ok(ChildHandle {
+            run,
+            watcher,
+            stdin: Some(Output::alone(stdin)?),
+            stdout: Some(stdout),
+            input: BytesMut::new(),
+            outbox: Outbox::new(),
+            closing: false,
+            is_written_to: false,
+            has_begun: false,
+            exit_told: false,
+            stderr_end_told: false,
+            process,
+        })
+    }
+
+    /// Writes what waits, as far as it fits.
+    fn write(&mut self) -> io::Result<()> {
+        if !self.outbox.is_empty()
+            && let Some(stdin) = &self.stdin
+        {
+            match stdin.write(&mut self.outbox) {
+                Ok(_) => {
+                    self.is_written_to = true;
+                    self.has_begun = !self.outbox.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.closing && self.outbox.is_empty() {
+            self.stdin = None;
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to wait for but what it says.
+    fn only_reads(&self) -> bool {
+        self.outbox.is_empty()
+            && self.stdout.is_some()
+            && self.watcher.wakes_reads
+            && !self.watcher.has_news()
+    }
+
+    /// Waits until it says something, but not for ever.
+    fn has_output(&self, until: Option<Instant>) -> bool {
+        self.stdout.as_ref().is_some_and(|stdout| ready::has_input(stdout.as_fd(), until))
+    }
+
+    /// Reads once, and waits if there is nothing to read.
+    fn read<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+        let Some(stdout) = &self.stdout else { return };
+        // A stream that breaks has ended: what came before is all there is.
+        let count = read_now(stdout.as_fd(), &mut self.input).unwrap_or(0);
+        let now = Instant::now();
+        if count > 0 {
+            supervisor.handle_bytes(now, self.run, &mut self.input);
+            return;
+        }
+        self.stdout = None;
+        supervisor.handle_eof(now, self.run, &mut self.input);
+        self.close_stdin();
+    }
+
+    /// What can happen to the process: output, room for input, the exit, no more last words.
+    fn wanted(&self) -> [Wanted<'_>; 4] {
+        let is_writing = !self.outbox.is_empty();
+        let stderr_closed = self.watcher.stderr_closed.as_fd();
+        [
+            ready::input(self.stdout.as_ref().map(AsFd::as_fd)),
+            ready::room(self.stdin.as_ref().map(AsFd::as_fd).filter(|_| is_writing)),
+            ready::input((!self.exit_told).then(|| self.process.exit_fd())),
+            ready::input((!self.stderr_end_told).then_some(stderr_closed)),
+        ]
+    }
+
+    fn handle<C: Calling>(
+        &mut self,
+        supervisor: &mut Supervisor<C>,
+        [can_read, _, exited, stderr_ended]: [bool; 4],
+    ) {
+        if can_read {
+            self.read(supervisor);
+        }
+        if exited {
+            self.handle_exit(supervisor);
+        }
+        if stderr_ended {
+            self.stderr_end_told = true;
+            self.tell_lines(supervisor);
+            supervisor.handle_stderr_closed(Instant::now(), self.run, |_| {});
+        }
+    }
+
+    /// The watcher has seen it end, or close its output.
+    fn handle_news<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+        while self.stdout.as_ref().is_some_and(|stdout| ready::has_hung_up(stdout.as_fd())) {
+            self.read(supervisor);
+        }
+        if !self.exit_told {
+            self.handle_exit(supervisor);
+        }
+    }
+
+    fn handle_exit<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+        let Some(exit) = self.process.exit_seen() else { return };
+        self.exit_told = true;
+        self.tell_lines(supervisor);
+        let group_left = self.process.group_left();
+        supervisor.handle_exited(Instant::now(), self.run, exit, group_left);
+    }
+
+    /// Passes on what it wrote to its standard error; the log has it already.
+    fn tell_lines<C: Calling>(&self, supervisor: &mut Supervisor<C>) {
+        for line in self.watcher.take_lines() {
+            supervisor.handle_stderr(self.run, (line + "\n").as_bytes(), |_| {});
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.close_stdin();
+        self.process.signal_group(signal);
+    }
+
+    /// Whatever still waits to be written is thrown away.
+    fn close_stdin(&mut self) {
+        self.stdin = None;
+        self.outbox = Outbox::new();
+    }
+}

@@ -1,0 +1,142 @@
+//! How one call hangs between whoever asked and whoever answers.
+//!
+//! A front, the command line or a test holds the [`RunningCall`]; a back holds the [`ReplyTo`]. Both
+//! are plain calls on one thread: what a peer wrote is in the other peer's outbox before the
+//! reader reads again. Who is slow says [`Pressure::Full`], and later that there is room again.
+
+mod backlog;
+mod inbox;
+mod slots;
+mod tickets;
+
+use std::rc::Rc;
+
+use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::json::Json;
+
+pub use inbox::Inbox;
+
+pub(crate) use backlog::Backlog;
+pub(crate) use slots::{Delivery, Replies};
+pub(crate) use tickets::{ByTicket, Tickets};
+
+/// What may wait for a slow reader before it counts as full.
+pub const ITEMS_WAITING_MAX: usize = 16;
+/// What may wait for a slow reader, in bytes, before it counts as full.
+pub const BYTES_WAITING_MAX: usize = 256 * 1024;
+
+/// What may wait to be written to a client before nothing more is read from it.
+pub const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Can more be sent right away?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Pressure {
+    /// Go on.
+    Ready,
+    /// It was taken, but wait until told that there is room again.
+    Full,
+}
+
+/// What becomes of a connection when one of its callers reads slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// It carries one call at a time, so it waits.
+    Alone,
+    /// Others wait for it too: the slow caller's call fails.
+    Shared,
+}
+
+/// The asking side of calls: where replies go.
+pub trait Asker {
+    /// The next of the reply to `ticket`.
+    fn receive(&self, ticket: Ticket, down: Down) -> Pressure;
+    /// The way up has room again, after [`Pressure::Full`].
+    fn resume(&self, ticket: Ticket);
+}
+
+/// The answering side of calls: where more of a running call goes.
+pub trait Answerer {
+    /// More of the call `ticket`.
+    fn send(&self, ticket: Ticket, up: Up) -> Pressure;
+    /// The way down has room again, after [`Pressure::Full`].
+    fn resume(&self, ticket: Ticket);
+}
+
+/// Where the reply to one call goes. Held by the back.
+#[derive(Clone)]
+pub struct ReplyTo {
+    asker: Rc<dyn Asker>,
+    ticket: Ticket,
+}
+
+impl ReplyTo {
+    /// The reply goes to `asker`, who knows the call as `ticket`.
+    pub fn new(asker: Rc<dyn Asker>, ticket: Ticket) -> ReplyTo {
+        ReplyTo { asker, ticket }
+    }
+
+    /// The next of the reply.
+    #[inline]
+    pub fn send(&self, down: Down) -> Pressure {
+        self.asker.receive(self.ticket, down)
+    }
+
+    /// The way up has room again.
+    pub fn resume(&self) {
+        self.asker.resume(self.ticket);
+    }
+}
+
+/// The way from one caller to its running call. Dropping it cancels the call.
+pub struct RunningCall {
+    answerer: Option<Rc<dyn Answerer>>,
+    ticket: Ticket,
+}
+
+impl RunningCall {
+    /// The call is with `answerer`, who knows it as `ticket`.
+    pub fn new(answerer: Rc<dyn Answerer>, ticket: Ticket) -> RunningCall {
+        RunningCall { answerer: Some(answerer), ticket }
+    }
+
+    /// The call was over before it began.
+    pub fn ended() -> RunningCall {
+        RunningCall { answerer: None, ticket: Ticket(0) }
+    }
+
+    /// More of the call.
+    #[inline]
+    pub fn send(&self, up: Up) -> Pressure {
+        match &self.answerer {
+            Some(answerer) => answerer.send(self.ticket, up),
+            None => Pressure::Ready,
+        }
+    }
+
+    /// The way down has room again.
+    pub fn resume(&self) {
+        if let Some(answerer) = &self.answerer {
+            answerer.resume(self.ticket);
+        }
+    }
+
+    /// The caller changed its mind, and may say why.
+    pub fn cancel(self, why: Option<Json>) {
+        let _ = self.send(Up::Cancel(why));
+        self.forget();
+    }
+
+    /// The call has ended: there is nothing left to cancel.
+    pub fn forget(mut self) {
+        self.answerer = None;
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if let Some(answerer) = self.answerer.take() {
+            let _ = answerer.send(self.ticket, Up::Cancel(None));
+        }
+    }
+}

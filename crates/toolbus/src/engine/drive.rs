@@ -1,0 +1,327 @@
+//! The reactor pump: drives one channel over a pair of streams, on the bus's one thread.
+//!
+//! Reads what is there, lets the channel handle it, writes what that made ready in one go.
+//! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use toolbus_proto::channel::{Flow, Outbox};
+
+use super::budget::Share;
+use super::buffers::{self, WHOLE_FROM};
+use super::wake::{Wake, turn};
+use crate::transport::pipe::{Input, Output};
+
+/// So much is written even if more is about to follow.
+const WRITE_FROM: usize = 64 * 1024;
+/// How many pieces one write carries.
+const PIECES_MAX: usize = 16;
+
+/// What the pump drives: a channel with all that hangs on it. The methods are called with
+/// nothing borrowed, so that they may call into other peers and be called back.
+pub(crate) trait Drivable {
+    /// Takes what was read. Asked again without new bytes whenever something changed.
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext;
+    /// The stream has ended, and the channel would read on. Told again whenever something
+    /// changed, as long as that is so: a machine may take frames one by one, as it answers.
+    fn eof(&self, now: Instant, input: &mut BytesMut) -> ReadNext;
+    fn timeout(&self, now: Instant);
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Appends what is to be written. What cannot be said on the wire is refused in its turn, so
+    /// something may be passed on by this too.
+    fn transmit(&self, out: &mut Outbox) -> Forwarded;
+    /// So many bytes wait to be written.
+    fn left(&self, bytes: usize);
+    /// All that was handed out has been written.
+    fn sent(&self, now: Instant);
+    /// The stream broke while it was read; its end is told as well.
+    fn read_failed(&self, _now: Instant) {}
+    /// The other side does not listen any more, or the stream broke. What it wrote before is
+    /// still read, unless [`Drivable::closing`] says otherwise.
+    fn write_failed(&self, now: Instant, error: io::Error);
+    /// Is our writing side to be closed?
+    fn closing(&self) -> Closing;
+    /// Before something new is said: has the other side ended, though nobody was told yet?
+    fn has_ended(&self, now: Instant) -> bool;
+    /// Rung when something changed from another side: a call, a reply, room.
+    fn wake(&self) -> &Wake;
+    /// Rung when the only one who was given a lot has taken it: [`ReadNext::Turn`] need not wait
+    /// for all others then.
+    fn taken(&self) -> Option<&Wake> {
+        None
+    }
+}
+
+/// What the pump does next with its reading side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadNext {
+    Read,
+    /// Somebody was given a lot: others have their turn, then the channel is asked again.
+    Turn,
+    /// Nothing, until the channel's bell rings.
+    Wait,
+    /// Write what is left to write, and be done.
+    Close,
+}
+
+/// What came of passing on what a machine had to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Forwarded {
+    Nothing,
+    Something,
+    /// Somebody needs a turn before the rest can be passed on.
+    EnoughForNow,
+}
+
+impl ReadNext {
+    /// What to do after a machine has spoken; `None` is to ask it again at once, because what
+    /// was passed on may have made room in it.
+    pub(crate) fn after(flow: Flow, passed: Forwarded) -> Option<ReadNext> {
+        match (passed, flow) {
+            (Forwarded::EnoughForNow, _) => Some(ReadNext::Turn),
+            (_, Flow::More) => Some(ReadNext::Read),
+            (_, Flow::Close) => Some(ReadNext::Close),
+            (Forwarded::Something, Flow::Pause) => None,
+            (Forwarded::Nothing, Flow::Pause) => Some(ReadNext::Wait),
+        }
+    }
+}
+
+/// What becomes of our writing side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    No,
+    AfterWriting,
+    /// Whatever still waits is thrown away.
+    Now,
+}
+
+/// What can be read from, bit by bit. A read that is dropped has taken nothing.
+pub trait Source {
+    /// Waits until there is something and appends it; 0 is the end of the stream.
+    fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
+}
+
+/// What can be written to, bit by bit. A write that is dropped has written nothing.
+pub trait Sink {
+    /// Waits until something can be written and writes as much as fits; says how much.
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
+
+    /// Waits until the reader has gone; for ever where only a write can find out.
+    fn closed(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
+    /// The same, taken out of `outbox`. For those who can keep a large piece without a copy.
+    fn take_from(&mut self, outbox: &mut Outbox) -> impl Future<Output = io::Result<()>> {
+        async {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let filled = outbox.slices(&mut pieces);
+            let count = self.write(&pieces[..filled]).await?;
+            outbox.advance(count);
+            Ok(())
+        }
+    }
+}
+
+impl Source for Input {
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        Input::read(self, input).await
+    }
+}
+
+impl Sink for Output {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Output::write(self, pieces).await
+    }
+
+    async fn closed(&self) {
+        Output::closed(self).await;
+    }
+}
+
+impl<R: AsyncRead + Unpin> Source for R {
+    /// Reads by way of the thread's buffers: who waits holds none.
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        poll_fn(|context| {
+            let mut buffer = buffers::take(input);
+            let read = pin!(self.read_buf(&mut buffer)).poll(context);
+            buffers::give_back(buffer, input);
+            read
+        })
+        .await
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Sink for W {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        poll_fn(|context| Pin::new(&mut *self).poll_write_vectored(context, pieces)).await
+    }
+}
+
+/// Drives `driven` until it wants no more.
+pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink: impl Sink) {
+    let mut sink = Some(sink);
+    let mut input = BytesMut::new();
+    let mut outbox = Outbox::new();
+    let mut share = Share::default();
+    let mut next = ReadNext::Read;
+    let mut end = End::Ahead;
+    let mut has_ended = false;
+    let mut alarm = pin!(Alarm::default());
+    loop {
+        if !has_ended
+            && driven.transmit(&mut outbox) == Forwarded::EnoughForNow
+            && next != ReadNext::Close
+        {
+            next = ReadNext::Turn;
+        }
+        match driven.closing() {
+            Closing::Now => sink = None,
+            Closing::AfterWriting if outbox.is_empty() => sink = None,
+            Closing::AfterWriting | Closing::No => {}
+        }
+        if sink.is_none() && !outbox.is_empty() {
+            outbox = Outbox::new();
+        }
+        share.set(outbox.len());
+        driven.left(outbox.len());
+        if next == ReadNext::Close && outbox.is_empty() {
+            return;
+        }
+        let may_read = next == ReadNext::Read && end == End::Ahead;
+        // What is set off by one read goes out together, as far as it is not much.
+        let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
+        let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
+        // Each arm may be dropped half-way without loss.
+        tokio::select! {
+            biased;
+            wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
+                Ok(()) => {
+                    if outbox.is_empty() {
+                        driven.sent(Instant::now());
+                    }
+                    // What is out may have been all that it waited for.
+                    if !outbox.is_empty() || next == ReadNext::Turn {
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    sink = None;
+                    driven.write_failed(Instant::now(), error);
+                    if next == ReadNext::Turn {
+                        continue;
+                    }
+                }
+            },
+            () = turn_or(driven.taken()), if next == ReadNext::Turn => {}
+            read = share.read(&mut source, &mut input), if may_read => {
+                // A stream that breaks has ended: what came before is all there is.
+                if let Ok(0) | Err(_) = read {
+                    end = End::Seen;
+                }
+                if read.is_err() {
+                    driven.read_failed(Instant::now());
+                }
+            },
+            () = driven.wake().rung(), if next != ReadNext::Turn => {
+                // The end that is seen will be read in a moment; until then nothing is said.
+                has_ended = end == End::Ahead && driven.has_ended(Instant::now());
+            }
+            () = alarm.as_mut().until(driven.poll_timeout()), if next != ReadNext::Turn => {}
+        }
+        if next != ReadNext::Close {
+            next = ask(driven, &mut input, &mut end);
+        }
+    }
+}
+
+/// How far the end of the stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Ahead,
+    Seen,
+    Told,
+}
+
+fn ask(driven: &impl Drivable, input: &mut BytesMut, end: &mut End) -> ReadNext {
+    let now = Instant::now();
+    // Looked at each time: a peer that never stops talking must not stop the clock.
+    if driven.poll_timeout().is_some_and(|timeout| timeout <= now) {
+        driven.timeout(now);
+    }
+    let bytes = input.len();
+    let next = driven.bytes(now, input);
+    if input.is_empty() && WHOLE_FROM <= bytes {
+        // A long frame must not leave its room behind, and a buffer is wanted for the next read.
+        *input = BytesMut::new();
+    }
+    match (next, *end) {
+        (ReadNext::Read, End::Seen | End::Told) => {
+            *end = End::Told;
+            driven.eof(now, input)
+        }
+        _ => next,
+    }
+}
+
+async fn write(outbox: &mut Outbox, sink: Option<&mut impl Sink>) -> io::Result<()> {
+    let Some(sink) = sink else { return std::future::pending().await };
+    if outbox.is_empty() {
+        // What is owed behind the end may be owed to nobody.
+        sink.closed().await;
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    sink.take_from(outbox).await
+}
+
+/// Lets others have their turn, until the one who needs it most has had it.
+async fn turn_or(taken: Option<&Wake>) {
+    match taken {
+        Some(taken) => tokio::select! {
+            biased;
+            () = taken.rung() => {}
+            () = turn() => {}
+        },
+        None => turn().await,
+    }
+}
+
+/// Waits until then, or for ever.
+pub(crate) async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One timer that is set anew only when it must ring earlier: deadlines mostly move away.
+#[derive(Default)]
+struct Alarm {
+    sleep: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Alarm {
+    async fn until(self: Pin<&mut Self>, instant: Option<Instant>) {
+        let Some(instant) = instant else { return std::future::pending().await };
+        let instant = tokio::time::Instant::from_std(instant);
+        let sleep = &mut self.get_mut().sleep;
+        let is_early_enough = sleep.as_ref().is_some_and(|sleep| sleep.deadline() <= instant);
+        if !is_early_enough {
+            match sleep {
+                Some(sleep) => sleep.as_mut().reset(instant),
+                None => *sleep = Some(Box::pin(tokio::time::sleep_until(instant))),
+            }
+        }
+        if let Some(sleep) = sleep.as_mut() {
+            sleep.as_mut().await;
+        }
+        // Rung, perhaps too early: whoever asked looks at the time and asks again.
+        *sleep = None;
+    }
+}

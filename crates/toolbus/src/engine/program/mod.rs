@@ -1,0 +1,260 @@
+//! A back that is a program: the hands of a [`Supervisor`], whatever wire the program speaks.
+//!
+//! The supervisor decides; here its orders are carried out and what happens to the process is
+//! told to it. One task a process moves its bytes, one reads its standard error, one waits
+//! for its end, and one keeper for all of them looks at the clock.
+
+mod handle;
+mod tasks;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, spawn_local};
+use toolbus_proto::channel::{Calling, Notice, Ticket, Up};
+use toolbus_proto::tool::{Call, Failure, FailureKind};
+
+use crate::child::supervisor::{Order, RunId, Supervisor};
+use crate::child::{Process, Program, Signal};
+use crate::engine;
+use crate::engine::calls::{Answerer, Delivery, Pressure, Replies, ReplyTo, RunningCall, Sharing};
+use crate::engine::drive::{Closing, Forwarded, until};
+use crate::engine::wake::{Wake, turn};
+use handle::ChildHandle;
+
+/// A program behind the bus. Dropping it kills whoever runs and ends whatever calls it has.
+pub(crate) struct Child<C: Calling + 'static> {
+    inner: Rc<Inner<C>>,
+    keeper: JoinHandle<()>,
+}
+
+struct Inner<C: Calling + 'static> {
+    this: Weak<Inner<C>>,
+    name: String,
+    program: Program,
+    supervisor: RefCell<Supervisor<C>>,
+    slots: Replies,
+    /// The processes that have not been forgotten yet.
+    hands: RefCell<HashMap<RunId, Rc<ChildHandle>>>,
+    /// When the keeper will look at the clock. Rung when that must be earlier.
+    armed: Cell<Option<Instant>>,
+    bell: Wake,
+    /// Called when the program says that its tools have changed.
+    watchers: RefCell<Vec<Rc<dyn Fn()>>>,
+    /// Told when a process has been forgotten.
+    gone: Notify,
+}
+
+impl<C: Calling + 'static> Child<C> {
+    /// Starts nothing yet. Must be called inside a `LocalSet` or a local runtime.
+    pub(crate) fn new(
+        name: String,
+        program: Program,
+        sharing: Sharing,
+        supervisor: Supervisor<C>,
+    ) -> Child<C> {
+        let inner = Rc::new_cyclic(|this| Inner {
+            this: this.clone(),
+            name,
+            program,
+            supervisor: RefCell::new(supervisor),
+            slots: Replies::new(sharing),
+            hands: RefCell::default(),
+            armed: Cell::new(None),
+            bell: Wake::default(),
+            watchers: RefCell::default(),
+            gone: Notify::new(),
+        });
+        let keeper = spawn_local(keep(Rc::downgrade(&inner)));
+        Child { inner, keeper }
+    }
+
+    pub(crate) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let ticket = self.inner.slots.insert(down);
+        self.inner.act(|supervisor, now| supervisor.call(now, ticket, call));
+        self.inner.wake();
+        RunningCall::new(self.inner.clone(), ticket)
+    }
+
+    pub(crate) async fn shutdown(&self) {
+        self.inner.act(Supervisor::stop);
+        loop {
+            let gone = self.inner.gone.notified();
+            if self.inner.supervisor.borrow().is_idle() {
+                return;
+            }
+            gone.await;
+        }
+    }
+
+    /// Calls this whenever the program says that its tools have changed.
+    pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.inner.watchers.borrow_mut().push(changed);
+    }
+
+    /// Each step of the goodbye takes at most `limit` from now on.
+    pub(crate) fn hurry(&self, limit: Duration) {
+        self.inner.supervisor.borrow_mut().hurry(limit);
+    }
+
+    pub(crate) fn kill(&self) {
+        self.inner.act(Supervisor::stop_at_once);
+    }
+}
+
+impl<C: Calling + 'static> Drop for Child<C> {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        for hand in self.inner.hands.take().into_values() {
+            hand.let_go();
+        }
+        let message = format!("`{}` was let go", self.inner.name);
+        self.inner.slots.end_all(&Failure::new(FailureKind::Cancelled, message));
+    }
+}
+
+impl<C: Calling + 'static> Inner<C> {
+    /// Tells the supervisor something and does what that makes necessary.
+    fn act(&self, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
+        tell(&mut self.supervisor.borrow_mut(), Instant::now());
+        if self.settle() == Forwarded::EnoughForNow {
+            self.bell.ring();
+        }
+    }
+
+    /// Does whatever the supervisor wants done. Nothing stays borrowed meanwhile: a reply may
+    /// make its caller ask again at once.
+    fn settle(&self) -> Forwarded {
+        let mut passed = self.deliver();
+        loop {
+            let order = self.supervisor.borrow_mut().poll_order();
+            let Some((run, order)) = order else { break };
+            self.carry_out(run, order);
+            if passed != Forwarded::EnoughForNow {
+                passed = passed.max(self.deliver());
+            }
+        }
+        let timeout = self.supervisor.borrow().poll_timeout();
+        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
+            self.bell.ring();
+        }
+        passed
+    }
+
+    fn deliver(&self) -> Forwarded {
+        let mut passed = Forwarded::Nothing;
+        loop {
+            let notice = self.supervisor.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            engine::log(&self.name, &notice);
+            if notice == Notice::ToolsChanged {
+                self.watchers.borrow().iter().for_each(|changed| changed());
+            }
+        }
+        loop {
+            if self.slots.needs_turn() {
+                return Forwarded::EnoughForNow;
+            }
+            let down = self.supervisor.borrow_mut().poll_down();
+            let Some((ticket, down)) = down else { return passed };
+            passed = Forwarded::Something;
+            match self.slots.deliver(ticket, down) {
+                Delivery::Taken | Delivery::Filled => {}
+                Delivery::Overflowed => {
+                    let mut supervisor = self.supervisor.borrow_mut();
+                    supervisor.up(Instant::now(), ticket, &Up::Cancel(None));
+                }
+            }
+        }
+    }
+
+    fn carry_out(&self, run: RunId, order: Order) {
+        if order == Order::Spawn {
+            return self.spawn(run);
+        }
+        let Some(hand) = self.hands.borrow().get(&run).cloned() else { return };
+        match order {
+            Order::Spawn => {}
+            Order::CloseStdin => hand.close_stdin(Closing::AfterWriting),
+            Order::Terminate => hand.signal(Signal::Term),
+            Order::Kill => hand.signal(Signal::Kill),
+            Order::LookAtGroup => {
+                let is_left = hand.process.borrow().as_ref().is_some_and(Process::group_left);
+                self.supervisor.borrow_mut().handle_group(Instant::now(), run, is_left);
+            }
+            Order::Forget => {
+                self.hands.borrow_mut().remove(&run);
+                hand.let_go();
+                self.gone.notify_waiters();
+            }
+        }
+    }
+
+    fn spawn(&self, run: RunId) {
+        let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
+        let hand = started.and_then(|process| {
+            ChildHandle::new(process).map_err(|error| {
+                let message = format!("cannot watch `{}`: {error}", self.name);
+                Failure::new(FailureKind::Unavailable, message)
+            })
+        });
+        // Nobody starts anything for a back that is being dropped.
+        let Some(this) = self.this.upgrade() else { return };
+        match hand {
+            Ok((hand, ends)) => {
+                tasks::begin(&this, run, &hand, ends);
+                self.hands.borrow_mut().insert(run, hand);
+            }
+            Err(failure) => {
+                let now = Instant::now();
+                self.supervisor.borrow_mut().handle_spawn_failed(now, run, &failure);
+            }
+        }
+    }
+
+    /// Something new may have to be written, or may now be read: mostly there is one process,
+    /// and one that is on its way out may still have callers.
+    fn wake(&self) {
+        self.hands.borrow().values().for_each(|hand| hand.wake.ring());
+    }
+}
+
+impl<C: Calling + 'static> Answerer for Inner<C> {
+    fn send(&self, ticket: Ticket, up: Up) -> Pressure {
+        if let Up::Cancel(_) = up {
+            self.slots.go_on(ticket);
+        }
+        let room = self.slots.sent(ticket, up.weight());
+        self.act(|supervisor, now| supervisor.up(now, ticket, &up));
+        self.wake();
+        room
+    }
+
+    fn resume(&self, ticket: Ticket) {
+        self.slots.go_on(ticket);
+        self.wake();
+    }
+}
+
+/// Looks at the clock for all processes of one back, and after callers who had their turn.
+async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
+    loop {
+        let Some(held) = inner.upgrade() else { return };
+        let timeout = held.supervisor.borrow().poll_timeout();
+        held.armed.set(timeout);
+        tokio::select! {
+            () = until(timeout) => {
+                held.act(Supervisor::handle_timeout);
+                held.wake();
+            }
+            () = held.bell.rung() => {
+                turn().await;
+                held.slots.turn_passed();
+                held.settle();
+            }
+        }
+    }
+}

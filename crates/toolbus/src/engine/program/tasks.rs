@@ -1,0 +1,131 @@
+//! The tasks of one process: its bytes, its standard error, its end.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use tokio::task::spawn_local;
+use toolbus_proto::channel::{Calling, Flow, Outbox};
+
+use super::Inner;
+use super::handle::{ChildHandle, Ends};
+use crate::child::supervisor::RunId;
+use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
+use crate::engine::wake::Wake;
+use crate::transport::pipe::{Input, Watch};
+
+/// Begins to read, write and wait for one process.
+pub(super) fn begin<C: Calling + 'static>(
+    inner: &Rc<Inner<C>>,
+    run: RunId,
+    hand: &Rc<ChildHandle>,
+    ends: Ends,
+) {
+    let conversation = Conversation { inner: inner.clone(), run, hand: hand.clone() };
+    let (stdout, stdin) = ends.io;
+    let tasks = [
+        spawn_local(async move { drive(&conversation, stdout, stdin).await }),
+        spawn_local(read_stderr(inner.clone(), run, ends.stderr)),
+        spawn_local(await_exit(inner.clone(), run, hand.clone(), ends.exit)),
+    ];
+    hand.tasks.borrow_mut().extend(tasks);
+}
+
+/// The bytes of one process, as the pump sees them.
+struct Conversation<C: Calling + 'static> {
+    inner: Rc<Inner<C>>,
+    run: RunId,
+    hand: Rc<ChildHandle>,
+}
+
+impl<C: Calling + 'static> Drivable for Conversation<C> {
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
+        if !input.is_empty() {
+            self.hand.heard.set(now);
+        }
+        self.inner.slots.turn_passed();
+        loop {
+            let flow = match self.inner.slots.is_paused() {
+                true => Flow::Pause,
+                false => self.inner.supervisor.borrow_mut().handle_bytes(now, self.run, input),
+            };
+            if let Some(next) = ReadNext::after(flow, self.inner.settle()) {
+                return next;
+            }
+        }
+    }
+
+    fn eof(&self, _now: Instant, input: &mut BytesMut) -> ReadNext {
+        self.inner.act(|supervisor, now| supervisor.handle_eof(now, self.run, input));
+        self.hand.closing.set(Closing::Now);
+        // Whoever was not written yet goes to another process.
+        self.inner.wake();
+        ReadNext::Close
+    }
+
+    /// The keeper looks at the clock for all processes.
+    fn timeout(&self, _now: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn transmit(&self, out: &mut Outbox) -> Forwarded {
+        self.inner.supervisor.borrow_mut().poll_transmit(self.run, out);
+        self.inner.settle()
+    }
+
+    fn left(&self, bytes: usize) {
+        self.inner.slots.left(bytes);
+    }
+
+    fn sent(&self, now: Instant) {
+        self.inner.supervisor.borrow_mut().handle_sent(now, self.run);
+    }
+
+    fn write_failed(&self, _now: Instant, _error: io::Error) {
+        self.inner.act(|supervisor, now| supervisor.handle_write_failed(now, self.run));
+        self.inner.wake();
+    }
+
+    fn closing(&self) -> Closing {
+        self.hand.closing.get()
+    }
+
+    fn has_ended(&self, now: Instant) -> bool {
+        self.hand.has_ended(now)
+    }
+
+    fn wake(&self) -> &Wake {
+        &self.hand.wake
+    }
+}
+
+async fn read_stderr<C: Calling + 'static>(inner: Rc<Inner<C>>, run: RunId, mut stderr: Input) {
+    let mut bytes = BytesMut::new();
+    let peer = inner.name.clone();
+    let log = |line: &str| tracing::info!(peer, "{line}");
+    while let Ok(1..) = stderr.read(&mut bytes).await {
+        inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
+        bytes.clear();
+    }
+    inner.act(|supervisor, now| supervisor.handle_stderr_closed(now, run, log));
+}
+
+async fn await_exit<C: Calling + 'static>(
+    inner: Rc<Inner<C>>,
+    run: RunId,
+    hand: Rc<ChildHandle>,
+    exit: Watch,
+) {
+    exit.ready().await;
+    let seen = hand.process.borrow().as_ref().and_then(|process| {
+        let seen = process.exit_seen()?;
+        Some((seen, process.group_left()))
+    });
+    if let Some((seen, group_left)) = seen {
+        inner.act(|supervisor, now| supervisor.handle_exited(now, run, seen, group_left));
+        inner.wake();
+    }
+}

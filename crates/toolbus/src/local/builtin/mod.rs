@@ -1,0 +1,167 @@
+//! Tools inside toolbus itself, for demos and tests: `specs/mediocre.md` §11.
+//!
+//! What can be answered at once is, without a task; the others run as tasks on the bus's
+//! thread, each with a `Conversation` to its caller.
+
+mod args;
+mod elements;
+mod plain;
+mod specs;
+mod stream;
+
+use std::sync::Arc;
+
+use tokio::task::spawn_local;
+use toolbus_proto::channel::{Down, Ticket};
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
+};
+
+use crate::bus::back::{Back, LocalFuture, unknown_tool};
+use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::local_call::{Conversation, LocalCalls};
+use crate::panics::caught;
+
+/// The tools inside toolbus itself.
+#[derive(Default)]
+pub struct Builtin {
+    running: LocalCalls,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Add,
+    Blob,
+    Count,
+    Early,
+    Echo,
+    Fail,
+    Sink,
+    Sleep,
+    Upper,
+}
+
+impl Builtin {
+    /// Nothing has to be started.
+    pub fn new() -> Builtin {
+        Builtin::default()
+    }
+
+    fn start_tool(&self, call: Asked, down: ReplyTo) -> RunningCall {
+        if call.tool == Tool::Early || (!call.sends_parts && call.tool.answers_at_once()) {
+            let done = caught(|| plain::answer(call.tool, call.args));
+            let _ = down.send(Down::Done(done));
+            return RunningCall::ended();
+        }
+        let conversation = self.running.begin(down);
+        let uplink = RunningCall::new(conversation.clone(), Ticket(0));
+        spawn_local(async move {
+            let work = run(call.tool, &conversation, call.args, call.sends_parts);
+            let done = conversation.lead(call.deadline, work).await;
+            conversation.finish(done);
+        });
+        uplink
+    }
+}
+
+/// A call of one of our tools.
+struct Asked {
+    tool: Tool,
+    args: Option<Json>,
+    sends_parts: bool,
+    deadline: Deadline,
+}
+
+async fn run(
+    tool: Tool,
+    conversation: &Conversation,
+    args: Option<Json>,
+    sends_parts: bool,
+) -> Result<Outcome, Failure> {
+    let args = match tool {
+        Tool::Echo if sends_parts => return stream::echo(conversation, args).await,
+        Tool::Sink if sends_parts => return stream::sink(conversation, args.as_ref()).await,
+        _ if sends_parts => conversation.collect(args).await?,
+        _ => args,
+    };
+    match tool {
+        Tool::Count => stream::count(conversation, args.as_ref()).await,
+        Tool::Blob => stream::blob(conversation, args.as_ref()).await,
+        Tool::Sleep => plain::sleep(args.as_ref()).await,
+        tool => plain::answer(tool, args),
+    }
+}
+
+impl Back for Builtin {
+    fn wire(&self) -> Wire {
+        Wire::Inside
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async { Ok(specs::all()) })
+    }
+
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let refused = match call.what {
+            What::Tool { name, args } => match Tool::named(&name) {
+                Some(tool) => {
+                    let sends_parts = call.options.sends_parts;
+                    let asked = Asked { tool, args, sends_parts, deadline: call.deadline };
+                    return self.start_tool(asked, down);
+                }
+                None => Err(unknown_tool(&name, Tool::ALL.iter().map(|tool| tool.name()))),
+            },
+            What::Tools => Ok(Outcome::Tools(specs::all())),
+            What::Native { .. } => {
+                let message = "the built-in tools speak no wire of their own";
+                Err(Failure::new(FailureKind::BrokeProtocol, message))
+            }
+        };
+        let _ = down.send(Down::Done(refused));
+        RunningCall::ended()
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.running.shutdown())
+    }
+}
+
+impl Tool {
+    const ALL: [Tool; 9] = [
+        Tool::Add,
+        Tool::Blob,
+        Tool::Count,
+        Tool::Early,
+        Tool::Echo,
+        Tool::Fail,
+        Tool::Sink,
+        Tool::Sleep,
+        Tool::Upper,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Add => "add",
+            Tool::Blob => "blob",
+            Tool::Count => "count",
+            Tool::Early => "early",
+            Tool::Echo => "echo",
+            Tool::Fail => "fail",
+            Tool::Sink => "sink",
+            Tool::Sleep => "sleep",
+            Tool::Upper => "upper",
+        }
+    }
+
+    fn named(name: &ToolName) -> Option<Tool> {
+        Tool::ALL.into_iter().find(|tool| tool.name() == name.as_str())
+    }
+
+    fn answers_at_once(self) -> bool {
+        !matches!(self, Tool::Blob | Tool::Count | Tool::Sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests;

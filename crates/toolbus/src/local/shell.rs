@@ -1,0 +1,179 @@
+//! The shell behind the bus: one tool, `exec`, that runs a command to its end.
+//!
+//! It is an oracle of our own, so a Cairo program may call it natively. Each command is waited
+//! for on a thread of its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{self, PipeWriter};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::oracle::Settings;
+use toolbus_proto::oracle::shell::Exec;
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+
+use crate::bus::back::{Back, LocalFuture};
+use crate::child::shell::{self, Limits, Ran};
+use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::engine::wake::Wake;
+
+/// Commands that run at the same time.
+const RUNNING_MAX: usize = 64;
+
+/// The shell as a back. Dropping it kills whatever still runs.
+pub struct Shell {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    running: RefCell<HashMap<Ticket, Running>>,
+    next_ticket: Cell<u64>,
+    /// Rung when a command has ended.
+    ended: Wake,
+}
+
+struct Running {
+    /// Closed in order to kill the command.
+    cancel: Option<PipeWriter>,
+    thread: JoinHandle<()>,
+}
+
+impl Shell {
+    /// `settings` say how much a command may write and how felts are read.
+    pub fn new(settings: Settings) -> Shell {
+        let inner = Inner {
+            settings,
+            running: RefCell::default(),
+            next_ticket: Cell::new(0),
+            ended: Wake::default(),
+        };
+        Shell { inner: Rc::new(inner) }
+    }
+}
+
+impl Back for Shell {
+    fn wire(&self) -> Wire {
+        Wire::Oracle
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async { Ok(Exec::tools()) })
+    }
+
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let started = match call.what {
+            What::Tools => Err(Ok(Outcome::Tools(Exec::tools()))),
+            _ => self.inner.start(&call, down.clone()).map_err(Err),
+        };
+        match started {
+            Ok(ticket) => RunningCall::new(self.inner.clone(), ticket),
+            Err(outcome) => {
+                let _ = down.send(Down::Done(outcome));
+                RunningCall::ended()
+            }
+        }
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(async {
+            self.inner.cancel_all();
+            while !self.inner.running.borrow().is_empty() {
+                self.inner.ended.rung().await;
+            }
+        })
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.inner.cancel_all();
+        for (_, running) in self.inner.running.borrow_mut().drain() {
+            // It kills its command before it ends; what it has to say nobody waits for.
+            let _ = running.thread.join();
+        }
+    }
+}
+
+impl Inner {
+    fn start(self: &Rc<Inner>, call: &Call, down: ReplyTo) -> Result<Ticket, Failure> {
+        let exec = Exec::read(&call.what, self.settings.leniency)?;
+        if RUNNING_MAX <= self.running.borrow().len() {
+            let message = format!("more than {RUNNING_MAX} commands run already");
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        let deadline = call.deadline;
+        let limits = Limits {
+            stdout_bytes_max: self.settings.line_bytes_max,
+            give_up_at: deadline.instant(deadline.asked),
+        };
+        let command = exec.command().to_owned();
+        let (cancel, thread, ran) = run(command, limits).map_err(|error| {
+            let message = format!("cannot run a command: {error}");
+            Failure::new(FailureKind::Unavailable, message)
+        })?;
+        let ticket = Ticket(self.next_ticket.get());
+        self.next_ticket.set(ticket.0 + 1);
+        self.running.borrow_mut().insert(ticket, Running { cancel: Some(cancel), thread });
+
+        let this = self.clone();
+        spawn_local(async move {
+            // A thread that died without a word was ours to keep alive.
+            let ran = ran.await.unwrap_or_else(|_| {
+                Err(Failure::new(FailureKind::Gone, "nobody waits for the command any more"))
+            });
+            this.running.borrow_mut().remove(&ticket);
+            this.ended.ring();
+            let _ = down.send(Down::Done(outcome(&exec, &deadline, ran)));
+        });
+        Ok(ticket)
+    }
+
+    fn cancel_all(&self) {
+        for running in self.running.borrow_mut().values_mut() {
+            running.cancel = None;
+        }
+    }
+}
+
+impl Answerer for Inner {
+    fn send(&self, ticket: Ticket, up: Up) -> Pressure {
+        if let Up::Cancel(_) = up
+            && let Some(running) = self.running.borrow_mut().get_mut(&ticket)
+        {
+            running.cancel = None;
+        }
+        Pressure::Ready
+    }
+
+    fn resume(&self, _ticket: Ticket) {}
+}
+
+type Run = (PipeWriter, JoinHandle<()>, oneshot::Receiver<Result<Ran, Failure>>);
+
+fn run(command: String, limits: Limits) -> io::Result<Run> {
+    let (cancelled, cancel) = io::pipe()?;
+    let (tell, ran) = oneshot::channel();
+    let thread = thread::Builder::new().name("toolbus shell".into()).spawn(move || {
+        // Nobody may be listening any more.
+        let _ = tell.send(shell::run(&command, &limits, Some(&cancelled)));
+    })?;
+    Ok((cancel, thread, ran))
+}
+
+fn outcome(
+    exec: &Exec,
+    deadline: &Deadline,
+    ran: Result<Ran, Failure>,
+) -> Result<Outcome, Failure> {
+    match ran {
+        Ok(Ran { code, stdout }) => exec.outcome(code, &stdout),
+        Err(failure) if failure.kind == FailureKind::TimedOut => Err(deadline.missed()),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,139 @@
+//! An MCP server behind the bus: its tools are tools, and whatever an MCP client says to it
+//! passes as it is.
+//!
+//! A server may know two eras and yet keep a process to the one it was first spoken to in.
+//! So each era has a process of its own, started by the first call that is made in it; or each
+//! legacy session has, if that is asked for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolbus_proto::mcp::Client;
+use toolbus_proto::mcp::calling::{Settings, era_of};
+use toolbus_proto::mcp::wire::Era;
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+
+use super::sessions::Sessions;
+use crate::bus::back::{Back, LocalFuture};
+use crate::child::supervisor::{Restart, Supervisor};
+use crate::child::{Patience, Program};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::program::Child;
+use crate::wire::settings::Share;
+
+/// How long a server may take for each step of its goodbye once we were told to end.
+const IN_A_HURRY: Duration = Duration::from_secs(1);
+
+/// All that can be set about an MCP server behind the bus.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to start.
+    pub program: Program,
+    /// How long to wait at each turn of its life.
+    pub patience: Patience,
+    /// May it be started again once it has died?
+    pub restart: Restart,
+    /// Who shares a process of the old era.
+    pub share: Share,
+    /// How long it may take to list its tools.
+    pub timeout: Duration,
+    /// Its name, limits and times of the wire.
+    pub settings: Settings,
+}
+
+/// An MCP server that is started by the first call and kept.
+pub struct Mcp {
+    legacy: Legacy,
+    modern: Child<Client>,
+    timeout: Duration,
+}
+
+enum Legacy {
+    All(Child<Client>),
+    Sessions(Rc<Sessions>),
+}
+
+impl Mcp {
+    /// Starts nothing yet. Must be called inside a `LocalSet`.
+    pub fn new(options: Options) -> Mcp {
+        // The settings share what is known of the server's eras.
+        let (modern, timeout) = (child(&options), options.timeout);
+        let legacy = match options.share {
+            Share::All => Legacy::All(child(&options)),
+            Share::Session => Legacy::Sessions(Sessions::new(move || child(&options))),
+        };
+        Mcp { legacy, modern, timeout }
+    }
+
+    fn each(&self, tell: impl Fn(&Child<Client>)) {
+        match &self.legacy {
+            Legacy::All(child) => tell(child),
+            Legacy::Sessions(sessions) => sessions.everybody().iter().for_each(|child| tell(child)),
+        }
+        tell(&self.modern);
+    }
+}
+
+fn child(options: &Options) -> Child<Client> {
+    let Options { program, patience, restart, settings, .. } = options.clone();
+    let name = settings.name.clone();
+    let make = move || Client::new(settings.clone());
+    let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+    Child::new(name, program, Sharing::Shared, supervisor)
+}
+
+impl Back for Mcp {
+    fn wire(&self) -> Wire {
+        Wire::Mcp
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async {
+            let (inbox, slot) = Inbox::new();
+            let mut call = Call::of(Instant::now(), What::Tools);
+            call.deadline.quiet = Some(self.timeout);
+            let uplink = self.start(call, slot);
+            match inbox.whole(uplink).await? {
+                Outcome::Tools(tools) => Ok(tools),
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
+    }
+
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        match (era_of(&call), &self.legacy) {
+            (Era::Modern, _) => self.modern.start(call, down),
+            (Era::Legacy, Legacy::All(child)) => child.start(call, down),
+            (Era::Legacy, Legacy::Sessions(sessions)) => sessions.start(call, down),
+        }
+    }
+
+    fn watch(&self, changed: Rc<dyn Fn()>) {
+        // A session hears from its own server what has changed.
+        if let Legacy::All(child) = &self.legacy {
+            child.watch(changed.clone());
+        }
+        self.modern.watch(changed);
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        let legacy = async {
+            match &self.legacy {
+                Legacy::All(child) => child.shutdown().await,
+                Legacy::Sessions(sessions) => sessions.shutdown().await,
+            }
+        };
+        Box::pin(async {
+            tokio::join!(legacy, self.modern.shutdown());
+        })
+    }
+
+    fn hurry(&self) {
+        self.each(|child| child.hurry(IN_A_HURRY));
+    }
+
+    fn kill(&self) {
+        self.each(Child::kill);
+    }
+}

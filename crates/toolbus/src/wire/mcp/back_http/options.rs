@@ -1,0 +1,225 @@
+//! What can be set about an MCP server somewhere else, and what must not be sent to it.
+
+use std::env;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use thiserror::Error;
+use toolbus_proto::mcp::calling;
+use toolbus_proto::mcp::http::{Request, Verb};
+
+use crate::address::{Transport, Url};
+use crate::bus::TIMEOUT;
+use crate::transport::http::{
+    self, Answer, Client, HeaderMap, HeaderName, HeaderValue, Method, Origin, Timeouts, Uri, header,
+};
+use crate::wire::settings::{McpSettings, Settings};
+
+/// How long until the server must have introduced itself.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// As many as calls at a time, each of which may hold a connection, and a few streams.
+const CONNECTIONS_MAX: usize = 1024 + 16;
+/// How long a connection is kept for the next call.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// All that can be set about an MCP server somewhere else.
+pub struct Options {
+    /// Its limits and times, and what the log calls it.
+    pub(super) settings: calling::Settings,
+    /// How long it may take to list its tools.
+    pub(super) timeout: Duration,
+    /// How long until it must have introduced itself.
+    pub(super) start_timeout: Duration,
+    /// Where on the server it is, with a query if there is one.
+    pub(super) path: Uri,
+    /// Sent with every request, besides those of the protocol.
+    pub(super) headers: HeaderMap,
+    /// `https://host:port`, for recognizing the server's own addresses.
+    origin: String,
+    client: Client,
+}
+
+impl Options {
+    /// What an address and the settings mean.
+    pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
+        let McpSettings {
+            timeout_total,
+            probe_timeout,
+            input_timeout,
+            reply_bytes_max,
+            insecure,
+            ..
+        } = settings.mcp;
+        let no_path = |_| OptionsError::Path { path: url.path.clone() };
+        let path = url.path.parse().map_err(no_path)?;
+        let is_secure = url.carrier == Transport::Https;
+        let mut headers = headers(&settings.mcp)?;
+        if let Some(variable) = &settings.mcp.token_env {
+            if !is_secure && !is_loopback(&url.host) && !insecure {
+                return Err(OptionsError::InClear { host: url.host.clone() });
+            }
+            headers.insert(header::AUTHORIZATION, bearer(variable)?);
+        }
+        let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
+        let scheme = if is_secure { "https" } else { "http" };
+        let host = match url.host.contains(':') {
+            true => format!("[{}]", url.host),
+            false => url.host.clone(),
+        };
+        Ok(Options {
+            settings: calling::Settings {
+                introduction: settings.mcp.introduction(),
+                timeout_total,
+                probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
+                input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
+                line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
+                ..defaults
+            },
+            timeout: settings.timeout.unwrap_or(TIMEOUT),
+            start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
+            path,
+            headers,
+            origin: format!("{scheme}://{host}:{}", url.port),
+            client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),
+        })
+    }
+
+    /// Makes a request of the conversation at `path`.
+    pub(super) fn ask(&self, path: &Uri, request: &Request) -> Answer {
+        let method = match request.verb {
+            Verb::Post => Method::POST,
+            Verb::Get => Method::GET,
+            Verb::Delete => Method::DELETE,
+        };
+        let mut asked = http::Request::new(request.body.clone());
+        *asked.method_mut() = method;
+        *asked.uri_mut() = path.clone();
+        let headers = asked.headers_mut();
+        headers.clone_from(&self.headers);
+        for (name, value) in &request.headers {
+            // What cannot stand in a header has been encoded; the rest is refused by the server.
+            if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) {
+                headers.insert(name, value);
+            }
+        }
+        // Deadlines are kept by whoever makes the call.
+        let timeouts = Timeouts { connect: self.start_timeout, head: None };
+        self.client.ask(asked, timeouts)
+    }
+
+    /// Makes a request where the server is said to be.
+    pub(crate) fn ask_here(&self, request: &Request) -> Answer {
+        self.ask(&self.path, request)
+    }
+
+    /// The path of a `Location` that is the server's own, if it is.
+    pub(super) fn own_path(&self, location: &str) -> Option<Uri> {
+        let path = match location.strip_prefix(&*self.origin) {
+            Some(path) => path,
+            // Without the port that goes without saying.
+            None => {
+                let usual = if self.origin.starts_with("https") { ":443" } else { ":80" };
+                let origin = self.origin.strip_suffix(usual);
+                origin.and_then(|origin| location.strip_prefix(origin)).unwrap_or(location)
+            }
+        };
+        let is_path = path.starts_with('/') && !path.starts_with("//");
+        path.parse().ok().filter(|_| is_path)
+    }
+}
+
+fn headers(settings: &McpSettings) -> Result<HeaderMap, OptionsError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &settings.headers {
+        let fault = || OptionsError::Header { name: name.clone() };
+        let value = HeaderValue::from_str(value.reveal()).map_err(|_| fault())?;
+        headers.append(name.parse::<HeaderName>().map_err(|_| fault())?, value);
+    }
+    Ok(headers)
+}
+
+fn bearer(variable: &str) -> Result<HeaderValue, OptionsError> {
+    let no_token = || OptionsError::NoToken { variable: variable.to_owned() };
+    let token = env::var(variable).ok().filter(|token| !token.is_empty()).ok_or_else(no_token)?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| no_token())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(feature = "tls")]
+fn origin(url: &Url) -> Result<Origin, OptionsError> {
+    use crate::transport::tls::{ClientTls, Inside};
+    let tls = match url.carrier {
+        Transport::Https => {
+            let tls = ClientTls::load(None, None, Inside::Http);
+            Some(tls.map_err(|error| OptionsError::Tls { why: error.to_string() })?)
+        }
+        _ => None,
+    };
+    Ok(Origin { host: url.host.clone(), port: url.port, tls })
+}
+
+#[cfg(not(feature = "tls"))]
+fn origin(url: &Url) -> Result<Origin, OptionsError> {
+    match url.carrier {
+        Transport::Https => Err(OptionsError::Tls { why: "it was built without TLS".into() }),
+        _ => Ok(Origin { host: url.host.clone(), port: url.port }),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
+}
+
+/// Why a server cannot be called as it is set up.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OptionsError {
+    /// The token is not there.
+    #[error("the variable `{variable}` holds no token")]
+    NoToken {
+        /// Where it should be.
+        variable: String,
+    },
+    /// Whoever listens in would have the token.
+    #[error("will not send a token to `{host}` in clear")]
+    InClear {
+        /// Whom it would have been sent to.
+        host: String,
+    },
+    /// No request can have such a path.
+    #[error("`{path}` is no path")]
+    Path {
+        /// What was given.
+        path: String,
+    },
+    /// A header of the config is none. Its value is not shown.
+    #[error("`{name}` and its value are no header")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// There can be no safe connection.
+    #[error("toolbus cannot speak TLS: {why}")]
+    Tls {
+        /// Why not.
+        why: String,
+    },
+}
+
+impl OptionsError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            OptionsError::NoToken { variable } => {
+                Some(format!("set `{variable}`, and not to nothing"))
+            }
+            OptionsError::InClear { .. } => {
+                Some("use `mcp+https://`, or allow it by `insecure = true`".to_owned())
+            }
+            OptionsError::Path { .. } | OptionsError::Header { .. } | OptionsError::Tls { .. } => {
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Is it an MCP server? The rules that its clients depend on (`specs` 2.11).
+//!
+//! What could spoil a conversation is tried in one of its own.
+
+mod conversation;
+mod message;
+mod pipes;
+#[cfg(feature = "http")]
+mod web;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+#[cfg(feature = "http")]
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::json::edit;
+#[cfg(feature = "http")]
+use toolbus_proto::mcp::wire::HEADER_MISMATCH;
+use toolbus_proto::mcp::wire::{Era, Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION};
+use toolbus_proto::tool::Failure;
+
+use self::conversation::{Line, Met};
+use self::message::{NOBODYS, Question, Refusal};
+#[cfg(feature = "http")]
+use self::web::{Web, pairs};
+use crate::child::Program;
+use crate::wire::check::{Finding, Verdict};
+#[cfg(feature = "http")]
+use crate::wire::mcp::back_http::Options;
+
+/// How long an answer may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// How many pages of a list are read.
+const PAGES_MAX: usize = 100;
+/// A version that never was.
+const NO_VERSION: &str = "1999-12-31";
+const NEVER_MET: &str = "not tried: it was never greeted";
+
+/// Who is tested, and how long it may take.
+pub struct Subject {
+    /// Where it is.
+    pub place: Place,
+    /// How long until it must have answered the greeting.
+    pub start: Duration,
+    /// How long it may take to end.
+    pub stop: Duration,
+}
+
+/// Where a server is.
+pub enum Place {
+    /// To be started.
+    Program(Program),
+    /// Somewhere else.
+    #[cfg(feature = "http")]
+    Url(Rc<Options>),
+}
+
+/// Tests a server, and tells what became of each rule as soon as that is known.
+///
+/// Fails only if the server cannot be started or reached at all.
+pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
+    let mut tell = |rule, verdict| tell(Finding { rule, verdict });
+    let mut met = match subject.meet().await? {
+        Ok(met) => met,
+        Err(why) => {
+            tell("handshake", Verdict::Fail(why));
+            for rule in subject.place.needs_handshake() {
+                tell(rule, Verdict::Note(NEVER_MET.to_owned()));
+            }
+            return Ok(());
+        }
+    };
+    let era = met.era;
+    tell("handshake", Verdict::Ok);
+    tell("version", Verdict::demanded(version(subject, era).await));
+    tell("ids", Verdict::demanded(ids(&mut met).await));
+    if met.has_tools {
+        tell("tools-list", Verdict::demanded(tools_list(&mut met).await));
+        tell("unknown-tool", Verdict::demanded(unknown_tool(&mut met).await));
+    } else {
+        tell("tools-list", no_tools());
+        tell("unknown-tool", no_tools());
+    }
+    tell("unknown-method", Verdict::demanded(unknown_method(&mut met).await));
+    tell("notification", Verdict::demanded(unanswered(&mut met).await));
+    let ping = match era {
+        Era::Legacy => Verdict::wished(ping(&mut met).await),
+        Era::Modern => Verdict::Note("not tried: the modern era has none".to_owned()),
+    };
+    match met.line {
+        Line::Pipes(mut pipes) => {
+            let eof = pipes.ends_at_eof(subject.stop).await;
+            tell("stdout", Verdict::demanded(pipes.was_clean()));
+            tell("eof", Verdict::demanded(eof));
+        }
+        #[cfg(feature = "http")]
+        Line::Web(web) => {
+            tell("session", session(web, era).await);
+            tell("headers", headers(subject).await);
+            tell("origin", Verdict::demanded(origin(subject, era).await));
+        }
+    }
+    tell("garbage", Verdict::wished(garbage(subject, era).await));
+    tell("ping", ping);
+    Ok(())
+}
+
+impl Place {
+    /// What can only be tried with somebody who was greeted, in the order in which it is told.
+    fn needs_handshake(&self) -> impl Iterator<Item = &'static str> {
+        let own: &[_] = match self {
+            Place::Program(_) => &["stdout", "eof"],
+            #[cfg(feature = "http")]
+            Place::Url(_) => &["session", "headers", "origin"],
+        };
+        let first =
+            ["version", "ids", "tools-list", "unknown-tool", "unknown-method", "notification"];
+        first.into_iter().chain(own.iter().copied()).chain(["garbage", "ping"])
+    }
+}
+
+fn no_tools() -> Verdict {
+    Verdict::Note("not tried: it says that it has no tools".to_owned())
+}
+
+async fn version(subject: &Subject, era: Era) -> Result<(), String> {
+    let mut line = subject.fresh().await?;
+    let reply = line.ask(&Question::greeting(era, NO_VERSION)).await?;
+    match reply.outcome {
+        Err(Refusal { code: Some(UNSUPPORTED_VERSION), .. }) => Ok(()),
+        Err(refusal) => Err(format!("version {NO_VERSION} got {}", refusal.shown())),
+        Ok(result) => {
+            let version = edit::text(result.as_str(), "protocolVersion");
+            match version.as_deref().and_then(Revision::named) {
+                Some(_) => Ok(()),
+                None => Err(format!("version {NO_VERSION} was answered by {}", result.shown())),
+            }
+        }
+    }
+}
+
+async fn ids(met: &mut Met) -> Result<(), String> {
+    for sent in ["\"toolbus\"", "7", "\"7\""] {
+        let reply = met.ask_simply(sent).await?;
+        if reply.id != sent {
+            return Err(format!("{sent} came back as {}", reply.id));
+        }
+    }
+    Ok(())
+}
+
+async fn tools_list(met: &mut Met) -> Result<(), String> {
+    let mut names = HashSet::new();
+    let mut members = String::new();
+    for _ in 0..PAGES_MAX {
+        let reply = met.ask("3", "tools/list", &members).await?;
+        let result = reply.outcome.map_err(|refusal| refusal.shown())?;
+        let result = result.as_str();
+        let tools = edit::member(result, "tools").ok_or("`tools` is missing")?;
+        for tool in edit::elements(tools) {
+            let name = tool_name(tool)?;
+            if let Some(name) = names.replace(name) {
+                return Err(format!("tool `{name}` stands twice"));
+            }
+        }
+        match edit::member(result, "nextCursor") {
+            None | Some("null") => return Ok(()),
+            Some(cursor) => members = format!("\"cursor\":{cursor}"),
+        }
+    }
+    Err(format!("it has more than {PAGES_MAX} pages"))
+}
+
+/// The name of a tool that has all it needs.
+fn tool_name(tool: &str) -> Result<String, String> {
+    let name = edit::text(tool, "name").map(Cow::into_owned);
+    let name = name.ok_or_else(|| format!("a tool has no name: {tool}"))?;
+    let schema = edit::member(tool, "inputSchema");
+    let schema = schema.ok_or_else(|| format!("tool `{name}` has no `inputSchema`"))?;
+    match edit::text(schema, "type").as_deref() {
+        Some("object") => Ok(name),
+        _ => Err(format!("the `inputSchema` of tool `{name}` is not of type object")),
+    }
+}
+
+async fn unknown_tool(met: &mut Met) -> Result<(), String> {
+    let reply = met.line.ask(&Question::unknown_tool(met.era)).await?;
+    match reply.outcome {
+        Err(_) => Ok(()),
+        Ok(result) if edit::member(result.as_str(), "isError") == Some("true") => Ok(()),
+        Ok(result) => Err(format!("it answered {}", result.shown())),
+    }
+}
+
+async fn unknown_method(met: &mut Met) -> Result<(), String> {
+    match met.ask("4", NOBODYS, "").await?.outcome {
+        Err(Refusal { code: Some(UNKNOWN_METHOD), .. }) => Ok(()),
+        Err(refusal) => Err(format!("it should be {UNKNOWN_METHOD}, and is {}", refusal.shown())),
+        Ok(result) => Err(format!("it answered {}", result.shown())),
+    }
+}
+
+async fn unanswered(met: &mut Met) -> Result<(), String> {
+    met.line.tell(met.era, "notifications/toolbus_check").await?;
+    let sent = "5";
+    let reply = met.ask_simply(sent).await?;
+    match reply.id == sent {
+        true => Ok(()),
+        false => Err("it was answered".to_owned()),
+    }
+}
+
+async fn ping(met: &mut Met) -> Result<(), String> {
+    match met.ask("6", "ping", "").await?.outcome {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(refusal.shown()),
+    }
+}
+
+/// Is a line that is no JSON survived?
+async fn garbage(subject: &Subject, era: Era) -> Result<(), String> {
+    const GARBAGE: &str = "this is not JSON";
+    let met = subject.greet(era).await.map_err(|failure| failure.message)?;
+    let mut met = met?;
+    match &mut met.line {
+        Line::Pipes(pipes) => pipes.say(GARBAGE).await,
+        #[cfg(feature = "http")]
+        Line::Web(web) => {
+            let headers = web.headers(None);
+            web.post(GARBAGE, &headers, ANSWER_PATIENCE).await?;
+        }
+    }
+    let sent = "\"behind\"";
+    let unanswered = |why| format!("a request behind it was not answered: {why}");
+    let mut reply = met.ask_simply(sent).await.map_err(unanswered)?;
+    if let Line::Pipes(pipes) = &mut met.line
+        && reply.id != sent
+    {
+        // That was about the garbage.
+        reply = pipes.reply(ANSWER_PATIENCE).await.map_err(unanswered)?;
+    }
+    match reply.id == sent {
+        true => Ok(()),
+        false => Err("a request behind it was not answered".to_owned()),
+    }
+}
+
+/// A session that never was is not found.
+#[cfg(feature = "http")]
+async fn session(mut web: Web, era: Era) -> Verdict {
+    if era == Era::Modern || web.session.is_none() {
+        return Verdict::Note("not tried: it keeps no sessions".to_owned());
+    }
+    web.session = Some("00000000000000000000000000000000".to_owned());
+    let question = Question::new(era, "8", "ping", "");
+    let headers = web.headers(Some(&question));
+    Verdict::demanded(match web.post(&question.to_text(), &headers, ANSWER_PATIENCE).await {
+        Ok(answered) if answered.status.as_u16() == 404 => Ok(()),
+        Ok(answered) => Err(format!("an unknown one should be 404; {}", answered.shown())),
+        Err(why) => Err(why),
+    })
+}
+
+/// What stands in the body of a modern request must stand in its headers too.
+#[cfg(feature = "http")]
+async fn headers(subject: &Subject) -> Verdict {
+    match subject.greet(Era::Modern).await {
+        Ok(Ok(Met { line: Line::Web(mut web), .. })) => {
+            Verdict::demanded(without_method(&mut web).await)
+        }
+        _ => Verdict::Note("not tried: it does not speak the modern era".to_owned()),
+    }
+}
+
+#[cfg(feature = "http")]
+async fn without_method(web: &mut Web) -> Result<(), String> {
+    let question = Question::greeting(Era::Modern, Revision::MODERN.as_str());
+    let mut headers = web.headers(Some(&question));
+    headers.retain(|(name, _)| name != "mcp-method");
+    let answered = web.post(&question.to_text(), &headers, ANSWER_PATIENCE).await?;
+    match answered.reply.as_ref().map(|reply| &reply.outcome) {
+        Some(Err(Refusal { code: Some(HEADER_MISMATCH), .. })) => Ok(()),
+        Some(Err(refusal)) => Err(format!(
+            "without `Mcp-Method` it should be {HEADER_MISMATCH}, and is {}",
+            refusal.shown()
+        )),
+        _ => Err(format!("without `Mcp-Method` {}", answered.shown())),
+    }
+}
+
+#[cfg(feature = "http")]
+async fn origin(subject: &Subject, era: Era) -> Result<(), String> {
+    let Line::Web(mut web) = subject.fresh().await? else { return Ok(()) };
+    let version = Question::new(era, "1", "", "").version;
+    let question = Question::greeting(era, version);
+    let mut headers = web.headers(Some(&question));
+    headers.extend(pairs(&[("origin", "http://toolbus-check.invalid")]));
+    let answered = web.post(&question.to_text(), &headers, ANSWER_PATIENCE).await?;
+    match answered.status.as_u16() {
+        403 => Ok(()),
+        _ => Err(format!("a foreign one should be 403; {}", answered.shown())),
+    }
+}

@@ -1,0 +1,94 @@
+//! Being an MCP server: the tools of the bus for the editor or agent that started us.
+//!
+//! In front of exactly one MCP server everything passes as it is. In front of anything else
+//! the bus is asked for its tools, as often as the client asks: who cannot be reached is left
+//! out of the list, and asked again with the next.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::channel::{Ended, Notice};
+use toolbus_proto::mcp::conversation::Settings;
+use toolbus_proto::mcp::{Behind, Server};
+use toolbus_proto::tool::{CallerId, Wire};
+
+use crate::bus::Bus;
+use crate::bus::lenient::LenientBus;
+use crate::bus::{Route, SwappableRoute};
+use crate::engine::front::Front;
+use crate::engine::wake::Wake;
+use crate::engine::{Sink, Source};
+
+/// What can be set about an MCP server of ours.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The longest line of the client; else as the wire's spec says.
+    pub line_bytes_max: Option<usize>,
+    /// How long a call may be quiet; else as its back says.
+    pub timeout: Option<Duration>,
+}
+
+/// Serves the tools of a bus until the client has had enough. The bus is
+/// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
+pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
+    let Backs { behind, route, changed } = Backs::of(bus);
+    // A pipe has one client.
+    let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
+    if let Some(bytes_max) = options.line_bytes_max {
+        settings.line_bytes_max = bytes_max;
+    }
+    let front = Front::new(Server::new(settings), route, options.timeout);
+    let telling = async {
+        loop {
+            changed.rung().await;
+            front.tell(&Notice::ToolsChanged);
+        }
+    };
+    tokio::select! {
+        ended = front.serve(source, sink) => ended,
+        ended = telling => ended,
+    }
+}
+
+/// Whom the clients of an MCP server of ours talk to: one MCP server, or all backs of a bus
+/// together.
+pub struct Backs {
+    pub(super) behind: Behind,
+    pub(super) route: Rc<SwappableRoute>,
+    /// Rung when the tools are others than before.
+    pub(super) changed: Rc<Wake>,
+}
+
+impl Backs {
+    /// Those of a bus that is [named for MCP](Bus::named_for_mcp). Nobody is asked yet.
+    pub fn of(bus: Rc<Bus>) -> Backs {
+        let changed = Rc::new(Wake::default());
+        let (behind, route) = route(bus, &changed);
+        Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed }
+    }
+
+    /// Whoever answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
+    /// one MCP server.
+    pub fn new(behind: Behind, route: Rc<dyn Route>) -> Backs {
+        Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed: Rc::default() }
+    }
+
+    /// From now on they are those of another bus, which has one MCP server if and only if the
+    /// one before had. Clients are told that the tools may have changed.
+    pub fn lead_to(&self, bus: Rc<Bus>) {
+        let (behind, route) = route(bus, &self.changed);
+        debug_assert_eq!(behind, self.behind, "what passes through cannot begin to be translated");
+        self.route.set(route);
+        self.changed.ring();
+    }
+}
+
+fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
+    if bus.native_wire() == Some(Wire::Mcp) {
+        return (Behind::Server, bus);
+    }
+    let bell = changed.clone();
+    let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
+    bus.watch(&ring);
+    (Behind::Hub, Rc::new(LenientBus::telling(bus, changed.clone())))
+}

@@ -1,0 +1,141 @@
+//! Being an MCP server over HTTP: the tools of the bus for whoever can reach our port.
+//!
+//! All clients, of both eras, talk to one [`Endpoint`];
+//! `site` moves what it says and asks. Here is where to listen, and until when.
+
+mod listen;
+mod site;
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use thiserror::Error;
+use toolbus_proto::channel::Notice;
+use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
+
+use self::site::Site;
+use super::front::Backs;
+use crate::chance;
+use crate::transport::http::{Limits, Server};
+use crate::transport::{Listener, Whereabouts};
+use crate::wire::settings::Secret;
+
+pub use listen::{At, AtError, OpenError, listen, listening_on, may_listen};
+
+/// How long what is under way may still take when we are to stop.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// How long the last answers may take to be read then.
+const LAST_BYTES: Duration = Duration::from_secs(1);
+
+/// What can be set about an MCP server of ours over HTTP.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The one path there is.
+    pub path: String,
+    /// Origins that may come in besides our own, e.g. `https://app.example`.
+    pub origins: Vec<String>,
+    /// The token that everybody must show.
+    pub token: Option<Secret<String>>,
+    /// Do without a token although other machines can reach us.
+    pub insecure: bool,
+    /// The longest body of a request.
+    pub body_bytes_max: usize,
+    /// How long a call may be quiet; else as its back says.
+    pub timeout: Option<Duration>,
+    /// What is borne of connections.
+    pub limits: Limits,
+    /// The number of the first caller. Fronts before the same backs must not have callers of
+    /// the same number.
+    pub first_caller: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            path: "/mcp".to_owned(),
+            origins: Vec::new(),
+            token: None,
+            insecure: false,
+            body_bytes_max: 16 << 20,
+            timeout: None,
+            // The rest of a body that is refused is read for a second, however much that is.
+            limits: Limits {
+                drain_bytes_max: usize::MAX,
+                drain_timeout: Duration::from_secs(1),
+                ..Limits::default()
+            },
+            first_caller: 1,
+        }
+    }
+}
+
+/// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
+/// way then may end, but not for long; what is left, or under way when this is dropped, is
+/// cancelled. Must be called inside a `LocalSet`.
+pub async fn serve(
+    backs: &Backs,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let bound = match listener.whereabouts().map_err(ServeError::Address)? {
+        Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
+        Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
+    };
+    let gate = Admission {
+        bound,
+        path: options.path,
+        origins: options.origins,
+        token: options.token.map(|token| token.reveal().clone()),
+        body_bytes_max: options.body_bytes_max,
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let settings =
+        Settings { version, behind: backs.behind, gate, first_caller: options.first_caller };
+    let endpoint = Endpoint::new(settings, session_name);
+    let site = Site::new(endpoint, backs.route.clone(), options.timeout);
+    let _cancels = CancelAll(site.clone());
+
+    let visited = site.clone();
+    let server =
+        Server::start(listener, options.limits, move |exchange| visited.clone().welcome(exchange));
+    let stopping = async {
+        stop.await;
+        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), site.finish(LAST_CALLS));
+    };
+    let telling = async {
+        loop {
+            backs.changed.rung().await;
+            site.tell(&Notice::ToolsChanged);
+        }
+    };
+    tokio::select! {
+        () = stopping => {}
+        () = site.run() => {}
+        () = telling => {}
+    }
+    Ok(())
+}
+
+/// Cancels what a site has under way, however its serving ends.
+struct CancelAll(Rc<Site>);
+
+impl Drop for CancelAll {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
+}
+
+/// A name that nobody can guess: 32 hex digits.
+fn session_name() -> String {
+    format!("{:032x}", u128::from_be_bytes(chance::bytes()))
+}
+
+/// Why nobody can be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// It is not known who can reach us.
+    #[error("cannot tell where we listen")]
+    Address(#[source] io::Error),
+}

@@ -1,0 +1,179 @@
+//! A process for each legacy session, where servers cannot tell their clients apart
+//! (`share = "session"`, `specs/mcp.md` 2.5).
+//!
+//! A session is one long call, `initialize`. With the last such call of a caller its process
+//! is told goodbye.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+use tokio::task::{JoinSet, spawn_local};
+use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::mcp::Client;
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, What};
+
+use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
+use crate::engine::program::Child;
+
+/// The processes of one server, by whom they are for.
+pub(super) struct Sessions {
+    this: Weak<Sessions>,
+    make: Box<dyn Fn() -> Child<Client>>,
+    open: RefCell<HashMap<CallerId, Session>>,
+    /// Told goodbye, and not gone yet.
+    leaving: RefCell<Vec<Rc<Child<Client>>>>,
+}
+
+struct Session {
+    child: Rc<Child<Client>>,
+    /// The calls of `initialize`: two while a session is begun anew.
+    links: usize,
+}
+
+impl Sessions {
+    /// Starts nothing yet; `make` is asked for each session.
+    pub(super) fn new(make: impl Fn() -> Child<Client> + 'static) -> Rc<Sessions> {
+        Rc::new_cyclic(|this| Sessions {
+            this: this.clone(),
+            make: Box::new(make),
+            open: RefCell::default(),
+            leaving: RefCell::default(),
+        })
+    }
+
+    pub(super) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        match &call.what {
+            What::Native { method, .. } if method == "initialize" => self.link(call, down),
+            _ => {
+                let open = self.open.borrow();
+                let child = open.get(&call.caller).map(|session| session.child.clone());
+                drop(open);
+                match child {
+                    Some(child) => child.start(call, down),
+                    None => {
+                        let message = "the server of this session has ended";
+                        let failure = Failure::new(FailureKind::Gone, message);
+                        let _ = down.send(Down::Done(Err(failure)));
+                        RunningCall::ended()
+                    }
+                }
+            }
+        }
+    }
+
+    fn link(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let caller = call.caller;
+        let child = {
+            let mut open = self.open.borrow_mut();
+            let session = open
+                .entry(caller)
+                .or_insert_with(|| Session { child: Rc::new((self.make)()), links: 0 });
+            session.links += 1;
+            session.child.clone()
+        };
+        let link = Rc::new(Link {
+            sessions: self.this.clone(),
+            caller,
+            down,
+            up: RefCell::default(),
+            is_over: Cell::new(false),
+        });
+        let uplink = child.start(call, ReplyTo::new(link.clone(), Ticket(0)));
+        if link.is_over.get() {
+            uplink.forget();
+            return RunningCall::ended();
+        }
+        link.up.replace(Some(Rc::new(uplink)));
+        RunningCall::new(link, Ticket(0))
+    }
+
+    /// A call of `initialize` is over.
+    fn unlink(&self, caller: CallerId) {
+        let mut open = self.open.borrow_mut();
+        let Some(session) = open.get_mut(&caller) else { return };
+        session.links -= 1;
+        if 0 < session.links {
+            return;
+        }
+        let (Some(session), Some(this)) = (open.remove(&caller), self.this.upgrade()) else {
+            return;
+        };
+        self.leaving.borrow_mut().push(session.child.clone());
+        spawn_local(async move {
+            session.child.shutdown().await;
+            this.leaving.borrow_mut().retain(|child| !Rc::ptr_eq(child, &session.child));
+        });
+    }
+
+    /// Whoever has not gone yet.
+    pub(super) fn everybody(&self) -> Vec<Rc<Child<Client>>> {
+        let open = self.open.borrow();
+        let leaving = self.leaving.borrow();
+        open.values().map(|session| &session.child).chain(leaving.iter()).cloned().collect()
+    }
+
+    pub(super) async fn shutdown(&self) {
+        let mut leaving = JoinSet::new();
+        for child in self.everybody() {
+            leaving.spawn_local(async move { child.shutdown().await });
+        }
+        leaving.join_all().await;
+    }
+}
+
+/// Stands between a session and its process, to see its end.
+struct Link {
+    sessions: Weak<Sessions>,
+    caller: CallerId,
+    down: ReplyTo,
+    up: RefCell<Option<Rc<RunningCall>>>,
+    is_over: Cell<bool>,
+}
+
+impl Link {
+    fn end(&self) {
+        if self.is_over.replace(true) {
+            return;
+        }
+        if let Some(uplink) = self.up.take().and_then(Rc::into_inner) {
+            uplink.forget();
+        }
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.unlink(self.caller);
+        }
+    }
+}
+
+impl Asker for Link {
+    fn receive(&self, _ticket: Ticket, down: Down) -> Pressure {
+        if let Down::Done(_) = down {
+            self.end();
+        }
+        self.down.send(down)
+    }
+
+    fn resume(&self, _ticket: Ticket) {
+        self.down.resume();
+    }
+}
+
+impl Answerer for Link {
+    fn send(&self, _ticket: Ticket, up: Up) -> Pressure {
+        // Nothing stays borrowed: the answer may come at once.
+        let uplink = self.up.borrow().clone();
+        let is_cancelled = matches!(up, Up::Cancel(_));
+        let room = uplink.map_or(Pressure::Ready, |uplink| uplink.send(up));
+        if is_cancelled {
+            self.end();
+        }
+        room
+    }
+
+    fn resume(&self, _ticket: Ticket) {
+        let uplink = self.up.borrow().clone();
+        if let Some(uplink) = uplink {
+            uplink.resume();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Being a mediocre-rpc server: the tools of the bus for whoever connects (`specs` §5, §6).
+//!
+//! Each connection, and each exchange over HTTP, has a machine of its own before one bus;
+//! calls of one connection wait for each other, calls of many do not.
+
+mod door;
+#[cfg(feature = "http")]
+mod http;
+
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use toolbus_proto::channel::Ended;
+use toolbus_proto::mediocre::Server;
+
+use crate::bus::Route;
+use crate::chance::OsRandom;
+use crate::engine::calls::Sharing;
+use crate::engine::front::Front;
+use crate::engine::{Sink, Source};
+use crate::transport::{Arrival, Listener};
+
+pub use door::{ListenAddress, ListenAddressError, OpenListener};
+pub use toolbus_proto::mediocre::ServerSettings as Settings;
+
+/// What calls in flight have when we are asked to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long shaking hands may take, where that is asked for.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server on any number of listeners and streams. Cheap to clone; lives inside a `LocalSet`.
+#[derive(Clone)]
+pub struct Mediocre {
+    route: Rc<dyn Route>,
+    settings: Settings,
+    is_stopping: Rc<watch::Sender<bool>>,
+}
+
+impl Mediocre {
+    /// Calls go to `route`.
+    pub fn new(route: Rc<dyn Route>, settings: Settings) -> Mediocre {
+        Mediocre { route, settings, is_stopping: Rc::new(watch::Sender::new(false)) }
+    }
+
+    /// No call is taken any more; those in flight have a while to be answered.
+    pub fn stop(&self) {
+        self.is_stopping.send_replace(true);
+    }
+
+    /// Serves whoever connects, until it is told to stop and the last call is over.
+    pub async fn listen(&self, listener: Listener) {
+        let mut connections = JoinSet::new();
+        let mut stopped = pin!(self.stopped());
+        loop {
+            tokio::select! {
+                arrival = listener.accept() => {
+                    connections.spawn_local(self.clone().welcome(arrival));
+                }
+                Some(_) = connections.join_next() => {}
+                () = &mut stopped => break,
+            }
+        }
+        drop(listener);
+        let all = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(STOP_PATIENCE, all).await;
+    }
+
+    async fn welcome(self, arrival: Arrival) {
+        let peer = arrival.peer.to_string();
+        let stream = match arrival.open(HANDSHAKE_PATIENCE).await {
+            Ok(stream) => stream,
+            Err(error) => return tracing::info!(peer, "did not get through the door: {error}"),
+        };
+        let (source, sink, rest) = stream.split();
+        match self.talk(source, sink).await {
+            // The machine has read to the end already.
+            Talked::ToTheEnd(Ended::Broke(why)) => tracing::info!(peer, "broke off: {why}"),
+            Talked::ToTheEnd(_) => {}
+            Talked::UntilStopped => rest.close().await,
+        }
+    }
+
+    /// Serves one connection whose streams are there already, until it is over.
+    pub async fn talk(&self, source: impl Source, sink: impl Sink) -> Talked {
+        let machine = Server::new(Instant::now(), self.settings, OsRandom::new());
+        // The machine itself says how long its calls may be quiet.
+        let front = Front::with_sharing(machine, self.route.clone(), None, Sharing::Alone);
+        let sink = Patient { sink, patience: self.settings.call_timeout, since: None };
+        let stopped = async {
+            self.stopped().await;
+            let _ = tokio::time::timeout(STOP_PATIENCE, front.idle()).await;
+        };
+        tokio::select! {
+            biased;
+            ended = front.serve(source, sink) => Talked::ToTheEnd(ended),
+            () = stopped => Talked::UntilStopped,
+        }
+    }
+
+    async fn stopped(&self) {
+        // Cannot fail: the sender is ours.
+        let _ = self.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Talked {
+    /// The client left, broke the protocol, or was left.
+    ToTheEnd(Ended),
+    /// We were told to stop.
+    UntilStopped,
+}
+
+/// A stream that counts as broken if nothing can be written for too long.
+struct Patient<S> {
+    sink: S,
+    patience: Duration,
+    /// Since when the other side takes nothing.
+    since: Option<tokio::time::Instant>,
+}
+
+impl<S: Sink> Sink for Patient<S> {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        // A write is often dropped and begun anew: what counts is when the first of them was.
+        let since = *self.since.get_or_insert_with(tokio::time::Instant::now);
+        let wrote = tokio::time::timeout_at(since + self.patience, self.sink.write(pieces)).await;
+        self.since = None;
+        wrote.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn closed(&self) {
+        self.sink.closed().await;
+    }
+}

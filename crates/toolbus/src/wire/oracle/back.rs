@@ -1,0 +1,75 @@
+//! An oracle behind the bus: its functions are tools, and any selector can be called natively.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use toolbus_proto::oracle::{Client, Functions, Settings};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+
+use crate::bus::back::{Back, LocalFuture};
+use crate::child::supervisor::{Restart, Supervisor};
+use crate::child::{Patience, Program};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::program::Child;
+
+/// All that can be set about an oracle behind the bus.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What the log calls it.
+    pub name: String,
+    /// What to start.
+    pub program: Program,
+    /// How long to wait at each turn of its life.
+    pub patience: Patience,
+    /// May it be started again once it has died?
+    pub restart: Restart,
+    /// Limits and leniency of the wire.
+    pub settings: Settings,
+    /// The functions that the config knows.
+    pub functions: Functions,
+}
+
+/// An oracle that is started by the first call and kept.
+pub struct Oracle {
+    child: Child<Client>,
+}
+
+impl Oracle {
+    /// Starts nothing yet. Must be called inside a `LocalSet`.
+    pub fn new(options: Options) -> Oracle {
+        let Options { name, program, patience, restart, settings, functions } = options;
+        let make = move || Client::new(settings.clone(), functions.clone());
+        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+        // Calls wait for each other, and none may keep the others waiting by reading slowly.
+        Oracle { child: Child::new(name, program, Sharing::Shared, supervisor) }
+    }
+}
+
+impl Back for Oracle {
+    fn wire(&self) -> Wire {
+        Wire::Oracle
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        Box::pin(async {
+            let (inbox, slot) = Inbox::new();
+            let uplink = self.start(Call::of(Instant::now(), What::Tools), slot);
+            match inbox.whole(uplink).await? {
+                Outcome::Tools(tools) => Ok(tools),
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
+    }
+
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        self.child.start(call, down)
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.child.shutdown())
+    }
+
+    fn kill(&self) {
+        self.child.kill();
+    }
+}

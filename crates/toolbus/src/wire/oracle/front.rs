@@ -1,0 +1,149 @@
+//! Being an oracle: the tools of the bus for the Cairo program that started us.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use toolbus_proto::channel::Ended;
+use toolbus_proto::json::Json;
+use toolbus_proto::oracle::signature::{self, Function};
+use toolbus_proto::oracle::translate::Binding;
+use toolbus_proto::oracle::{Served, Server, Settings, known};
+use toolbus_proto::tool::{ToolSpec, Wire};
+
+use crate::bus::Bus;
+use crate::engine::front::Front;
+use crate::engine::wake::Wake;
+use crate::engine::{Sink, Source};
+use crate::transport::pipe::{Input, Output};
+
+/// Names that begin so are ours and never a tool's.
+const OURS: &str = "toolbus.";
+
+/// What can be set about an oracle of ours.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Signatures to offer tools by, whatever is known of them otherwise.
+    pub functions: Vec<Function>,
+    /// Limits and leniency of the wire.
+    pub settings: Settings,
+    /// How long a call may be quiet; else as its back says.
+    pub timeout: Option<Duration>,
+}
+
+/// Serves the tools of a bus that is open, until the executor has had enough.
+///
+/// When the executor neither writes nor reads any more, what is under way is cancelled.
+pub async fn serve(bus: Rc<Bus>, options: Options, input: Input, output: Output) -> Ended {
+    let served = served(&bus, &options.functions);
+    let machine = Server::new(&options.settings, served);
+    let front = Front::new(machine, bus, options.timeout);
+    let output = Rc::new(output);
+    let executor = Rc::new(Client::default());
+    let source =
+        Listening { input: Some(input), output: output.clone(), executor: executor.clone() };
+    tokio::select! {
+        ended = front.serve(source, Answering(output.clone())) => ended,
+        () = executor.is_gone(&output) => {
+            front.cancel_all();
+            Ended::Well
+        }
+    }
+}
+
+/// Each tool with the signature it is offered by (`specs` H5).
+fn served(bus: &Bus, declared: &[Function]) -> Vec<Served> {
+    let tools = bus.tools().into_iter();
+    let offered = tools.filter(|tool| !tool.name.as_str().starts_with(OURS));
+    offered.map(|tool| Served { binding: binding(bus, declared, &tool), tool: tool.name }).collect()
+}
+
+fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {
+    let name = tool.name.as_str();
+    let input = tool.input.as_str();
+    if let Some(function) = declared.iter().find(|function| function.name() == name) {
+        return Binding::declared(function.clone(), input);
+    }
+    if let Some(native) = tool.native.as_ref().filter(|native| native.wire == Wire::Oracle)
+        && let Ok(text) = str::from_utf8(&native.text)
+        && let Ok([function]) = signature::parse(text).as_deref()
+    {
+        return Binding::of_oracle(function.renamed(name));
+    }
+    if let Some((back, own)) = bus.resolve(&tool.name)
+        && back.wire() == Wire::Inside
+        && let Some(function) = known::builtin(own.as_str())
+    {
+        return Binding::declared(function.renamed(name), input);
+    }
+    Binding::from_schemas(name, input, tool.output.as_ref().map(Json::as_str))
+}
+
+/// What the executor writes. That it reads no more counts as the end, too (O3).
+struct Listening {
+    input: Option<Input>,
+    output: Rc<Output>,
+    executor: Rc<Client>,
+}
+
+impl Source for Listening {
+    async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
+        let Some(input) = &mut self.input else { return Ok(0) };
+        tokio::select! {
+            biased;
+            read = input.read(into) => {
+                if !matches!(read, Ok(1..)) {
+                    self.executor.has_ended.set(true);
+                    self.executor.changed.ring();
+                }
+                read
+            }
+            () = self.output.closed() => {
+                *self.executor.unread.borrow_mut() = self.input.take();
+                self.executor.changed.ring();
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// What the executor reads.
+struct Answering(Rc<Output>);
+
+impl Sink for Answering {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write(pieces).await
+    }
+}
+
+/// How far the executor has left.
+#[derive(Default)]
+struct Client {
+    /// It writes no more.
+    has_ended: Cell<bool>,
+    /// It reads no more, but may still write.
+    unread: RefCell<Option<Input>>,
+    changed: Wake,
+}
+
+impl Client {
+    /// Waits until it neither writes nor reads.
+    async fn is_gone(&self, output: &Output) {
+        loop {
+            self.changed.rung().await;
+            if self.has_ended.get() {
+                return output.closed().await;
+            }
+            let unread = self.unread.borrow_mut().take();
+            if let Some(mut input) = unread {
+                let mut thrown_away = BytesMut::new();
+                while let Ok(1..) = input.read(&mut thrown_away).await {
+                    thrown_away.clear();
+                }
+                return;
+            }
+        }
+    }
+}
