@@ -12,7 +12,7 @@ use toolbus::wire::oracle::blocking::{Oracles, Settings, serve as serve_blocking
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Patience, Program};
 use toolbus::engine::calls::Inbox;
-use toolbus_proto::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
+use toolbus_proto::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::felt::Felt;
 use toolbus_proto::oracle::translate::Binding;
@@ -144,6 +144,18 @@ struct Mirror {
     out: Outbox,
 }
 
+impl Machine for Mirror {
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+}
+
 impl Channel for Mirror {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while let Some(at) = memchr::memchr(b'\n', input) {
@@ -158,18 +170,8 @@ impl Channel for Mirror {
         Flow::Close
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        None
     }
 }
 

@@ -60,7 +60,7 @@ struct Pipe {
     input: BytesMut,
 }
 
-impl<C: Calling, S: Serving> Pair<C, S> {
+impl<C: Calling + Channel, S: Serving + Channel> Pair<C, S> {
     /// Two ends that have not said anything to each other.
     pub fn new(now: Instant, calling: C, serving: S) -> Pair<C, S> {
         Pair {

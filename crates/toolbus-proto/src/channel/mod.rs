@@ -1,11 +1,12 @@
 //! The contract between rules and hands: what every wire's machines look like from outside.
 //!
-//! A [`Channel`] is our end of ONE ordered run of bytes: a pipe, a socket, a QUIC stream, an
-//! HTTP exchange. A [`Calling`] channel asks, a [`Serving`] channel answers. Everything that
-//! crosses between wires goes through these: tools, native calls between two ends of one
-//! wire, parts both ways, questions back to the caller, cancellation.
+//! A [`Machine`] is our end of one conversation. It speaks over one ordered run of bytes, a
+//! [`Channel`], or over many [`Streams`]; it asks ([`Calling`]) or answers ([`Serving`]).
+//! Everything that crosses between wires goes through these: tools, native calls between two
+//! ends of one wire, parts both ways, questions back to the caller, cancellation.
 
 mod outbox;
+mod streams;
 
 use std::time::Instant;
 
@@ -15,9 +16,23 @@ use crate::json::Json;
 use crate::tool::{Call, Failure, Outcome, Part};
 
 pub use outbox::Outbox;
+pub use streams::{ONLY, StreamId, StreamLost, Streams, Writing};
 
-/// One end of one ordered run of bytes. The hands read and write; the channel decides.
-pub trait Channel {
+/// Our end of one conversation: what it has to do with time and with its owner.
+pub trait Machine {
+    /// Time has passed: at least until [`Machine::poll_timeout`].
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When to call [`Machine::handle_timeout`], if at all.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// What happened that is no answer and no call, for the log and for who owns the machine.
+    fn poll_notice(&mut self) -> Option<Notice>;
+}
+
+/// One end of one ordered run of bytes: a pipe, a socket. The hands read and write; the
+/// channel decides.
+pub trait Channel: Machine {
     /// Takes the whole frames at the front of `input` and leaves the rest there.
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
 
@@ -27,12 +42,6 @@ pub trait Channel {
     /// went away and say so by [`Calling::handle_lost`]. On a serving one answers may still
     /// be owed: then it pauses, and the last of them gives [`Flow::Close`].
     fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow;
-
-    /// Time has passed: at least until [`Channel::poll_timeout`].
-    fn handle_timeout(&mut self, now: Instant);
-
-    /// When to call [`Channel::handle_timeout`], if at all.
-    fn poll_timeout(&self) -> Option<Instant>;
 
     /// Appends what is to be written. Large payloads stay whole, for one vectored write.
     fn poll_transmit(&mut self, out: &mut Outbox);
@@ -48,9 +57,6 @@ pub trait Channel {
     fn is_finished(&self) -> bool {
         false
     }
-
-    /// What happened that is no answer and no call, for the log and for who owns the channel.
-    fn poll_notice(&mut self) -> Option<Notice>;
 }
 
 /// What the hands do next with the reading side of a channel.
@@ -69,7 +75,7 @@ pub enum Flow {
 }
 
 /// The asking end of a wire.
-pub trait Calling: Channel {
+pub trait Calling: Machine {
     /// Asks. A refusal is [`Down::Done`] with a failure: there is one way to end.
     ///
     /// May be called before the channel is [`Readiness::Open`]; the call then waits.
@@ -132,7 +138,7 @@ pub enum Farewell {
 }
 
 /// The answering end of a wire.
-pub trait Serving: Channel {
+pub trait Serving: Machine {
     /// A new call, or more of one that runs.
     fn poll_up(&mut self) -> Option<(Ticket, Asked)>;
 

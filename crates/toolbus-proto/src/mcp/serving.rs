@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 
 use super::conversation::{Conversation, Place, Saying, Settings};
-use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use crate::frame::lines::{Lines, TooLong};
 
 /// How long calls may go on after the client has closed its end.
@@ -78,6 +78,23 @@ impl Server {
     }
 }
 
+impl Machine for Server {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.settle(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Finishing { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.conversation.poll_notice()
+    }
+}
+
 impl Channel for Server {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while self.flow() == Flow::More {
@@ -103,17 +120,6 @@ impl Channel for Server {
         self.flow()
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.settle(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self.stage {
-            Stage::Finishing { until } => Some(until),
-            _ => None,
-        }
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         while let Some(mut said) = self.conversation.poll_said() {
             if said.what != Saying::Silence {
@@ -122,10 +128,6 @@ impl Channel for Server {
                 self.conversation.reuse(said.text);
             }
         }
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.conversation.poll_notice()
     }
 }
 

@@ -13,7 +13,7 @@ use super::felt::Leniency;
 use super::functions::{Functions, Prepared, Reading};
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
@@ -270,40 +270,7 @@ impl Client {
     }
 }
 
-impl Channel for Client {
-    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.readiness == Readiness::Opening && self.wrong_start.is_none() {
-            match input.first() {
-                None => return Flow::More,
-                Some(b'{') => {}
-                Some(_) => {
-                    let until = now + FIRST_LINE_PATIENCE;
-                    self.wrong_start = Some(WrongStart { line: BytesMut::new(), until });
-                }
-            }
-        }
-        if self.wrong_start.is_some() {
-            self.handle_wrong_start(input);
-        }
-        while !self.is_broken() {
-            let Some(line) = self.lines.next(input) else {
-                return Flow::More;
-            };
-            self.handle_line(now, line);
-        }
-        // What it says now is read and thrown away, so that it does not block on its way out.
-        input.clear();
-        Flow::More
-    }
-
-    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        self.refuse_wrong_start();
-        if let Some(line) = self.lines.last(input) {
-            self.handle_line(now, line);
-        }
-        Flow::Close
-    }
-
+impl Machine for Client {
     fn handle_timeout(&mut self, now: Instant) {
         if self.wrong_start.as_ref().is_some_and(|wrong| wrong.until <= now) {
             self.refuse_wrong_start();
@@ -338,13 +305,48 @@ impl Channel for Client {
         in_flight.chain(queued).filter_map(give_up).chain(wrong_start).min()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Channel for Client {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if self.readiness == Readiness::Opening && self.wrong_start.is_none() {
+            match input.first() {
+                None => return Flow::More,
+                Some(b'{') => {}
+                Some(_) => {
+                    let until = now + FIRST_LINE_PATIENCE;
+                    self.wrong_start = Some(WrongStart { line: BytesMut::new(), until });
+                }
+            }
+        }
+        if self.wrong_start.is_some() {
+            self.handle_wrong_start(input);
+        }
+        while !self.is_broken() {
+            let Some(line) = self.lines.next(input) else {
+                return Flow::More;
+            };
+            self.handle_line(now, line);
+        }
+        // What it says now is read and thrown away, so that it does not block on its way out.
+        input.clear();
+        Flow::More
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        self.refuse_wrong_start();
+        if let Some(line) = self.lines.last(input) {
+            self.handle_line(now, line);
+        }
+        Flow::Close
+    }
+
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.send_next();
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

@@ -14,7 +14,7 @@ use super::felt::Leniency;
 use super::translate::{Answer, Binding};
 use super::wire::{self, Invoke};
 use super::{Settings, felts, known};
-use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket};
+use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use crate::collect::Collector;
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::{Json, Kind, write_string};
@@ -261,6 +261,18 @@ impl Server {
     }
 }
 
+impl Machine for Server {
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl Channel for Server {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while matches!(self.stage, Stage::Greeting | Stage::Listening) {
@@ -287,18 +299,8 @@ impl Channel for Server {
         self.flow(input)
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

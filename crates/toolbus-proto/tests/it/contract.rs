@@ -8,11 +8,17 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::plain::{Client, Limits, Server};
 
+trait CallingChannel: Calling + Channel {}
+impl<C: Calling + Channel> CallingChannel for C {}
+
+trait ServingChannel: Serving + Channel {}
+impl<S: Serving + Channel> ServingChannel for S {}
+
 #[test]
 fn hands_need_not_know_whose_machine_they_serve() {
     let now = Instant::now();
-    let mut calling: Box<dyn Calling> = Box::new(Client::new(Limits::default()));
-    let mut serving: Box<dyn Serving> = Box::new(Server::new(Limits::default()));
+    let mut calling: Box<dyn CallingChannel> = Box::new(Client::new(Limits::default()));
+    let mut serving: Box<dyn ServingChannel> = Box::new(Server::new(Limits::default()));
     calling.call(now, Ticket(7), Call::tool(now, "say", Some(Json::null())));
     carry(now, serving.as_mut(), calling.as_mut());
     carry(now, calling.as_mut(), serving.as_mut());

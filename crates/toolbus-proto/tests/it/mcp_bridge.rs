@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Asked, Calling, Channel, Down, Notice, Outbox, Serving, Ticket};
+use toolbus_proto::channel::{
+    Asked, Calling, Channel, Down, Machine, Notice, Outbox, Serving, Ticket,
+};
 use toolbus_proto::mcp::{Behind, Client, Server, calling, conversation};
 use toolbus_proto::tool::{Call, CallerId, Exit, Failure, FailureKind, LastWords, What, Wire};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player};

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Calling, Channel, Down, Notice, Outbox, Readiness, Ticket, Up};
+use toolbus_proto::channel::{
+    Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
+};
 use toolbus_proto::mcp::Client;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use toolbus_proto::channel::{
-    AskId, Asked, Calling, Channel, Down, Flow, Outbox, Serving, Ticket, Up,
+    AskId, Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;

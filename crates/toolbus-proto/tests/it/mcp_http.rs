@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Asked, Calling, Channel, Down, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Asked, Calling, Channel, Down, Machine, Outbox, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Settings, Write};

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Channel, Down, Ended, Notice, Outbox, Serving, Ticket, Up};
+use toolbus_proto::channel::{
+    Asked, Channel, Down, Ended, Machine, Notice, Outbox, Serving, Ticket, Up,
+};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Channel, Down, Ended, Notice, Outbox, Serving, Ticket};
+use toolbus_proto::channel::{
+    Asked, Channel, Down, Ended, Machine, Notice, Outbox, Serving, Ticket,
+};
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{self, Served, Settings, signature};
 use toolbus_proto::tool::{Code, Failure, FailureKind, Outcome, ToolName, What};

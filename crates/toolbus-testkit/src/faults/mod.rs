@@ -66,7 +66,7 @@ impl Fault {
 ///
 /// `bytes_max` is what the machine may leave unread, the limit of a frame it was made with.
 /// A call that has a deadline must end by it where the other side falls silent.
-pub fn calling<C: Calling>(
+pub fn calling<C: Calling + Channel>(
     begun: Instant,
     recorded: &[ToCalling],
     bytes_max: usize,
@@ -113,7 +113,7 @@ pub fn calling<C: Calling>(
 /// Spoils what a serving machine heard in `recorded` at every byte.
 ///
 /// Its tools answer whatever they are asked. `bytes_max` is as in [`calling`].
-pub fn serving<S: Serving>(
+pub fn serving<S: Serving + Channel>(
     begun: Instant,
     recorded: &[ToServing],
     bytes_max: usize,
@@ -247,7 +247,7 @@ impl Calls {
         }
     }
 
-    fn learn(&mut self, machine: &mut impl Calling) {
+    fn learn(&mut self, machine: &mut (impl Calling + Channel)) {
         while let Some((ticket, down)) = machine.poll_down() {
             assert!(self.open.contains(&ticket), "{ticket:?} is over and gets {down:?}");
             if let Down::Done(_) = down {
@@ -272,7 +272,7 @@ impl Served {
         }
     }
 
-    fn learn(&mut self, machine: &mut impl Serving) {
+    fn learn(&mut self, machine: &mut (impl Serving + Channel)) {
         while let Some((ticket, asked)) = machine.poll_up() {
             match asked {
                 Asked::Call(_) => {

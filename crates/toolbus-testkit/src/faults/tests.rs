@@ -1,4 +1,4 @@
-use toolbus_proto::channel::{Notice, Readiness, Up};
+use toolbus_proto::channel::{Machine, Notice, Readiness, Up};
 use toolbus_proto::tool::Call;
 
 use super::*;
@@ -68,6 +68,23 @@ fn a_deadline_that_is_forgotten_is_found() {
     spoil(|| Mistake::ForgetsDeadlines);
 }
 
+impl Machine for Mistaken {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.caller.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.mistake {
+            Mistake::ForgetsDeadlines => None,
+            _ => self.caller.poll_timeout(),
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.caller.poll_notice()
+    }
+}
+
 impl Channel for Mistaken {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         match self.mistake {
@@ -80,23 +97,8 @@ impl Channel for Mistaken {
         self.caller.handle_eof(now, input)
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.caller.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self.mistake {
-            Mistake::ForgetsDeadlines => None,
-            _ => self.caller.poll_timeout(),
-        }
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.caller.poll_transmit(out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.caller.poll_notice()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Asked, Calling as _, Channel as _, Down, Flow, Outbox, Serving as _, Ticket, Up,
+    Asked, Calling as _, Channel as _, Down, Flow, Machine as _, Outbox, Serving as _, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::jsonrpc::Message;

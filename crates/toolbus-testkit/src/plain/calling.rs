@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::outstanding::Outstanding;
@@ -135,6 +135,23 @@ impl Client {
     }
 }
 
+impl Machine for Client {
+    fn handle_timeout(&mut self, now: Instant) {
+        for (id, ticket) in self.outstanding.expire(now) {
+            let failure = Failure::new(FailureKind::TimedOut, "no answer in time");
+            self.give_up(id, ticket, &Up::Cancel(None), failure);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.outstanding.poll_timeout()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl Channel for Client {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while self.flow() == Flow::More {
@@ -161,23 +178,8 @@ impl Channel for Client {
         Flow::Close
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        for (id, ticket) in self.outstanding.expire(now) {
-            let failure = Failure::new(FailureKind::TimedOut, "no answer in time");
-            self.give_up(id, ticket, &Up::Cancel(None), failure);
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.outstanding.poll_timeout()
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up,
+    Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::printable::printable;
@@ -138,6 +138,18 @@ impl Server {
     }
 }
 
+impl Machine for Server {
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl Channel for Server {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while self.flow() == Flow::More {
@@ -160,18 +172,8 @@ impl Channel for Server {
         self.flow()
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use tokio::task::LocalSet;
-use toolbus_proto::channel::{Ended, Serving};
+use toolbus_proto::channel::{Channel, Ended, Serving};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{self, Behind};
@@ -63,7 +63,7 @@ fn served(tool: &ToolSpec) -> Served {
 }
 
 /// Without a runtime, if no function needs one.
-fn on_either(machine: impl Serving + 'static, tools: Authored) -> io::Result<Ended> {
+fn on_either(machine: impl Serving + Channel + 'static, tools: Authored) -> io::Result<Ended> {
     if tools.is_in_place() {
         let (input, output) = (io::stdin(), io::stdout());
         return serve_talking(machine, input.as_fd(), output.as_fd(), |call, caller| {

@@ -9,7 +9,9 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
+use toolbus_proto::channel::{
+    Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up,
+};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
@@ -22,7 +24,7 @@ use crate::engine::moment::Moment;
 use crate::engine::wake::Wake;
 
 /// A serving machine and the calls it has under way.
-pub struct Front<S: Serving + 'static> {
+pub struct Front<S: Serving + Channel + 'static> {
     this: Weak<Front<S>>,
     pub(crate) machine: RefCell<S>,
     route: Rc<dyn Route>,
@@ -52,7 +54,7 @@ pub struct Front<S: Serving + 'static> {
     moment: Moment,
 }
 
-impl<S: Serving + 'static> Front<S> {
+impl<S: Serving + Channel + 'static> Front<S> {
     /// Joins `machine` to `route`; many calls may share its wire, and none waits for another.
     pub fn new(machine: S, route: Rc<dyn Route>, timeout: Option<Duration>) -> Rc<Front<S>> {
         Front::with_sharing(machine, route, timeout, Sharing::Shared)
@@ -209,7 +211,7 @@ impl<S: Serving + 'static> Front<S> {
     }
 }
 
-impl<S: Serving + 'static> Asker for Front<S> {
+impl<S: Serving + Channel + 'static> Asker for Front<S> {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
         if !self.running.borrow().contains_key(&ticket) {
             return Pressure::Ready;
@@ -241,7 +243,7 @@ impl<S: Serving + 'static> Asker for Front<S> {
     }
 }
 
-impl<S: Serving + 'static> Drivable for Front<S> {
+impl<S: Serving + Channel + 'static> Drivable for Front<S> {
     fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
         if self.nobody_listens.get() {
             return ReadNext::Close;
@@ -333,9 +335,9 @@ impl<S: Serving + 'static> Drivable for Front<S> {
 }
 
 /// Cancels what a front has under way, however its serving ends.
-pub(crate) struct CancelAll<'a, S: Serving + 'static>(pub(crate) &'a Front<S>);
+pub(crate) struct CancelAll<'a, S: Serving + Channel + 'static>(pub(crate) &'a Front<S>);
 
-impl<S: Serving + 'static> Drop for CancelAll<'_, S> {
+impl<S: Serving + Channel + 'static> Drop for CancelAll<'_, S> {
     fn drop(&mut self) {
         self.0.cancel_all();
     }

@@ -21,7 +21,7 @@ use self::asks::Asks;
 use self::opening::{Opening, Step};
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Refusal, Revision};
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
@@ -263,25 +263,7 @@ impl Client {
     }
 }
 
-impl Channel for Client {
-    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        while !self.is_broken() {
-            let Some(line) = self.lines.next(input) else { return Flow::More };
-            self.handle_line(now, line);
-        }
-        // What it says now is read and thrown away, so that it does not block on its way out.
-        input.clear();
-        Flow::More
-    }
-
-    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if let Some(line) = self.lines.last(input) {
-            self.handle_line(now, line);
-        }
-        self.end_opening();
-        Flow::Close
-    }
-
+impl Machine for Client {
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(opening) = &mut self.opening {
             let step = opening.handle_timeout(now);
@@ -308,13 +290,33 @@ impl Channel for Client {
             .min()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Channel for Client {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        while !self.is_broken() {
+            let Some(line) = self.lines.next(input) else { return Flow::More };
+            self.handle_line(now, line);
+        }
+        // What it says now is read and thrown away, so that it does not block on its way out.
+        input.clear();
+        Flow::More
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Some(line) = self.lines.last(input) {
+            self.handle_line(now, line);
+        }
+        self.end_opening();
+        Flow::Close
+    }
+
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.send_waiting();
         out.append(&mut self.out);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

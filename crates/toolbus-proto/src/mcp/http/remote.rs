@@ -14,7 +14,7 @@ use super::headers::mirror_of;
 use super::inputs::Inputs;
 use super::remote_again::{has_wrong_headers, too_old};
 use super::remote_answer::{Heard, Reading};
-use crate::channel::{Calling, Channel, Down, Notice, Outbox, Readiness, Ticket, Up};
+use crate::channel::{Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up};
 use crate::json::Json;
 use crate::json::edit;
 use crate::mcp::calling::{Client, Settings};

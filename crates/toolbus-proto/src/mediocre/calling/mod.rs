@@ -24,7 +24,7 @@ use super::printed;
 use super::queue::{Queue, piece};
 use super::translate;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
 use crate::printable::printable;
@@ -396,6 +396,37 @@ impl<C: Random> Client<C> {
     }
 }
 
+impl<C: Random> Machine for Client<C> {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        for Waiting { ticket, call, .. } in self.line.take_late(now) {
+            self.done(ticket, Err(call.deadline.missed()));
+        }
+        if self.give_up_at().is_none_or(|at| now < at) {
+            return;
+        }
+        match &self.stage {
+            Stage::Free => {}
+            Stage::Asking(Asking { ticket, deadline, .. }) => {
+                self.give_up(*ticket, deadline.missed());
+            }
+            Stage::Cutting { .. } => {
+                let why = "the end of a stream that was cut short could not be written in time";
+                self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
+                self.stage = Stage::Free;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.line.poll_timeout().into_iter().chain(self.give_up_at()).min()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl<C: Random> Channel for Client<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         self.now = now;
@@ -437,31 +468,6 @@ impl<C: Random> Channel for Client<C> {
         Flow::Close
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.now = now;
-        for Waiting { ticket, call, .. } in self.line.take_late(now) {
-            self.done(ticket, Err(call.deadline.missed()));
-        }
-        if self.give_up_at().is_none_or(|at| now < at) {
-            return;
-        }
-        match &self.stage {
-            Stage::Free => {}
-            Stage::Asking(Asking { ticket, deadline, .. }) => {
-                self.give_up(*ticket, deadline.missed());
-            }
-            Stage::Cutting { .. } => {
-                let why = "the end of a stream that was cut short could not be written in time";
-                self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
-                self.stage = Stage::Free;
-            }
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.line.poll_timeout().into_iter().chain(self.give_up_at()).min()
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.start_next();
         out.append(&mut self.out);
@@ -483,10 +489,6 @@ impl<C: Random> Channel for Client<C> {
     /// A request ends with its call.
     fn is_finished(&self) -> bool {
         matches!(self.carriage, Carriage::Exchange { .. }) && self.is_said()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

@@ -10,7 +10,9 @@ use bytes::BytesMut;
 
 use super::reply::{Replied, Reply};
 use super::{Input, ServerSettings, call_of, element};
-use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
+use crate::channel::{
+    Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
+};
 use crate::mediocre::decode::{Decoder, Direction};
 use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
@@ -232,6 +234,28 @@ impl<C: Random> Exchange<C> {
     }
 }
 
+impl<C: Random> Machine for Exchange<C> {
+    /// A call that does not come in time is not run.
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            let message = "the call did not arrive in time";
+            self.refuse(&Refusal::new(408, "deadline_exceeded", message));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Awaiting | Stage::Held(_) => self.deadline.instant(self.moved),
+            // Whoever answers keeps the deadline.
+            Stage::Answering { .. } | Stage::Over { .. } => None,
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         if self.waiting < input.len() {
@@ -273,32 +297,12 @@ impl<C: Random> Channel for Exchange<C> {
         }
     }
 
-    /// A call that does not come in time is not run.
-    fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_some_and(|at| at <= now) {
-            let message = "the call did not arrive in time";
-            self.refuse(&Refusal::new(408, "deadline_exceeded", message));
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self.stage {
-            Stage::Awaiting | Stage::Held(_) => self.deadline.instant(self.moved),
-            // Whoever answers keeps the deadline.
-            Stage::Answering { .. } | Stage::Over { .. } => None,
-        }
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         out.append(&mut self.out);
     }
 
     fn is_finished(&self) -> bool {
         matches!(self.stage, Stage::Over { .. })
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

@@ -20,7 +20,9 @@ use super::event::{Event, FramingError, Head, Message, Said};
 use super::frames::Random;
 use super::queue::{Asking, Queue, piece};
 use super::translate::{self, TOOLS};
-use crate::channel::{Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up};
+use crate::channel::{
+    Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
+};
 use crate::tool::{Call, Part, ToolName, What};
 
 pub use exchange::Exchange;
@@ -329,6 +331,29 @@ fn element(ups: &mut Queue<Asking>, ticket: Ticket, said: Said) {
     ups.push(ticket, Asking::Up(up));
 }
 
+impl<C: Random> Machine for Server<C> {
+    fn handle_timeout(&mut self, now: Instant) {
+        match &self.stage {
+            Stage::Listening { since } if *since + self.settings.idle_timeout <= now => {
+                self.stage = Stage::Over(Ended::Well);
+            }
+            _ if self.bound().is_some_and(|bound| bound.until <= now) => self.pass_bound(now),
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Listening { since } => Some(*since + self.settings.idle_timeout),
+            _ => self.bound().map(|bound| bound.until),
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
 impl<C: Random> Channel for Server<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         let received = self.decoder.offset() + self.discarded + input.len() as u64;
@@ -365,23 +390,6 @@ impl<C: Random> Channel for Server<C> {
         Flow::Close
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        match &self.stage {
-            Stage::Listening { since } if *since + self.settings.idle_timeout <= now => {
-                self.stage = Stage::Over(Ended::Well);
-            }
-            _ if self.bound().is_some_and(|bound| bound.until <= now) => self.pass_bound(now),
-            _ => {}
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match &self.stage {
-            Stage::Listening { since } => Some(*since + self.settings.idle_timeout),
-            _ => self.bound().map(|bound| bound.until),
-        }
-    }
-
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.unsent += self.out.len();
         out.append(&mut self.out);
@@ -400,10 +408,6 @@ impl<C: Random> Channel for Server<C> {
 
     fn is_finished(&self) -> bool {
         matches!(self.stage, Stage::Lingering { .. } | Stage::Over(_))
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
     }
 }
 

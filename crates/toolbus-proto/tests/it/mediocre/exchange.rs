@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus_proto::channel::{Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Up};
+use toolbus_proto::channel::{
+    Asked, Calling, Channel, Down, Flow, Machine, Outbox, Readiness, Serving, Up,
+};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::http::Terms;
 use toolbus_proto::mediocre::{Client, Exchange, Methods, Reading, ServerSettings};

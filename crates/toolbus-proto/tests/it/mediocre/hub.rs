@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{
-    Asked, Calling, Channel, Down, Flow, Outbox, Readiness, Serving, Ticket, Up,
+    Asked, Calling, Channel, Down, Flow, Machine, Outbox, Readiness, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::{Client, Methods, Reading, Server, ServerSettings};

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Down, Flow, Notice, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Down, Flow, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind};
 
 use super::{Meanwhile, Patience};
@@ -65,7 +65,7 @@ pub struct Supervisor<C> {
     orders: VecDeque<(RunId, Order)>,
 }
 
-impl<C: Calling> Supervisor<C> {
+impl<C: Calling + Channel> Supervisor<C> {
     /// Starts nothing yet: the first call does. `make` gives our end of each new conversation.
     pub fn new(
         name: impl Into<String>,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Down, Farewell, Fault, Flow, Readiness, Ticket};
+use toolbus_proto::channel::{Calling, Channel, Down, Farewell, Fault, Flow, Readiness, Ticket};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -68,7 +68,7 @@ enum Stage {
     Over,
 }
 
-impl<C: Calling> Run<C> {
+impl<C: Calling + Channel> Run<C> {
     pub(super) fn new(name: String, patience: Patience, machine: C, put_off: Instant) -> Self {
         Run {
             name,

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Down, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Down, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 
 use super::watcher::Watcher;
@@ -54,7 +54,7 @@ struct ChildHandle {
     process: Process,
 }
 
-impl<C: Calling> Caller<C> {
+impl<C: Calling + Channel> Caller<C> {
     /// Starts nothing yet: the first call does.
     pub(crate) fn new(
         name: String,
@@ -311,7 +311,7 @@ impl ChildHandle {
     }
 
     /// Reads once, and waits if there is nothing to read.
-    fn read<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn read<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
         let Some(stdout) = &self.stdout else { return };
         // A stream that breaks has ended: what came before is all there is.
         let count = read_now(stdout.as_fd(), &mut self.input).unwrap_or(0);
@@ -337,7 +337,7 @@ impl ChildHandle {
         ]
     }
 
-    fn handle<C: Calling>(
+    fn handle<C: Calling + Channel>(
         &mut self,
         supervisor: &mut Supervisor<C>,
         [can_read, _, exited, stderr_ended]: [bool; 4],
@@ -356,7 +356,7 @@ impl ChildHandle {
     }
 
     /// The watcher has seen it end, or close its output.
-    fn handle_news<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn handle_news<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
         while self.stdout.as_ref().is_some_and(|stdout| ready::has_hung_up(stdout.as_fd())) {
             self.read(supervisor);
         }
@@ -365,7 +365,7 @@ impl ChildHandle {
         }
     }
 
-    fn handle_exit<C: Calling>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn handle_exit<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
         let Some(exit) = self.process.exit_seen() else { return };
         self.exit_told = true;
         self.tell_lines(supervisor);
@@ -374,7 +374,7 @@ impl ChildHandle {
     }
 
     /// Passes on what it wrote to its standard error; the log has it already.
-    fn tell_lines<C: Calling>(&self, supervisor: &mut Supervisor<C>) {
+    fn tell_lines<C: Calling + Channel>(&self, supervisor: &mut Supervisor<C>) {
         for line in self.watcher.take_lines() {
             supervisor.handle_stderr(self.run, (line + "\n").as_bytes(), |_| {});
         }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Asked, Down, Ended, Flow, Outbox, Serving, Ticket, Up};
+use toolbus_proto::channel::{Asked, Channel, Down, Ended, Flow, Outbox, Serving, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, Outcome};
 
 use crate::engine;
@@ -28,7 +28,7 @@ const AHEAD_BYTES_MAX: usize = 256 * 1024;
 /// `handle` answers one call after the other on this thread. Should it panic, that call fails
 /// and the next is served.
 pub fn serve(
-    machine: impl Serving,
+    machine: impl Serving + Channel,
     handle: impl FnMut(Call) -> Result<Outcome, Failure>,
 ) -> io::Result<Ended> {
     serve_on(machine, io::stdin().as_fd(), io::stdout().as_fd(), handle)
@@ -37,7 +37,7 @@ pub fn serve(
 /// Like [`serve`], on streams of one's own choice. They may be shared with others and stay as
 /// they are.
 pub fn serve_on(
-    machine: impl Serving,
+    machine: impl Serving + Channel,
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
     mut handle: impl FnMut(Call) -> Result<Outcome, Failure>,
@@ -47,7 +47,7 @@ pub fn serve_on(
 
 /// Like [`serve_on`], for a tool that talks to its [`Caller`] before it answers.
 pub fn serve_talking(
-    machine: impl Serving,
+    machine: impl Serving + Channel,
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
     handle: impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
@@ -94,7 +94,7 @@ struct Server<'a, M> {
     is_heard: bool,
 }
 
-impl<M: Serving> Server<'_, M> {
+impl<M: Serving + Channel> Server<'_, M> {
     fn run(
         mut self,
         mut handle: impl FnMut(Call, &mut dyn Caller) -> Result<Outcome, Failure>,
@@ -218,7 +218,7 @@ impl<M: Serving> Server<'_, M> {
     }
 }
 
-impl<M: Serving> Caller for Server<'_, M> {
+impl<M: Serving + Channel> Caller for Server<'_, M> {
     fn tell(&mut self, down: Down) {
         let Some(ticket) = self.in_hand else { return };
         self.machine.down(Instant::now(), ticket, down);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio::task::spawn_local;
-use toolbus_proto::channel::Calling;
+use toolbus_proto::channel::{Calling, Channel};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::{Connection, Inner};
@@ -13,7 +13,7 @@ use crate::engine::exchange::{Asking, Exchanged, ask};
 use crate::transport::http::{Answer, BodyError, BodySink, CallError, response};
 
 /// A calling machine whose one call is an exchange.
-pub(crate) trait Exchanging: Calling {
+pub(crate) trait Exchanging: Calling + Channel {
     /// The head to ask with.
     type Head;
     /// Begins the call it was given; `None` if nobody has to be asked.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{
-    Calling, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
@@ -25,7 +25,7 @@ pub use crate::engine::calls::Sharing;
 pub(crate) use exchange::{Exchanging, exchange};
 
 /// Our asking end of one connection. Dropping it ends whatever calls it has.
-pub struct Connection<C: Calling + 'static> {
+pub struct Connection<C: Calling + Channel + 'static> {
     inner: Rc<Inner<C>>,
     pump: JoinHandle<()>,
 }
@@ -47,7 +47,7 @@ struct Inner<C> {
     is_over: Cell<bool>,
 }
 
-impl<C: Calling + 'static> Connection<C> {
+impl<C: Calling + Channel + 'static> Connection<C> {
     /// Drives `machine` over two streams. Must be called inside a `LocalSet`.
     pub fn new(
         machine: C,
@@ -116,14 +116,14 @@ impl<C: Calling + 'static> Connection<C> {
     }
 }
 
-impl<C: Calling + 'static> Drop for Connection<C> {
+impl<C: Calling + Channel + 'static> Drop for Connection<C> {
     fn drop(&mut self) {
         self.pump.abort();
         self.inner.end("the connection was closed");
     }
 }
 
-impl<C: Calling> Inner<C> {
+impl<C: Calling + Channel> Inner<C> {
     fn new(machine: C, sharing: Sharing) -> Rc<Inner<C>> {
         Rc::new(Inner {
             machine: RefCell::new(machine),
@@ -203,7 +203,7 @@ impl<C: Calling> Inner<C> {
     }
 }
 
-impl<C: Calling> Drivable for Inner<C> {
+impl<C: Calling + Channel> Drivable for Inner<C> {
     fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
         self.slots.turn_passed();
         loop {
@@ -276,7 +276,7 @@ impl<C: Calling> Drivable for Inner<C> {
     }
 }
 
-impl<C: Calling> Answerer for Inner<C> {
+impl<C: Calling + Channel> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
             self.slots.go_on(ticket);

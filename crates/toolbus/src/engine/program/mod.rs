@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Notice, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Notice, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
@@ -26,12 +26,12 @@ use crate::engine::wake::{Wake, turn};
 use handle::ChildHandle;
 
 /// A program behind the bus. Dropping it kills whoever runs and ends whatever calls it has.
-pub(crate) struct Child<C: Calling + 'static> {
+pub(crate) struct Child<C: Calling + Channel + 'static> {
     inner: Rc<Inner<C>>,
     keeper: JoinHandle<()>,
 }
 
-struct Inner<C: Calling + 'static> {
+struct Inner<C: Calling + Channel + 'static> {
     this: Weak<Inner<C>>,
     name: String,
     program: Program,
@@ -48,7 +48,7 @@ struct Inner<C: Calling + 'static> {
     gone: Notify,
 }
 
-impl<C: Calling + 'static> Child<C> {
+impl<C: Calling + Channel + 'static> Child<C> {
     /// Starts nothing yet. Must be called inside a `LocalSet` or a local runtime.
     pub(crate) fn new(
         name: String,
@@ -105,7 +105,7 @@ impl<C: Calling + 'static> Child<C> {
     }
 }
 
-impl<C: Calling + 'static> Drop for Child<C> {
+impl<C: Calling + Channel + 'static> Drop for Child<C> {
     fn drop(&mut self) {
         self.keeper.abort();
         for hand in self.inner.hands.take().into_values() {
@@ -116,7 +116,7 @@ impl<C: Calling + 'static> Drop for Child<C> {
     }
 }
 
-impl<C: Calling + 'static> Inner<C> {
+impl<C: Calling + Channel + 'static> Inner<C> {
     /// Tells the supervisor something and does what that makes necessary.
     fn act(&self, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
         tell(&mut self.supervisor.borrow_mut(), Instant::now());
@@ -222,7 +222,7 @@ impl<C: Calling + 'static> Inner<C> {
     }
 }
 
-impl<C: Calling + 'static> Answerer for Inner<C> {
+impl<C: Calling + Channel + 'static> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
             self.slots.go_on(ticket);
@@ -240,7 +240,7 @@ impl<C: Calling + 'static> Answerer for Inner<C> {
 }
 
 /// Looks at the clock for all processes of one back, and after callers who had their turn.
-async fn keep<C: Calling + 'static>(inner: Weak<Inner<C>>) {
+async fn keep<C: Calling + Channel + 'static>(inner: Weak<Inner<C>>) {
     loop {
         let Some(held) = inner.upgrade() else { return };
         let timeout = held.supervisor.borrow().poll_timeout();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use tokio::task::spawn_local;
-use toolbus_proto::channel::{Calling, Flow, Outbox};
+use toolbus_proto::channel::{Calling, Channel, Flow, Outbox};
 
 use super::Inner;
 use super::handle::{ChildHandle, Ends};
@@ -16,7 +16,7 @@ use crate::engine::wake::Wake;
 use crate::transport::pipe::{Input, Watch};
 
 /// Begins to read, write and wait for one process.
-pub(super) fn begin<C: Calling + 'static>(
+pub(super) fn begin<C: Calling + Channel + 'static>(
     inner: &Rc<Inner<C>>,
     run: RunId,
     hand: &Rc<ChildHandle>,
@@ -33,13 +33,13 @@ pub(super) fn begin<C: Calling + 'static>(
 }
 
 /// The bytes of one process, as the pump sees them.
-struct Conversation<C: Calling + 'static> {
+struct Conversation<C: Calling + Channel + 'static> {
     inner: Rc<Inner<C>>,
     run: RunId,
     hand: Rc<ChildHandle>,
 }
 
-impl<C: Calling + 'static> Drivable for Conversation<C> {
+impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
         if !input.is_empty() {
             self.hand.heard.set(now);
@@ -102,7 +102,11 @@ impl<C: Calling + 'static> Drivable for Conversation<C> {
     }
 }
 
-async fn read_stderr<C: Calling + 'static>(inner: Rc<Inner<C>>, run: RunId, mut stderr: Input) {
+async fn read_stderr<C: Calling + Channel + 'static>(
+    inner: Rc<Inner<C>>,
+    run: RunId,
+    mut stderr: Input,
+) {
     let mut bytes = BytesMut::new();
     let peer = inner.name.clone();
     let log = |line: &str| tracing::info!(peer, "{line}");
@@ -113,7 +117,7 @@ async fn read_stderr<C: Calling + 'static>(inner: Rc<Inner<C>>, run: RunId, mut 
     inner.act(|supervisor, now| supervisor.handle_stderr_closed(now, run, log));
 }
 
-async fn await_exit<C: Calling + 'static>(
+async fn await_exit<C: Calling + Channel + 'static>(
     inner: Rc<Inner<C>>,
     run: RunId,
     hand: Rc<ChildHandle>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Down, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Down, Ticket, Up};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind};
 
 use crate::engine::calls::{
@@ -69,7 +69,10 @@ impl Journey {
     }
 
     /// Goes out on `connection`, if its caller still waits.
-    pub(super) fn begin<C: Calling + 'static>(self: &Rc<Self>, connection: &Connection<C>) {
+    pub(super) fn begin<C: Calling + Channel + 'static>(
+        self: &Rc<Self>,
+        connection: &Connection<C>,
+    ) {
         let Some(call) = self.leave() else { return };
         let uplink = Rc::new(connection.start(call, ReplyTo::new(self.clone(), TICKET)));
         let ups = {

@@ -1,0 +1,154 @@
+//! One conversation over many streams: HTTP exchanges, QUIC streams.
+//!
+//! Either side opens a stream, with a head of its own where the transport has one. A stream
+//! gives bytes, ends, or is lost; the machine writes, finishes or resets each. State across
+//! streams is the machine's. A [`Channel`] is the simple case: one stream, open from the start.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::{Channel, Flow, Machine, Outbox};
+
+/// Names one stream of a conversation. Each side counts its own, and uses no number twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamId {
+    /// Opened by us; the machine gives out the number.
+    Ours(u64),
+    /// Opened by the peer; the hands give out the number.
+    Theirs(u64),
+}
+
+/// Why a stream is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamLost {
+    /// The peer's code, where the transport carries one (QUIC, HTTP/2).
+    pub code: Option<u64>,
+    /// What to tell the caller: the stream could not be opened, was reset, or was cut short.
+    pub failure: crate::tool::Failure,
+}
+
+/// What becomes of our writing side of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// More may follow.
+    Open,
+    /// Nothing follows what was handed out: the stream ends well behind it.
+    Finish,
+    /// The stream is given up in both directions, with the wire's code. What was handed out
+    /// and is not written yet is thrown away.
+    Reset(u64),
+}
+
+/// One end of a conversation over many streams. The hands open, read and write; the machine
+/// decides.
+pub trait Streams: Machine {
+    /// What a stream is opened with: the head of an HTTP request; `()` where it is bytes alone.
+    type Opening;
+    /// What the other side of a stream begins with: the head of an HTTP answer, or `()`.
+    type Answer;
+
+    /// There is one stream, open from the start: [`ONLY`].
+    const IS_ONE: bool = false;
+
+    /// The peer opened `stream`.
+    fn handle_opened(&mut self, now: Instant, stream: StreamId, head: Self::Opening) -> Flow;
+
+    /// The peer answers on a stream that we opened; its bytes follow.
+    fn handle_answered(&mut self, now: Instant, stream: StreamId, head: Self::Answer) -> Flow;
+
+    /// Takes the whole frames at the front of `input`, as [`Channel::handle_bytes`] does.
+    fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
+
+    /// The peer has finished writing on `stream`; `input` holds what never became a frame.
+    fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
+
+    /// The stream is lost: it could not be opened, was reset, or broke off. It is over in both
+    /// directions, and is not spoken of again.
+    fn handle_lost(&mut self, now: Instant, stream: StreamId, why: StreamLost);
+
+    /// The peer reads no more of what we write on `stream`. What it writes may still come.
+    fn handle_stopped(&mut self, now: Instant, stream: StreamId, code: Option<u64>) {
+        let _ = (now, stream, code);
+    }
+
+    /// All that was handed out for `stream` has been written.
+    fn handle_sent(&mut self, now: Instant, stream: StreamId) {
+        let _ = (now, stream);
+    }
+
+    /// A stream to open. It may have to wait for a free one; if what it was for is over before
+    /// it is open, [`Streams::writing`] says [`Writing::Reset`].
+    fn poll_open(&mut self) -> Option<(StreamId, Self::Opening)>;
+
+    /// A stream on which something is to be done since it was asked last: an answer to begin,
+    /// bytes to write, an end, or reading to go on. The hands ask until there is none, each
+    /// time something was said to the machine.
+    fn poll_ready(&mut self) -> Option<StreamId>;
+
+    /// The head of our answer on a stream that the peer opened; once, before its first byte.
+    fn poll_answer(&mut self, stream: StreamId) -> Option<Self::Answer>;
+
+    /// Appends what is to be written on `stream`.
+    fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox);
+
+    /// What becomes of our writing side of `stream`.
+    fn writing(&self, stream: StreamId) -> Writing;
+}
+
+/// The one stream of a [`Channel`].
+pub const ONLY: StreamId = StreamId::Ours(0);
+
+impl<C: Channel> Streams for C {
+    type Opening = ();
+    type Answer = ();
+
+    const IS_ONE: bool = true;
+
+    fn handle_opened(&mut self, _now: Instant, _stream: StreamId, (): ()) -> Flow {
+        Flow::More
+    }
+
+    fn handle_answered(&mut self, _now: Instant, _stream: StreamId, (): ()) -> Flow {
+        Flow::More
+    }
+
+    fn handle_bytes(&mut self, now: Instant, _stream: StreamId, input: &mut BytesMut) -> Flow {
+        Channel::handle_bytes(self, now, input)
+    }
+
+    fn handle_eof(&mut self, now: Instant, _stream: StreamId, input: &mut BytesMut) -> Flow {
+        Channel::handle_eof(self, now, input)
+    }
+
+    /// A channel learns of its end by [`Channel::handle_eof`], and of what that means for its
+    /// calls from the hands, which own it.
+    fn handle_lost(&mut self, _now: Instant, _stream: StreamId, _why: StreamLost) {}
+
+    fn handle_sent(&mut self, now: Instant, _stream: StreamId) {
+        Channel::handle_sent(self, now);
+    }
+
+    fn poll_open(&mut self) -> Option<(StreamId, ())> {
+        None
+    }
+
+    fn poll_ready(&mut self) -> Option<StreamId> {
+        None
+    }
+
+    fn poll_answer(&mut self, _stream: StreamId) -> Option<()> {
+        None
+    }
+
+    fn poll_transmit(&mut self, _stream: StreamId, out: &mut Outbox) {
+        Channel::poll_transmit(self, out);
+    }
+
+    fn writing(&self, _stream: StreamId) -> Writing {
+        match self.is_finished() {
+            true => Writing::Finish,
+            false => Writing::Open,
+        }
+    }
+}
