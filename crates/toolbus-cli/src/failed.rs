@@ -3,11 +3,11 @@
 //! Commands only build one; `render/report.rs` alone decides how it looks.
 
 use std::error::Error;
-use std::io::{self, Write as _};
+use std::io;
 
 use crate::args::Globals;
 use crate::exit::Exit;
-use crate::render;
+use crate::{render, stderr};
 
 #[derive(Debug)]
 pub(crate) struct Failed {
@@ -48,7 +48,7 @@ impl Failed {
         if let Some(report) = &self.report {
             let paint = globals.color.paint(&io::stderr());
             // If even this cannot be written, the exit code has to do.
-            let _ = io::stderr().write_all(render::report::text(report, paint).as_bytes());
+            stderr::write(&render::report::text(report, paint));
         }
         Failed::quietly(self.exit)
     }

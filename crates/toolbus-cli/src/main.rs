@@ -10,9 +10,10 @@ mod logging;
 mod peers;
 mod render;
 mod runtime;
+mod stderr;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use crate::args::Parsed;
@@ -22,20 +23,25 @@ use crate::failed::Failed;
 fn main() -> ExitCode {
     toolbus::child::guard::run_if_asked();
     let words: Vec<OsString> = std::env::args_os().collect();
-    let Err(failed) = run(&words) else {
-        return Exit::Done.into();
+    let ended = run(&words);
+    logging::finish();
+    let exit = match ended {
+        Ok(()) => Exit::Done,
+        Err(failed) => {
+            if let Some(report) = &failed.report {
+                let paint = args::color_when(&words).paint(&io::stderr());
+                stderr::write(&render::report::text(report, paint));
+            }
+            failed.exit
+        }
     };
-    if let Some(report) = &failed.report {
-        let paint = args::color_when(&words).paint(&io::stderr());
-        // If even this cannot be written, the exit code has to do.
-        let _ = io::stderr().write_all(render::report::text(report, paint).as_bytes());
-    }
-    failed.exit.into()
+    stderr::flush();
+    exit.into()
 }
 
 fn run(words: &[OsString]) -> Result<(), Failed> {
     match args::parse(words)? {
-        Parsed::Show(text) => render::print(&text),
+        Parsed::Show(text) => render::print_own(&text),
         Parsed::Run(command, globals) => {
             let paint = globals.color.paint(&io::stderr());
             logging::start(globals.log_level(), globals.log_format, paint);

@@ -22,5 +22,5 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failed> {
     // Into memory first: the generator panics where a pipe would break.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut args::command(), "toolbus", &mut script);
-    render::print(&String::from_utf8_lossy(&script))
+    render::print_own(&String::from_utf8_lossy(&script))
 }

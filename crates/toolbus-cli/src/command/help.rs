@@ -14,5 +14,5 @@ pub(crate) struct HelpArgs {
 
 pub(crate) fn run(args: &HelpArgs, globals: &Globals) -> Result<(), Failed> {
     let help = command::named(&args.names)?.render_long_help();
-    render::print(&args::shown(&help, globals.color))
+    render::print_own(&args::shown(&help, globals.color))
 }

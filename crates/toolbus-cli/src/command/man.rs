@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failed> {
     write(command, &mut page).map_err(|error| {
         Failed::new(Exit::Failed, "cannot write the manual page").caused_by(&error)
     })?;
-    render::print(&String::from_utf8_lossy(&page))
+    render::print_own(&String::from_utf8_lossy(&page))
 }
 
 fn write(command: clap::Command, page: &mut dyn Write) -> io::Result<()> {

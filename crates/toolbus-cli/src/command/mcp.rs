@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::env;
-use std::io::{self, Write as _};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::runtime::Signals;
+use crate::stderr;
 
 /// Be an MCP server on standard input and output, or over HTTP
 ///
@@ -143,7 +144,7 @@ pub(super) async fn listen(at: &At, options: &mcp_http::Options) -> Result<Liste
     let listener = mcp_http::listen(at, options).await.map_err(|error| not_open(&error))?;
     let line = mcp_http::listening_on(&listener, options).map_err(|error| cannot_serve(&error))?;
     // Whoever closed our standard error does not wait for it.
-    let _ = writeln!(io::stderr(), "{line}");
+    stderr::write(&format!("{line}\n"));
     Ok(listener)
 }
 

@@ -32,5 +32,6 @@ mod rpc;
 mod scripts;
 mod serve;
 mod shell;
+mod streams;
 mod tools;
 mod usage;

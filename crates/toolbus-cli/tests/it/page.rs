@@ -90,7 +90,8 @@ pub(crate) fn mcp_ourselves(words: &[&str]) -> String {
     format!("mcp+stdio:{}", our_command(&[&["mcp"], words].concat()))
 }
 
-fn our_command(words: &[&str]) -> String {
+/// A command line of ours, to stand in an address.
+pub(crate) fn our_command(words: &[&str]) -> String {
     let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     let quoted: Vec<_> = quoted.collect();
     format!("{} {}", env!("CARGO_BIN_EXE_toolbus"), quoted.join(" "))

@@ -99,7 +99,7 @@ impl Tour {
     }
 
     fn say(&self, line: impl Display) -> Result<(), Failed> {
-        render::print(&format!("{line}\n"))
+        render::print_own(&format!("{line}\n"))
     }
 }
 

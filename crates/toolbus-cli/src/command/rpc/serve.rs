@@ -1,7 +1,6 @@
 //! `toolbus rpc serve`: the tools of the bus for whoever connects.
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::rc::Rc;
 
 use tokio::task::JoinSet;
@@ -22,6 +21,7 @@ use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::failure;
 use crate::runtime::Signals;
+use crate::stderr;
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let entries: Vec<Entry> =
@@ -148,7 +148,7 @@ impl Entry {
 /// Told always, and by itself: scripts wait for this line.
 fn listening(url: &str) {
     // Whoever closed our standard error does not wait for it.
-    let _ = writeln!(io::stderr(), "listening on {url}");
+    stderr::write(&format!("listening on {url}\n"));
 }
 
 /// How the conversation over our own pipes ended.

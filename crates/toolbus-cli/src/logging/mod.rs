@@ -1,11 +1,15 @@
 //! What happens on the way, told on standard error: `warning: …`, `info: <peer>: …`.
 //!
 //! A collector of our own, because the usual one brings a dozen crates for filters, spans and
-//! timestamps that a command line does not show. Spans are let through and not told.
+//! timestamps that a command line does not show. Spans are let through and not told. A peer
+//! that gives cause for the same warning again and again fills no screen: it is counted.
+
+mod repeats;
 
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -14,8 +18,10 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::render::printable;
+use self::repeats::{Kind, More, Repeats};
 use crate::render::style::Paint;
+use crate::render::{grouped, printable};
+use crate::stderr;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -24,25 +30,114 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What was counted and not told yet, where a log was started.
+static COUNTED: OnceLock<Counts<fn(&str)>> = OnceLock::new();
+
 /// Tells everything up to `max` from now on, for the rest of the process.
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
-    let write = |line: &str| {
-        // A log that cannot be written has nowhere to complain.
-        let _ = io::stderr().write_all(line.as_bytes());
-    };
+    let form = Form { format, paint };
+    let counts = Counts::new(form, stderr::write as fn(&str));
+    let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log { max, format, paint, write });
+    let _ = tracing::subscriber::set_global_default(Log { max, form, counts });
+}
+
+/// Tells what was counted: nothing follows.
+pub(crate) fn finish() {
+    if let Some(counts) = COUNTED.get() {
+        counts.finish(Instant::now());
+    }
 }
 
 struct Log<W> {
     max: LevelFilter,
+    form: Form,
+    counts: Counts<W>,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy)]
+struct Form {
     format: LogFormat,
     paint: Paint,
+}
+
+/// Where lines go, and which are held back because they say the same as one before.
+struct Counts<W> {
+    repeats: Arc<Mutex<Repeats>>,
+    form: Form,
     /// Takes one whole line at a time, so that lines of two threads do not mix.
     write: W,
 }
 
-impl<W: Fn(&str) + 'static> Subscriber for Log<W> {
+impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
+    fn new(form: Form, write: W) -> Counts<W> {
+        Counts { repeats: Arc::default(), form, write }
+    }
+
+    fn clone(&self) -> Counts<W> {
+        Counts { repeats: self.repeats.clone(), form: self.form, write: self.write.clone() }
+    }
+
+    /// Is this warning to be told? If not, it is counted, and the count is told in a while.
+    fn is_news(&self, now: Instant, kind: Kind, message: &str) -> bool {
+        let mut repeats = self.lock();
+        let was_counting = repeats.next_due().is_some();
+        let due = repeats.due(now);
+        let is_news = repeats.is_news(now, kind, message);
+        let is_counting = repeats.next_due().is_some();
+        drop(repeats);
+        self.tell(due);
+        if is_counting && !was_counting {
+            let counts = self.clone();
+            // Without it the count is told with the next warning, or at the end.
+            let _ = thread::Builder::new().name("log".to_owned()).spawn(move || counts.keep_time());
+        }
+        is_news
+    }
+
+    /// Tells what was counted when it is time, until there is nothing left to tell.
+    fn keep_time(&self) {
+        loop {
+            let mut repeats = self.lock();
+            let Some(next) = repeats.next_due() else { return };
+            let now = Instant::now();
+            let due = repeats.due(now);
+            drop(repeats);
+            self.tell(due);
+            thread::sleep(next.saturating_duration_since(now));
+        }
+    }
+
+    fn finish(&self, now: Instant) {
+        let counted = self.lock().all(now);
+        self.tell(counted);
+    }
+
+    fn tell(&self, counted: Vec<More>) {
+        for More { peer, message, count, within } in counted {
+            let told = match self.form.format {
+                LogFormat::Text => {
+                    let message =
+                        format!("{message} … {} more in {}", grouped(count), seconds(within));
+                    Told { message, peer, fields: Vec::new() }
+                }
+                LogFormat::Json => Told { message, peer, fields: vec![("more", count.into())] },
+            };
+            (self.write)(&told.line(Level::WARN, self.form));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Repeats> {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64().ceil().max(1.0))
+}
+
+impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Of the libraries underneath only complaints are of interest.
         let ours = metadata.target().starts_with("toolbus");
@@ -57,11 +152,14 @@ impl<W: Fn(&str) + 'static> Subscriber for Log<W> {
         let mut told = Told::default();
         event.record(&mut told);
         let level = *event.metadata().level();
-        let line = match self.format {
-            LogFormat::Text => told.text(level, self.paint),
-            LogFormat::Json => told.json(level, SystemTime::now()),
-        };
-        (self.write)(&line);
+        if level == Level::WARN {
+            let callsite = event.metadata().callsite();
+            let kind = Kind { callsite, peer: told.peer.clone() };
+            if !self.counts.is_news(Instant::now(), kind, &told.message) {
+                return;
+            }
+        }
+        (self.counts.write)(&told.line(level, self.form));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -82,6 +180,13 @@ struct Told {
 }
 
 impl Told {
+    fn line(&self, level: Level, form: Form) -> String {
+        match form.format {
+            LogFormat::Text => self.text(level, form.paint),
+            LogFormat::Json => self.json(level, SystemTime::now()),
+        }
+    }
+
     fn text(&self, level: Level, paint: Paint) -> String {
         let label = format!("{}:", level_name(level));
         let mut line = match level {
@@ -175,9 +280,11 @@ mod tests {
         let lines = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&lines);
         let write = move |line: &str| sink.lock().expect("nobody panicked").push_str(line);
-        let paint = Paint { on: false };
-        let log = Log { max, format: LogFormat::Text, paint, write };
+        let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
+        let counts = Counts::new(form, write);
+        let log = Log { max, form, counts: counts.clone() };
         tracing::subscriber::with_default(log, happens);
+        counts.finish(Instant::now());
         expect.assert_eq(&lines.lock().expect("nobody panicked"));
     }
 
@@ -199,6 +306,47 @@ mod tests {
                 error: bus: everything is lost
                 warning: sqrt: stray line line="hm\u001b" skipped=3
                 warning: a library complains
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_same_warning_of_a_peer_is_counted() {
+        let happens = || {
+            for peer in ["yes", "no"] {
+                (0..1235).for_each(|_| warn!(peer, "line that answers nothing: {}", "x"));
+            }
+            (0..25).for_each(|id| warn!(peer = "yes", "no such id: {id}"));
+        };
+        check(
+            LevelFilter::WARN,
+            happens,
+            expect![[r#"
+                warning: yes: line that answers nothing: x
+                warning: no: line that answers nothing: x
+                warning: yes: no such id: 0
+                warning: yes: no such id: 1
+                warning: yes: no such id: 2
+                warning: yes: no such id: 3
+                warning: yes: no such id: 4
+                warning: yes: no such id: 5
+                warning: yes: no such id: 6
+                warning: yes: no such id: 7
+                warning: yes: no such id: 8
+                warning: yes: no such id: 9
+                warning: yes: no such id: 10
+                warning: yes: no such id: 11
+                warning: yes: no such id: 12
+                warning: yes: no such id: 13
+                warning: yes: no such id: 14
+                warning: yes: no such id: 15
+                warning: yes: no such id: 16
+                warning: yes: no such id: 17
+                warning: yes: no such id: 18
+                warning: yes: no such id: 19
+                warning: yes: line that answers nothing: x … 1,234 more in 1 s
+                warning: no: line that answers nothing: x … 1,234 more in 1 s
+                warning: yes: no such id: 0 … 5 more in 1 s
             "#]],
         );
     }
