@@ -7,7 +7,7 @@
 mod repeats;
 
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -65,6 +65,8 @@ struct Form {
 /// Where lines go, and which are held back because they say the same as one before.
 struct Counts<W> {
     repeats: Arc<Mutex<Repeats>>,
+    /// Told when all that was counted is told.
+    finished: Arc<Condvar>,
     form: Form,
     /// Takes one whole line at a time, so that lines of two threads do not mix.
     write: W,
@@ -72,11 +74,12 @@ struct Counts<W> {
 
 impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
     fn new(form: Form, write: W) -> Counts<W> {
-        Counts { repeats: Arc::default(), form, write }
+        Counts { repeats: Arc::default(), finished: Arc::default(), form, write }
     }
 
     fn clone(&self) -> Counts<W> {
-        Counts { repeats: self.repeats.clone(), form: self.form, write: self.write.clone() }
+        let (repeats, finished) = (self.repeats.clone(), self.finished.clone());
+        Counts { repeats, finished, form: self.form, write: self.write.clone() }
     }
 
     /// Is this warning to be told? If not, it is counted, and the count is told in a while.
@@ -103,14 +106,20 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
             let Some(next) = repeats.next_due() else { return };
             let now = Instant::now();
             let due = repeats.due(now);
+            if due.is_empty() {
+                let left = next.saturating_duration_since(now);
+                // Whether it was woken or not, it looks again.
+                let _ = self.finished.wait_timeout(repeats, left);
+                continue;
+            }
             drop(repeats);
             self.tell(due);
-            thread::sleep(next.saturating_duration_since(now));
         }
     }
 
     fn finish(&self, now: Instant) {
         let counted = self.lock().all(now);
+        self.finished.notify_all();
         self.tell(counted);
     }
 
