@@ -1,5 +1,8 @@
 //! The program as its users meet it: pages of arguments in; stdout, stderr and exit code out.
 
+// The lint knows tests, but not the functions they share.
+#![allow(clippy::unwrap_used)]
+
 mod call;
 mod check_mcp;
 mod check_oracle;
