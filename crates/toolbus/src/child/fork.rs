@@ -13,6 +13,10 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
+use rustix::process::Pid;
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
+
 use super::guard;
 
 /// A program to become, as `execve` wants it.
@@ -64,21 +68,51 @@ impl Image {
     }
 }
 
-/// Makes the child of `command` tell its group to the guard and only then become `image`.
+/// Makes the child of `command` begin a session, tell it to the guard and only then become
+/// `image`.
 ///
 /// The exec is ours and not the standard library's, because a child that fails to exec must take
-/// its group back while it still lives: once it is reaped, its id may be somebody else's.
+/// its session back while it still lives: once it is reaped, another may have its number.
 pub(super) fn tell_and_exec(command: &mut Command, image: Image, tell: PipeWriter) {
+    let parent = rustix::process::getpid();
+    let dies_with_us = is_main_thread();
     let hook = move || {
-        let group = rustix::process::getpid();
-        rustix::io::write(&tell, &guard::record(b'+', group))?;
+        let session = rustix::process::setsid()?;
+        rustix::io::write(&tell, &guard::record(b'+', session))?;
+        if dies_with_us {
+            die_with(parent)?;
+        }
         let error = image.exec();
-        rustix::io::write(&tell, &guard::record(b'-', group))?;
+        rustix::io::write(&tell, &guard::record(b'-', session))?;
         Err(error)
     };
-    command.process_group(0);
     // SAFETY: the hook makes system calls only; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(hook) };
+}
+
+/// The kernel ends a child with the thread that started it. Only the main thread ends with the
+/// program, and no earlier.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::gettid() == rustix::process::getpid();
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Besides the guard, for the case that it is killed together with us.
+#[cfg(target_os = "linux")]
+fn die_with(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    match rustix::process::getppid() == Some(parent) {
+        true => Ok(()),
+        // It died before it could be asked for.
+        false => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with(_parent: Pid) -> io::Result<()> {
+    Ok(())
 }
 
 /// Makes the child of `command` deaf and alone: a session of its own, no signal that people or

@@ -1,11 +1,12 @@
-//! The guard: a tiny process that kills our children's groups when we are gone, however we went.
+//! The guard: a tiny process that kills our children's sessions when we are gone, however we went.
 //!
-//! It holds nothing but the reading end of a pipe whose writing end only we hold. Each group is
+//! It holds nothing but the reading end of a pipe whose writing end only we hold. Each session is
 //! told to it before the child's exec and taken back before the child is reaped; when the pipe
 //! ends, it kills what is left. It is started with the first child and again if it dies.
 //!
-//! Two things escape it: a process that leaves its group by `setsid`, and the time between the
-//! guard's own death and the start of the next, if we are killed just then.
+//! A process that leaves its session by `setsid` escapes it. So does, if we are killed between the
+//! guard's own death and the start of the next, what a child of ours has started; the child
+//! itself dies with us by a signal that the kernel sends.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::unix::process::CommandExt;
@@ -20,6 +21,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::fork;
+use super::session::Session;
 
 /// The name the guard goes by; with a blank in it, since no link to a program is called so.
 const NAME: &str = "toolbus guard";
@@ -28,16 +30,31 @@ const NAME: &str = "toolbus guard";
 ///
 /// TERM, INT and HUP are ignored from before its exec, which a shell cannot undo.
 const SCRIPT: &str = r#"
-groups=
-while read -r what group; do
+sessions=
+while read -r what session; do
     others=
-    for each in $groups; do [ "$each" = "$group" ] || others="$others $each"; done
+    for each in $sessions; do [ "$each" = "$session" ] || others="$others $each"; done
     case $what in
-        +) groups="$others $group" ;;
-        -) groups=$others ;;
+        +) sessions="$others $session" ;;
+        -) sessions=$others ;;
     esac
 done
-for each in $groups; do kill -s KILL -- "-$each"; done
+for each in $sessions; do kill -s KILL -- "-$each"; done
+rounds=100
+while [ "$rounds" -gt 0 ]; do
+    rounds=$((rounds - 1)) left=
+    for stat in /proc/[0-9]*/stat; do
+        { read -r line < "$stat"; } 2> /dev/null || continue
+        set -- "${line%% *}" ${line##*) }
+        for each in $sessions; do
+            case "$2 $5" in
+                [ZX]*) ;;
+                *" $each") kill -s KILL "$1" && left=1 ;;
+            esac
+        done
+    done
+    [ "$left" ] || break
+done
 "#;
 
 /// Lets this program be its own guard. Call it first thing in `main`.
@@ -56,35 +73,34 @@ static THIS_PROGRAM_CAN: AtomicBool = AtomicBool::new(false);
 
 /// The life of the guard.
 fn watch(mut hear: impl Read) {
-    let mut groups: Vec<Pid> = Vec::new();
+    let mut sessions: Vec<Pid> = Vec::new();
     let mut record = [0; RECORD_BYTES];
     // Any error ends the watch like the end of the pipe: a guard that cannot hear must not
     // outlive those it guards.
     while hear.read_exact(&mut record).is_ok() {
-        let Some((what, group)) = read_record(&record) else {
+        let Some((what, session)) = read_record(&record) else {
             continue;
         };
-        groups.retain(|&listed| listed != group);
+        sessions.retain(|&listed| listed != session);
         if what == b'+' {
-            groups.push(group);
+            sessions.push(session);
         }
     }
-    for group in groups {
-        // Fails only if nobody is left.
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    for session in sessions {
+        Session(session).signal(super::Signal::Kill);
     }
 }
 
-/// `+` or `-`, a blank, the group's id filled up with blanks, a line end: easy for `sh` to read,
+/// `+` or `-`, a blank, the session's id filled up with blanks, a line end: easy for `sh` to read,
 /// and short enough to be written as a whole or not at all.
 pub(super) const RECORD_BYTES: usize = 13;
 
 /// Allocates nothing, for it is used between fork and exec.
-pub(super) fn record(what: u8, group: Pid) -> [u8; RECORD_BYTES] {
+pub(super) fn record(what: u8, session: Pid) -> [u8; RECORD_BYTES] {
     let mut record = [b' '; RECORD_BYTES];
     record[0] = what;
     record[RECORD_BYTES - 1] = b'\n';
-    let mut number = group.as_raw_nonzero().get().unsigned_abs();
+    let mut number = session.as_raw_nonzero().get().unsigned_abs();
     let digits = number.ilog10() as usize + 1;
     for digit in record[2..2 + digits].iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
@@ -94,22 +110,22 @@ pub(super) fn record(what: u8, group: Pid) -> [u8; RECORD_BYTES] {
 }
 
 fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(u8, Pid)> {
-    let group = str::from_utf8(&record[1..]).ok()?.trim().parse::<i32>().ok()?;
-    // To kill group 1 is to kill everybody.
-    let group = if 1 < group {
-        Pid::from_raw(group)?
+    let session = str::from_utf8(&record[1..]).ok()?.trim().parse::<i32>().ok()?;
+    // To kill session 1 is to kill everybody.
+    let session = if 1 < session {
+        Pid::from_raw(session)?
     } else {
         return None;
     };
-    Some((record[0], group))
+    Some((record[0], session))
 }
 
 /// What we know of the guard; behind one lock, which a spawn holds from before its fork until
 /// after its exec. So whoever starts a guard knows of all children that must be told to it.
 struct State {
     guard: Option<Guard>,
-    /// The groups that must not outlive us.
-    groups: Vec<Pid>,
+    /// The sessions that must not outlive us.
+    sessions: Vec<Pid>,
     /// How many guards in a row died young.
     short_lives: u32,
 }
@@ -122,7 +138,8 @@ struct Guard {
     since: Instant,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { guard: None, groups: Vec::new(), short_lives: 0 });
+static STATE: Mutex<State> =
+    Mutex::new(State { guard: None, sessions: Vec::new(), short_lives: 0 });
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -131,7 +148,7 @@ fn state() -> MutexGuard<'static, State> {
 /// The lock on the guard, held while a child is started.
 pub(super) struct Listening(MutexGuard<'static, State>);
 
-/// A guard that runs and has room to be told of one more group.
+/// A guard that runs and has room to be told of one more session.
 pub(super) fn listening() -> io::Result<Listening> {
     let mut state = state();
     if !state.guard.as_ref().is_some_and(Guard::has_room) {
@@ -141,24 +158,24 @@ pub(super) fn listening() -> io::Result<Listening> {
 }
 
 impl Listening {
-    /// Where a child tells its group. Whoever has it delays the guard: drop it after the exec.
+    /// Where a child tells its session. Whoever has it delays the guard: drop it after the exec.
     pub(super) fn tell(&self) -> io::Result<PipeWriter> {
         let guard = self.0.guard.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         guard.tell.try_clone()
     }
 
-    /// The child has told its group and is now ours to take back.
-    pub(super) fn remember(mut self, group: Pid) {
-        self.0.groups.push(group);
+    /// The child has told its session and is now ours to take back.
+    pub(super) fn remember(mut self, session: Pid) {
+        self.0.sessions.push(session);
     }
 }
 
-/// Takes a group back, which must be done while its leader is not yet reaped.
-pub(super) fn take_back(group: Pid) {
+/// Takes a session back, which must be done while its leader is not yet reaped.
+pub(super) fn take_back(session: Pid) {
     let mut state = state();
-    state.groups.retain(|&told| told != group);
+    state.sessions.retain(|&told| told != session);
     let Some(guard) = &state.guard else { return };
-    if rustix::io::write(&guard.tell, &record(b'-', group)).is_err() {
+    if rustix::io::write(&guard.tell, &record(b'-', session)).is_err() {
         // Stuck with a full pipe. A new guard is told only of those that live.
         if let Err(error) = state.start() {
             tracing::warn!(%error, "cannot start the guard of our child processes");
@@ -176,10 +193,10 @@ impl Guard {
 }
 
 impl State {
-    /// Starts a guard, in place of the one there is, and tells it all groups.
+    /// Starts a guard, in place of the one there is, and tells it all sessions.
     fn start(&mut self) -> io::Result<()> {
         if let Some(stuck) = self.guard.take() {
-            // Before its pipe is closed, or it would wake up and kill the groups of its old list.
+            // Before its pipe is closed, or it would wake up and kill the sessions of its old list.
             let _ = rustix::process::kill_process(stuck.pid, Signal::KILL);
         }
         let (hear, tell) = io::pipe()?;
@@ -187,7 +204,7 @@ impl State {
         rustix::fs::fcntl_setfl(&tell, OFlags::NONBLOCK)?;
         let pid = spawn(&hear)?;
         if let Err(error) = self.tell_all(&tell).and_then(|()| start_keeper(pid)) {
-            // It may know half of our groups, which the end of its pipe would kill.
+            // It may know half of our sessions, which the end of its pipe would kill.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
             let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
             return Err(error);
@@ -197,8 +214,8 @@ impl State {
     }
 
     fn tell_all(&self, tell: &PipeWriter) -> io::Result<()> {
-        for &group in &self.groups {
-            rustix::io::write(tell, &record(b'+', group))?;
+        for &session in &self.sessions {
+            rustix::io::write(tell, &record(b'+', session))?;
         }
         Ok(())
     }
@@ -254,7 +271,7 @@ fn keep(pid: Pid) {
         now.short_lives = if young { now.short_lives + 1 } else { 0 };
     }
     // Without children the next one will start it.
-    while now.guard.is_none() && !now.groups.is_empty() {
+    while now.guard.is_none() && !now.sessions.is_empty() {
         if 1 < now.short_lives {
             let pause = Duration::from_millis(100) * 2u32.pow(now.short_lives.min(6));
             drop(now);
@@ -275,15 +292,15 @@ fn keep(pid: Pid) {
 mod tests {
     use super::*;
 
-    fn group(id: i32) -> Pid {
+    fn session(id: i32) -> Pid {
         Pid::from_raw(id).unwrap()
     }
 
     #[test]
     fn a_record_comes_back_as_it_was_written() {
         for id in [2, 9, 10, 4_194_304, i32::MAX] {
-            let written = record(b'+', group(id));
-            assert_eq!(read_record(&written), Some((b'+', group(id))));
+            let written = record(b'+', session(id));
+            assert_eq!(read_record(&written), Some((b'+', session(id))));
             assert_eq!(written.last(), Some(&b'\n'));
         }
     }

@@ -9,6 +9,7 @@ pub mod supervisor;
 
 mod process;
 mod program;
+mod session;
 
 mod fork;
 pub mod guard;
@@ -20,7 +21,7 @@ pub mod words;
 
 pub use diagnose::SpawnError;
 pub use patience::{Meanwhile, Patience};
-pub(crate) use process::Group;
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
+pub(crate) use session::Session;
 pub use toolbus_proto::tool::Exit;

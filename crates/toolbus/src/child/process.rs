@@ -1,8 +1,8 @@
 //! One run of a program: start it, watch for its end, end it, and leave nobody behind.
 //!
 //! The order of an end matters and is kept here: see the exit without reaping, kill the rest of
-//! the group, take the group back from the guard, reap. Until the reaping nobody else can get the
-//! group's id, so no signal of ours or the guard's can meet a stranger.
+//! its session, take the session back from the guard, reap. Until the reaping no other process
+//! can get that number, so no signal of ours or the guard's can meet a stranger.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,14 +13,15 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
 
 use super::fork::Image;
+use super::session::Session;
 use super::{Exit, Program, SpawnError, diagnose, fork, guard};
 
-/// A child process in a group of its own. Dropping it kills the whole group.
+/// A child process in a session of its own. Dropping it kills the whole session.
 ///
 /// Nothing here waits, but [`Process::wait_exit`] and the drop of a process that still runs.
 #[derive(Debug)]
 pub struct Process {
-    /// Of the leader, and thereby of the group.
+    /// Of the leader, and thereby of the session.
     pid: Pid,
     exit_fd: OwnedFd,
     reaped: Option<Exit>,
@@ -32,28 +33,13 @@ pub struct Process {
     pub stderr: Option<OwnedFd>,
 }
 
-/// What a group can be told.
+/// What a session can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// Please end.
     Term,
     /// End.
     Kill,
-}
-
-/// The group of a process, to be signalled by whoever knows that its leader is not yet reaped.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Group(Pid);
-
-impl Group {
-    pub(crate) fn signal(self, signal: Signal) {
-        let signal = match signal {
-            Signal::Term => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
-        };
-        // Fails if nobody is left, or for somebody who changed his user: neither can be helped.
-        let _ = rustix::process::kill_process_group(self.0, signal);
-    }
 }
 
 /// How long a drop waits for a killed process to be gone. Only one that hangs in the kernel takes
@@ -79,7 +65,7 @@ impl Process {
         }
     }
 
-    /// Its process id, which is also its group's.
+    /// Its process id, which is also that of its session and of its group.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
@@ -89,7 +75,7 @@ impl Process {
         self.exit_fd.as_fd()
     }
 
-    /// How the process ended, if it has. Others of its group may live on.
+    /// How the process ended, if it has. Others of its session may live on.
     pub fn exit_seen(&self) -> Option<Exit> {
         self.reaped.or_else(|| wait(self.pid, WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT))
     }
@@ -111,27 +97,27 @@ impl Process {
         }
     }
 
-    /// Whether somebody of the group still lives besides its leader.
+    /// Whether any process of its session still lives besides the leader.
     ///
     /// Costs a look at every process of the system. Where there is no `/proc` the answer is yes
-    /// until [`finish`](Process::finish): nobody is missed, but the group is signalled in vain.
+    /// until [`finish`](Process::finish).
     pub fn group_left(&self) -> bool {
-        self.reaped.is_none() && members_left(self.pid)
+        self.reaped.is_none() && self.session().is_left()
     }
 
-    /// Signals the whole group. Nobody is signalled once the process is finished.
+    /// Signals the whole session. No process is signalled once this one is finished.
     pub fn signal_group(&self, signal: Signal) {
         if self.reaped.is_none() {
-            self.group().signal(signal);
+            self.session().signal(signal);
         }
     }
 
-    /// Its group, for a thread that ends before [`Process::finish`].
-    pub(crate) fn group(&self) -> Group {
-        Group(self.pid)
+    /// Its session, for a thread that ends before [`Process::finish`].
+    pub(crate) fn session(&self) -> Session {
+        Session(self.pid)
     }
 
-    /// Kills the rest of the group of a process that has ended, and reaps it. `None` if it has not
+    /// Kills the rest of the session of a process that has ended, and reaps it. `None` if it has not
     /// ended yet. May be called again and then says the same.
     pub fn finish(&mut self) -> Option<Exit> {
         let exit = self.exit_seen()?;
@@ -192,7 +178,7 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
         })),
         Err(source) => {
             // Nobody could tell us of its end, so it ends now.
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            Session(pid).signal(Signal::Kill);
             wait(pid, WaitIdOptions::NOWAIT);
             guard::take_back(pid);
             wait(pid, WaitIdOptions::empty());
@@ -256,58 +242,9 @@ fn exit_fd_by_thread(pid: Pid) -> io::Result<OwnedFd> {
     Ok(read.into())
 }
 
-#[cfg(target_os = "linux")]
-fn members_left(group: Pid) -> bool {
-    let leader = group.as_raw_nonzero().get();
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return true;
-    };
-    processes.flatten().any(|process| {
-        let name = process.file_name();
-        let pid = name.to_str().and_then(|name| name.parse::<i32>().ok());
-        // The kernel makes up a whole page for `stat`, so it is asked for members only.
-        pid.is_some_and(|pid| pid != leader && group_of(pid) == leader)
-            && std::fs::read(process.path().join("stat")).is_ok_and(|stat| is_alive(&stat))
-    })
-}
-
-/// Not by `rustix`, which takes it for granted that there is a group: threads of the kernel are
-/// in none.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn group_of(pid: i32) -> i32 {
-    // SAFETY: asks for a number; one that is nobody's is an error, -1.
-    unsafe { libc::getpgid(pid) }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn members_left(group: Pid) -> bool {
-    rustix::process::test_kill_process_group(group).is_ok()
-}
-
-/// Whether a line of `/proc/<pid>/stat` is of somebody who is neither a zombie nor dead. The name
-/// of the program, in brackets, may hold anything, brackets too.
-#[cfg(target_os = "linux")]
-fn is_alive(stat: &[u8]) -> bool {
-    let name_end = stat.iter().rposition(|&byte| byte == b')');
-    let state = name_end.and_then(|at| stat.get(at + 2));
-    state.is_some_and(|state| !b"ZX".contains(state))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn the_living_are_told_from_the_dead() {
-        assert!(is_alive(b"12 (sh) S 1 10 10 0 -1"));
-        assert!(is_alive(b"12 (a) Z 1 9 (b) R 1 10 10 0 -1"));
-        assert!(!is_alive(b"12 (sh) Z 1 10 10 0 -1"));
-        assert!(!is_alive(b"12 (sh) X 1 10 10 0 -1"));
-        assert!(!is_alive(b"12 (sh)"));
-        assert!(!is_alive(b""));
-    }
 
     #[test]
     fn a_thread_can_watch_for_an_exit_too() {

@@ -1,7 +1,7 @@
 //! One command for the shell, run to its end: `sh -c`, for `shell:` (`specs/oracle.md` §11).
 //!
 //! Waits on the thread it is called on and needs no runtime. Nobody whom the command has
-//! started outlives it, unless it left the group.
+//! started outlives it, unless it left the session by `setsid`.
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,7 +34,7 @@ pub struct Ran {
 /// What the log calls it.
 const NAME: &str = "shell";
 
-/// How long a group whose leader has gone, and then what it wrote, is waited for.
+/// How long a session whose leader has gone, and then what it wrote, is waited for.
 const LAST_WORDS: Duration = Patience::ORACLE.last_words;
 
 const READ_BYTES: usize = 64 * 1024;
@@ -44,7 +44,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub fn run(command: &str, limits: &Limits, cancel: Option<&PipeReader>) -> Result<Ran, Failure> {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
     let process = Process::spawn(&Program::new(words)).map_err(|error| error.to_failure())?;
-    // Dropping it, however we leave, kills whoever is left of its group.
+    // Dropping it, however we leave, kills what is left of its session.
     Running::new(process).watch(limits, cancel)
 }
 

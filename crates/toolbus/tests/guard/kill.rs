@@ -18,11 +18,13 @@ use toolbus::child::{Process, Program, Signal, guard};
 /// More than any machine needs; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ignores every polite request, and has two children of its own that do the same.
-const STUBBORN: &str = "trap '' TERM INT HUP; sleep 600 & (sleep 600 & sleep 600) & echo up; wait";
+/// Ignores every polite request, and has children of its own that do the same; one of them is
+/// in a group of its own.
+const STUBBORN: &str =
+    "trap '' TERM INT HUP; timeout 5000 sleep 600 & (sleep 600 & sleep 600) & echo up; wait";
 
 /// Each is run with both forms of the guard.
-const TESTS: [(&str, Test); 8] = [
+const TESTS: [(&str, Test); 9] = [
     ("killed_while_starting", killed_while_starting),
     ("killed_while_serving", killed_while_serving),
     ("killed_while_stopping", killed_while_stopping),
@@ -31,6 +33,7 @@ const TESTS: [(&str, Test); 8] = [
     ("the_guard_ignores_polite_signals", the_guard_ignores_polite_signals),
     ("a_guard_that_dies_is_started_again", a_guard_that_dies_is_started_again),
     ("a_guard_that_hangs_is_replaced", a_guard_that_hangs_is_replaced),
+    ("children_die_with_us_and_the_guard", children_die_with_us_and_the_guard),
 ];
 
 type Test = fn(&str);
@@ -164,6 +167,17 @@ fn a_guard_that_hangs_is_replaced(form: &str) {
     host.expect_nobody_left();
 }
 
+/// What a child itself has started may be left then: the kernel tells children only.
+fn children_die_with_us_and_the_guard(form: &str) {
+    let mut host = Host::start("without grandchildren", form);
+    host.expect_line();
+    let guard = host.guard();
+    rustix::process::kill_process(guard, RawSignal::STOP).unwrap();
+    host.kill();
+    rustix::process::kill_process(guard, RawSignal::KILL).unwrap();
+    host.expect_nobody_left();
+}
+
 fn kills() -> u32 {
     env::var("TOOLBUS_KILLS").map_or(50, |kills| kills.parse().expect("TOOLBUS_KILLS: a number"))
 }
@@ -288,11 +302,15 @@ fn host(window: &str) -> ! {
             children.push(Process::spawn(&stubborn).unwrap());
             children.truncate(4);
         },
-        _ => {}
-    }
-    // Serving.
-    for _ in 0..3 {
-        children.push(spawn_and_see(&stubborn));
+        "without grandchildren" => {
+            let sleep = Program::new(["sleep", "600"].map(String::from).to_vec());
+            children.extend((0..3).map(|_| Process::spawn(&sleep).unwrap()));
+        }
+        _ => {
+            for _ in 0..3 {
+                children.push(spawn_and_see(&stubborn));
+            }
+        }
     }
     println!("serving");
     for order in io::stdin().lines() {

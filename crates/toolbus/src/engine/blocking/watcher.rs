@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tracing::Dispatch;
 
 use crate::child::stderr::{LINES_MAX, Tail};
-use crate::child::{Group, Process, Signal};
+use crate::child::{Process, Session, Signal};
 use crate::transport::ready;
 
 /// What the thread needs besides descriptors and a few lines.
@@ -73,7 +73,7 @@ impl Watcher {
         let eye = Eye {
             peer: peer.to_owned(),
             seen: seen.clone(),
-            group: process.group(),
+            session: process.session(),
             signal,
             stderr: process.stderr.take().zip(Some(closes)),
             exit: Some(process.exit_fd().try_clone_to_owned()?),
@@ -126,7 +126,7 @@ impl Drop for Watcher {
 struct Eye {
     peer: String,
     seen: Arc<Seen>,
-    group: Group,
+    session: Session,
     signal: Duration,
     /// With what is closed behind it.
     stderr: Option<(OwnedFd, PipeWriter)>,
@@ -158,7 +158,7 @@ impl Eye {
                 self.handle_exit();
             }
             if kill_at.is_some_and(|kill_at| kill_at <= Instant::now()) {
-                self.group.signal(Signal::Kill);
+                self.session.signal(Signal::Kill);
                 self.seen.notes().kill_at = None;
             }
         }
@@ -202,7 +202,7 @@ impl Eye {
     /// if nobody makes a call for an hour.
     fn handle_exit(&mut self) {
         self.exit = None;
-        self.group.signal(Signal::Term);
+        self.session.signal(Signal::Term);
         self.seen.notes().kill_at = Some(Instant::now() + self.signal);
         self.seen.news.store(true, Ordering::Release);
         let is_held = self.stdout_open && !ready::has_hung_up(self.stdout.as_fd());
