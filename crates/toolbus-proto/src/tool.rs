@@ -41,6 +41,12 @@ impl From<&str> for ToolName {
     }
 }
 
+impl From<String> for ToolName {
+    fn from(name: String) -> ToolName {
+        ToolName::new(name)
+    }
+}
+
 /// What is known of a tool before it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolSpec {
