@@ -22,3 +22,18 @@ pub mod units;
 
 mod did_you_mean;
 mod panics;
+
+pub use address::{Address, AddressError};
+pub use bus::back::{Back, LocalFuture};
+pub use bus::{
+    BlockingBus, BuildError, Bus, BusBuilder, BusHandle, Event, LocalReplyStream, Reply,
+    ReplyStream, Request, answer,
+};
+pub use engine::calls::{Inbox, Pressure, ReplyTo, RunningCall};
+pub use serde_json::json;
+pub use toolbus_proto::channel::{Down, Up};
+pub use toolbus_proto::json::{Json, JsonError};
+pub use toolbus_proto::tool::{
+    Call, CallOptions, CallerId, Code, Deadline, Exit, Failure, FailureKind, Hints, LastWords,
+    Outcome, Part, Piece, ToolName, ToolSpec, Trace, What, Wire,
+};

@@ -93,6 +93,11 @@ impl Address {
         Ok(Address(Arc::new(Read { text: text.to_owned(), place })))
     }
 
+    /// Stands for a back that is no peer but a part of this program; its name is all there is.
+    pub(crate) fn inside(name: &str) -> Address {
+        Address(Arc::new(Read { text: name.to_owned(), place: Place::Builtin }))
+    }
+
     /// Where the peer is.
     pub fn place(&self) -> &Place {
         &self.0.place

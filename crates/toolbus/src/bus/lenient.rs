@@ -12,6 +12,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpe
 use super::Route;
 use crate::bus::{Bus, Listed};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::engine::drive::until;
 use crate::engine::wake::Wake;
 
 /// The bus, asked for its tools whenever somebody wants to know them.
@@ -27,6 +28,13 @@ impl LenientBus {
     pub(crate) fn telling(bus: Rc<Bus>, changed: Rc<Wake>) -> LenientBus {
         bus.offer_own();
         LenientBus(Rc::new(Offered { bus, heard: Cell::new(Heard::Nobody), changed }))
+    }
+}
+
+impl LenientBus {
+    /// The tools of all who can be reached.
+    pub(super) async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        self.0.ask().await
     }
 }
 
@@ -64,7 +72,7 @@ enum Heard {
 
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
-        self.bus.tools().into_iter().map(|tool| tool.name).collect()
+        self.bus.offered().into_iter().map(|tool| tool.name).collect()
     }
 
     /// Is it a tool of nobody, but may be one of a back that was left out?
@@ -95,7 +103,7 @@ impl Offered {
             // Nobody loses a tool because another one came.
             Err(taken) => {
                 tracing::warn!("the list stays as it was: {taken}");
-                return Ok(self.bus.tools().into());
+                return Ok(self.bus.offered().into());
             }
         }
         self.heard.set(if first_failure.is_none() { Heard::All } else { Heard::Some });
@@ -124,7 +132,13 @@ impl Later {
         let asked = later.clone();
         let asking = spawn_local(async move {
             let before = offered.names();
-            let tools = offered.ask().await;
+            let tools = tokio::select! {
+                tools = offered.ask() => tools,
+                // Who waits for the list waits no longer than for the call.
+                () = until(call.deadline.instant(call.deadline.asked)) => {
+                    Err(call.deadline.missed())
+                }
+            };
             match (&call.what, tools) {
                 (What::Tools, tools) => {
                     let _ = down.send(Down::Done(tools.map(Outcome::Tools)));

@@ -18,6 +18,7 @@ mod oracle_back;
 #[cfg(target_os = "linux")]
 mod stdio;
 
+mod embed;
 mod engine;
 mod oracle_calling;
 mod serving;
