@@ -9,10 +9,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolSpec, Wire};
+use toolbus_proto::tool::{Call, Failure, ToolSpec, Wire};
 
-use crate::did_you_mean::nearest;
 use crate::engine::calls::{ReplyTo, RunningCall};
+
+pub(crate) use crate::did_you_mean::{hinted, unknown_tool};
 
 /// A future that lives on the bus's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -107,21 +108,4 @@ pub(crate) fn causes(error: &dyn Error) -> String {
         cause = deeper.source();
     }
     text
-}
-
-/// A failure that says what the reader can do about it, if there is anything.
-pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
-    match hint {
-        Some(_) => failure.with_last_words(LastWords { hint, ..LastWords::default() }),
-        None => failure,
-    }
-}
-
-/// What is told to whoever asks for a tool that is not there.
-pub(crate) fn unknown_tool<'a>(
-    name: &ToolName,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Failure {
-    let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
-    hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
 }

@@ -1,5 +1,6 @@
 //! Where bytes come from and go to.
 
+pub(crate) mod fd;
 pub(crate) mod now;
 pub mod pipe;
 pub(crate) mod ready;

@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use toolbus_proto::channel::Outbox;
 
-use super::pipe::How;
-use super::stdio;
+use super::fd::{self, How};
 
 /// How many pieces one write carries.
 const PIECES_MAX: usize = 16;
@@ -28,7 +27,7 @@ impl Output {
 
     /// A stream that others may hold as well, and for whom it stays as it is.
     pub(crate) fn shared(fd: BorrowedFd<'_>) -> io::Result<Output> {
-        let (fd, how) = stdio::open(fd, OFlags::WRONLY)?;
+        let (fd, how) = fd::open(fd, OFlags::WRONLY)?;
         Ok(Output { fd, how })
     }
 

@@ -14,8 +14,8 @@ use toolbus_proto::tool::{Call, Failure, Outcome};
 
 use crate::engine;
 use crate::panics::caught;
+use crate::transport::fd::read_now;
 use crate::transport::now::Output;
-use crate::transport::pipe::read_now;
 use crate::transport::ready;
 
 /// Answers are written at the latest when so much of them waits.
