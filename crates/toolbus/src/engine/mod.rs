@@ -1,24 +1,36 @@
 //! The drivers of a channel: who reads, writes and waits for it.
 
 pub mod blocking;
+#[cfg(feature = "bus")]
 mod budget;
+#[cfg(feature = "bus")]
 mod buffers;
+#[cfg(feature = "bus")]
 pub mod calls;
+#[cfg(feature = "bus")]
 pub mod connection;
+#[cfg(feature = "bus")]
 pub(crate) mod drive;
 #[cfg(feature = "http")]
 pub(crate) mod exchange;
+#[cfg(feature = "bus")]
 pub mod front;
+#[cfg(feature = "bus")]
 pub(crate) mod local_call;
+#[cfg(feature = "bus")]
 pub(crate) mod moment;
+#[cfg(feature = "bus")]
 pub(crate) mod program;
+#[cfg(feature = "bus")]
 pub(crate) mod wake;
 
 use toolbus_proto::channel::Notice;
 
+#[cfg(feature = "bus")]
 pub use budget::BYTES_IN_FLIGHT_MAX;
 #[cfg(feature = "http")]
 pub(crate) use budget::Share;
+#[cfg(feature = "bus")]
 pub use drive::{Sink, Source};
 
 /// Writes a line in the log for what a peer did.

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 /// A second hold of a stream that others may hold as well, and for whom it stays as it is.
 pub(super) fn open(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, How)> {
@@ -59,11 +59,12 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 pub(super) const SHARED_WRITE_BYTES: usize = 4096;
 
 impl How {
+    #[cfg(feature = "bus")]
     pub(super) fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
         match self {
             How::Alone => read_now(fd, into),
             How::Socket => append(into, |buffer| {
-                rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(n, _)| n)
+                rustix::net::recv(fd, buffer, rustix::net::RecvFlags::DONTWAIT).map(|(n, _)| n)
             }),
             How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_now(fd, into),
             How::Shared => Err(io::ErrorKind::WouldBlock.into()),

@@ -20,6 +20,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// The writing end of a pipe that only we hold.
+    #[cfg(feature = "bus")]
     pub(crate) fn alone(pipe: OwnedFd) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Output { fd: pipe, how: How::Alone })

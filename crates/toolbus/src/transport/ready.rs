@@ -19,6 +19,7 @@ pub(crate) fn room(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
 }
 
 /// Nobody left at the other end, and nothing else.
+#[cfg(feature = "bus")]
 pub(crate) fn end(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty()))
 }
@@ -46,6 +47,7 @@ pub(crate) fn has_input(fd: BorrowedFd<'_>, until: Option<Instant>) -> bool {
 }
 
 /// Whether nobody is at the other end of this pipe any more.
+#[cfg(feature = "bus")]
 pub(crate) fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
     poll(&mut fds, Some(Instant::now()));

@@ -22,6 +22,7 @@ mod embed;
 mod engine;
 mod oracle_calling;
 mod serving;
+mod serving_mediocre;
 #[cfg(target_os = "linux")]
 mod shell;
 mod supervisor;
