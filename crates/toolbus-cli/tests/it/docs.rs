@@ -41,11 +41,23 @@ fn mediocre() {
 
 #[test]
 fn author() {
-    let example = read("crates/toolbus/examples/echo_text.rs");
-    let shown = blocks(&read("docs/author.md"));
-    let shown = shown.iter().find(|block| block.fence == "rust echo_text.rs");
-    assert_eq!(shown.expect("it is shown").text, example, "the document shows another program");
+    check_example("docs/author.md", "echo_text.rs");
     check("docs/author.md");
+}
+
+#[test]
+fn embed() {
+    check_example("docs/embed.md", "embed.rs");
+    check("docs/embed.md");
+}
+
+/// The document shows this example of the library.
+#[track_caller]
+fn check_example(document: &str, file: &str) {
+    let example = read(&format!("crates/toolbus/examples/{file}"));
+    let shown = blocks(&read(document));
+    let shown = shown.iter().find(|block| block.fence == format!("rust {file}"));
+    assert_eq!(shown.expect("it is shown").text, example, "{document} shows another program");
 }
 
 fn read(document: &str) -> String {
