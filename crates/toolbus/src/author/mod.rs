@@ -70,5 +70,6 @@ pub use tools::Tools;
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind};
 
-#[cfg(all(test, feature = "bus"))]
+#[cfg(test)]
+#[cfg(feature = "bus")]
 mod tests;

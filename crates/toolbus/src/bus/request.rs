@@ -81,7 +81,7 @@ fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
 }
 
-impl<'a> Request<&'a Bus> {
+impl Request<&Bus> {
     /// Makes the call and gives its parts and progress as they come.
     ///
     /// ```
