@@ -273,6 +273,7 @@ pub struct Piece {
 
 /// How a call that went well ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The reply is one JSON value.
     Value(Json),
@@ -337,6 +338,7 @@ impl std::error::Error for Failure {}
 
 /// The ways a call can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FailureKind {
     /// There is no tool of that name.
     UnknownTool,

@@ -105,7 +105,7 @@ impl SaysDown {
                     format!("the native answer is {error}"),
                 )),
             },
-            Down::Done(Ok(Outcome::Tools(_))) => SaysDown::failed(&Failure::new(
+            Down::Done(Ok(_)) => SaysDown::failed(&Failure::new(
                 FailureKind::BrokeProtocol,
                 "this wire has no list of tools",
             )),

@@ -446,6 +446,7 @@ impl Member {
 
 /// Why the tools of a bus cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum BusError {
     /// A back did not say what it has.
     #[error("cannot reach `{address}`: {failure}")]

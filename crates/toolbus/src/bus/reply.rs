@@ -24,7 +24,8 @@ impl Reply {
         match &self.0 {
             Outcome::Value(value) | Outcome::End(Some(value)) => value.clone(),
             Outcome::Text(text) => Json::of(text),
-            Outcome::End(None) | Outcome::Tools(_) | Outcome::Native(_) => Json::null(),
+            // Nothing, or nothing that a tool answers.
+            _ => Json::null(),
         }
     }
 

@@ -166,8 +166,8 @@ fn json(outcome: Outcome) -> Json {
     match outcome {
         Outcome::Value(value) | Outcome::End(Some(value)) => value.compact(),
         Outcome::Text(text) => Json::of(&text),
-        // Nobody asked for anything else.
-        Outcome::End(None) | Outcome::Tools(_) | Outcome::Native(_) => Json::null(),
+        // Nothing, or what no call of a tool can end with.
+        _ => Json::null(),
     }
 }
 
