@@ -154,6 +154,14 @@ impl Decoder {
         matches!(self.state, State::Due) && self.stream.is_none()
     }
 
+    /// The stream that is open is of no use any more, so it may end where it likes: its length
+    /// is not compared with what was announced (`docs/protocols/mediocre.md` 2).
+    pub(super) fn drain(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.len = None;
+        }
+    }
+
     /// The next element, if it is one of the many that hold a value and nothing else.
     fn next_plain(&mut self, input: &mut BytesMut) -> Option<Json> {
         let stream = self.stream.as_mut().filter(|stream| !stream.is_skipped)?;

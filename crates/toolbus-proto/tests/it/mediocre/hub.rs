@@ -120,6 +120,23 @@ fn a_trace_goes_in_and_out_and_nothing_else_of_debug() {
 }
 
 #[test]
+fn a_stream_that_is_drained_may_be_shorter_than_announced() {
+    for is_strict in [false, true] {
+        let now = Instant::now();
+        let reading = Reading { is_strict, ..Reading::default() };
+        let settings = ServerSettings { reading, ..ServerSettings::default() };
+        let mut server = Server::new(now, settings, Counting::default());
+        hear(now, &mut server, r#"{"method":"m","streamStart":true,"streamLen":9}{"el":1}"#);
+        let (ticket, _) = server.poll_up().unwrap();
+        server.down(now, ticket, Down::Done(Ok(Outcome::Value(Json::null()))));
+        hear(now, &mut server, r#"{"el":2}{"streamEnd":true}{"method":"next"}"#);
+        let Some((_, Asked::Call(call))) = server.poll_up() else { panic!("{:?}", server.ended()) };
+        assert_eq!(call.what, What::Tool { name: "next".into(), args: None });
+        assert_eq!(server.poll_notice(), None);
+    }
+}
+
+#[test]
 fn a_call_is_given_up_when_no_byte_moves() {
     let (now, second) = (Instant::now(), Duration::from_secs(1));
     let mut caller = caller(now, Methods::asked());
