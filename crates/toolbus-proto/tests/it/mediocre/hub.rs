@@ -101,6 +101,9 @@ fn the_generic_tool_may_send_a_stream() {
     let what = What::Tool { name: "call".into(), args: None };
     let (asked, outcome) = ask(Methods::asked(), what, "");
     assert_eq!((&*asked, outcome.unwrap_err().kind), ("", FailureKind::InvalidArguments));
+    let empty = Some(json(r#"{"method":"m","debug":{}}"#));
+    let (asked, _) = ask(Methods::asked(), What::Tool { name: "call".into(), args: empty }, "{}");
+    assert_eq!(asked, "{\"method\":\"m\"}\n");
 }
 
 #[test]
