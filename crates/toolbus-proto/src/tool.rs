@@ -120,6 +120,10 @@ pub struct Call {
     pub deadline: Deadline,
     /// The W3C `traceparent` of the caller.
     pub trace: Option<Trace>,
+    /// What the caller's wire carries beside the call for traces and logs, an object: `debug`
+    /// of mediocre-rpc. For the tool to see; it is not passed on to other peers. Boxed, since
+    /// few calls have one and all are moved about.
+    pub debug: Option<Box<Json>>,
     /// What the caller can make use of besides the answer.
     pub options: CallOptions,
 }
@@ -137,6 +141,7 @@ impl Call {
             caller: CallerId::default(),
             deadline: Deadline::never(now),
             trace: None,
+            debug: None,
             options: CallOptions::default(),
         }
     }
@@ -220,7 +225,8 @@ pub struct CallOptions {
     /// How many parts it will send, if it knows.
     pub parts: Option<u64>,
     /// What the answering peer said in its own wire, event by event, as [`Down::Log`] and as
-    /// `toolbus decode` prints it. For people who look at a wire; not every wire can.
+    /// `toolbus decode` prints it, with the `debug` of the response where there is one. For
+    /// people who look at a wire; not every wire can.
     ///
     /// [`Down::Log`]: crate::channel::Down::Log
     pub events: bool,

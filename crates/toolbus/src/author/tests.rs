@@ -24,12 +24,16 @@ fn json(text: &'static str) -> json::Json {
 /// What a tool answers to a call with these arguments and with what follows them.
 #[track_caller]
 fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: Expect) {
-    let name = tool.spec.name.clone();
+    let now = tokio::time::Instant::now().into_std();
+    let mut call = Call::tool(now, tool.spec.name.clone(), arguments.map(json));
+    call.options.sends_parts = !behind.is_empty();
+    check_call(tool, call, behind, expected);
+}
+
+#[track_caller]
+fn check_call(tool: Tool, call: Call, behind: &[Up], expected: Expect) {
     let tools = Tools::new("test", "0").with(tool).into_back();
     on_bus(async {
-        let now = tokio::time::Instant::now().into_std();
-        let mut call = Call::tool(now, name, arguments.map(json));
-        call.options.sends_parts = !behind.is_empty();
         let (inbox, slot) = Inbox::new();
         let uplink = Back::start(&tools, call, slot);
         for up in behind {
@@ -43,6 +47,28 @@ fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: E
         };
         expected.assert_eq(&told);
     });
+}
+
+#[test]
+fn a_tool_sees_what_is_for_traces_and_logs() {
+    let tools = [
+        || Tool::with_context("t", |_: Nothing, context: &mut Context<'_>| told(context.debug())),
+        || {
+            Tool::async_with_context("t", async |_: Nothing, context: AsyncContext| {
+                told(context.debug())
+            })
+        },
+    ];
+    for tool in tools {
+        let mut call = Call::tool(tokio::time::Instant::now().into_std(), "t", None);
+        check_call(tool(), call.clone(), &[], expect!["text none"]);
+        call.debug = Some(Box::new(json(r#"{"id": 1.0}"#)));
+        check_call(tool(), call, &[], expect![[r#"text {"id": 1.0}"#]]);
+    }
+}
+
+fn told(debug: Option<&str>) -> String {
+    debug.unwrap_or("none").to_owned()
 }
 
 #[test]

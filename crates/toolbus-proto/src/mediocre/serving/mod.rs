@@ -314,6 +314,7 @@ fn call_of(now: Instant, head: Head, settings: &ServerSettings) -> Option<Call> 
     let mut call = Call::of(now, what);
     call.deadline.quiet = Some(settings.call_timeout);
     call.trace = head.debug.as_ref().and_then(translate::trace);
+    call.debug = head.debug.map(Box::new);
     call.options.sends_parts = head.is_stream;
     Some(call)
 }

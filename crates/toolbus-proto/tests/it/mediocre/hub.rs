@@ -114,6 +114,9 @@ fn a_trace_goes_in_and_out_and_nothing_else_of_debug() {
     hear(now, &mut server, &debug);
     let Some((_, Asked::Call(call))) = server.poll_up() else { panic!("no call") };
     assert_eq!(call.trace, Trace::read(PARENT, None));
+    // The tool may look at all of it.
+    let seen = format!(r#"{{"token":"x","traceparent":"{PARENT}"}}"#);
+    assert_eq!(call.debug.as_deref(), Some(&json(&seen)));
     assert_eq!(call.deadline.quiet, Some(Duration::from_secs(60)));
 
     let mut caller = caller(now, Methods::asked());
