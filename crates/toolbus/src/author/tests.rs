@@ -1,21 +1,14 @@
 //! An author's tools behind a bus, without any wire.
 
-use std::future::Future;
-
 use expect_test::{Expect, expect};
-use tokio::task::LocalSet;
 use toolbus_proto::channel::Up;
 use toolbus_proto::json;
 use toolbus_proto::tool::{Call, Code, Outcome, Part};
+use toolbus_testkit::runtime::run;
 
 use super::*;
 use crate::bus::back::Back;
 use crate::engine::calls::Inbox;
-
-fn on_bus(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
-}
 
 fn json(text: &'static str) -> json::Json {
     json::Json::parse(text).unwrap()
@@ -33,7 +26,7 @@ fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: E
 #[track_caller]
 fn check_call(tool: Tool, call: Call, behind: &[Up], expected: Expect) {
     let tools = Tools::new("test", "0").with(tool).into_back();
-    on_bus(async {
+    run(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Back::start(&tools, call, slot);
         for up in behind {
