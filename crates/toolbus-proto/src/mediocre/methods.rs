@@ -1,4 +1,4 @@
-//! A server's methods as tools of the bus (`specs` §9): which there are, and how to call them.
+//! A server's methods as tools of the bus (`docs/protocols/mediocre.md` 9): which there are, and how to call them.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Methods {
         methods
     }
 
-    /// The tools, if nobody has to be asked.
+    /// The tools, if the server need not be asked.
     pub(super) fn tools(&self) -> Option<Arc<[ToolSpec]>> {
         self.given.clone()
     }

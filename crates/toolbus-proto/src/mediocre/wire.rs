@@ -149,7 +149,7 @@ pub(super) struct NotALength;
 #[derive(Debug)]
 pub(super) struct ErrField {
     error: PeerError,
-    /// It says nothing but that it is there.
+    /// It has neither a message nor anything else in it.
     is_empty: bool,
     is_malformed: bool,
     pub(super) is_doubled: bool,
