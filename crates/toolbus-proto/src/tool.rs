@@ -1,6 +1,6 @@
 //! What every wire translates to and from: tools, calls, replies, failures.
 //!
-//! These types cross between protocols and are nobody's wire format, so none of them knows
+//! These types cross between protocols and are the wire format of no protocol, so none of them knows
 //! serde: a room's `translate.rs` says how each looks on its wire.
 
 use std::fmt;
@@ -129,12 +129,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of a tool by somebody of no importance, without a deadline.
+    /// A call of a tool, by no caller in particular and without a deadline.
     pub fn tool(now: Instant, name: impl Into<ToolName>, args: Option<Json>) -> Call {
         Call::of(now, What::Tool { name: name.into(), args })
     }
 
-    /// A call of anything by somebody of no importance, without a deadline.
+    /// A call of anything, by no caller in particular and without a deadline.
     pub fn of(now: Instant, what: What) -> Call {
         Call {
             what,
