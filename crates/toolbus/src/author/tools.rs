@@ -61,7 +61,7 @@ impl Tools {
         serve::serve(self, protocol)
     }
 
-    /// The tools as whoever answers the calls of a bus.
+    /// The tools as a back, which answers the calls of a bus.
     pub fn into_back(self) -> Authored {
         Authored::new(self.tools)
     }

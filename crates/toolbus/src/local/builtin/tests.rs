@@ -199,7 +199,7 @@ fn a_long_blob_is_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn whoever_has_no_room_is_not_flooded() {
+fn a_caller_without_room_is_not_flooded() {
     run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let builtin = Builtin::new();
@@ -241,7 +241,7 @@ fn echo_goes_both_ways_at_once() {
 }
 
 #[test]
-fn whoever_sends_too_fast_is_told_to_wait() {
+fn a_caller_that_sends_too_fast_is_told_to_wait() {
     run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(streaming("sink", None), slot);
