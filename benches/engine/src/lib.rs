@@ -59,7 +59,7 @@ impl Route for Echo {
             return RunningCall::ended();
         }
         let is_early = name.as_str() == "early";
-        let _ = down.send(Down::Begin(None));
+        let _ = down.send(Down::Begin { head: None, parts: None });
         RunningCall::new(Rc::new(Echoing { down, is_early, is_full: Cell::new(false) }), Ticket(0))
     }
 }

@@ -1,7 +1,7 @@
 //! Questions asked and not yet answered: ids given out, tickets waiting, deadlines.
 //!
 //! Every wire that answers by id keeps its calls here, so that matching, expiring and giving
-//! up are written once. An id is never used again, so a late answer meets nobody.
+//! up are written once. An id is never used again, so a late answer finds no call.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::tool::Deadline;
 pub struct Outstanding {
     next_id: u64,
     waiting: HashMap<u64, Waiting>,
-    /// Nobody's deadline is earlier. May be too early: then nothing expires and it is set anew.
+    /// No deadline is earlier. May be too early: then nothing expires and it is set anew.
     earliest: Option<Instant>,
     count_max: usize,
 }
@@ -72,7 +72,8 @@ impl Outstanding {
         }
     }
 
-    /// `id` waits for somebody on our own side: it is not late until it is heard of again.
+    /// `id` waits for our own side, not for the peer: it is not late until the peer has been
+    /// heard of again.
     pub fn hold(&mut self, id: u64) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.give_up = None;
@@ -84,7 +85,7 @@ impl Outstanding {
         self.earliest
     }
 
-    /// Takes out whoever has waited long enough, oldest first.
+    /// Takes out the tickets that have waited long enough, oldest first.
     pub fn expire(&mut self, now: Instant) -> Vec<(u64, Ticket)> {
         if self.earliest.is_none_or(|earliest| now < earliest) {
             return Vec::new();
@@ -97,7 +98,7 @@ impl Outstanding {
         over
     }
 
-    /// Takes out everybody, oldest first: no answer will come any more.
+    /// Takes out every ticket, oldest first: no answer will come any more.
     pub fn take_all(&mut self) -> Vec<Ticket> {
         let mut all: Vec<_> = self.waiting.drain().collect();
         all.sort_unstable_by_key(|(id, _)| *id);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_too_long_is_let_go_and_a_sign_of_life_helps() {
+    fn what_waits_too_long_is_let_go_and_a_sign_of_life_helps() {
         let now = Instant::now();
         let mut outstanding = Outstanding::new(0, 8);
         let first = outstanding.ask(Ticket(0), quiet(now, 5));

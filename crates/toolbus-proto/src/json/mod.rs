@@ -1,7 +1,7 @@
 //! One JSON value as its own text, and the scanner that finds where values begin and end.
 //!
 //! Arguments and results cross the bus as [`Json`]: checked once when they arrive, cut out
-//! of the read buffer without a copy, never parsed again unless somebody must look inside.
+//! of the read buffer without a copy, never parsed again unless a wire has to look inside.
 
 pub mod edit;
 mod scan;

@@ -1,7 +1,7 @@
 //! Where JSON values begin and end, by RFC 8259, without building anything from them.
 //!
-//! The envelope of a message is read member by member with a [`Scanner`]; whatever nobody
-//! needs to look into is stepped over and handed on as a slice.
+//! The envelope of a message is read member by member with a [`Scanner`]; a value whose
+//! inside does not matter is stepped over and handed on as a slice.
 
 use std::borrow::Cow;
 use std::ops::{Index, Range};
@@ -83,8 +83,8 @@ impl<'a> Scanner<'a> {
 }
 
 impl<'a> Scanner<'a, [u8]> {
-    /// Stands before the first of bytes of which nobody knows where the JSON in them ends. That
-    /// strings are UTF-8 is for whoever takes one to find out.
+    /// Stands before bytes that begin with JSON and may go on with something else. Whether
+    /// strings are UTF-8 is checked when one is taken.
     pub(crate) fn of_bytes(bytes: &'a [u8]) -> Self {
         Scanner { text: bytes, at: 0, inside: 0 }
     }
@@ -108,8 +108,8 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
         Ok(&self.text[from..self.at])
     }
 
-    /// Like [`Scanner::value`]; of an object each member is shown on the way, so that nobody
-    /// has to look through it a second time.
+    /// Like [`Scanner::value`]; of an object each member is shown on the way, so that the
+    /// caller need not look through it a second time.
     #[inline]
     pub fn value_with_members(
         &mut self,

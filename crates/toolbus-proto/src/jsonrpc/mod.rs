@@ -28,7 +28,7 @@ pub struct Rules {
 /// One message, borrowing from its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// CallOptions an answer.
+    /// Wants an answer.
     Request {
         /// To be echoed byte for byte.
         id: Id,
@@ -37,7 +37,7 @@ pub enum Message<'a> {
         /// The raw value, if there is one.
         params: Option<&'a str>,
     },
-    /// CallOptions none.
+    /// Wants no answer.
     Notification {
         /// What is told.
         method: Cow<'a, str>,
@@ -134,8 +134,9 @@ impl Rules {
         self.read_picking(line, []).map(|(message, [])| message)
     }
 
-    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for who
-    /// would have to look through them a second time. Of two of a name it is the last.
+    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for a
+    /// caller that would have to look through them a second time. Of two members of one name
+    /// it is the last.
     pub fn read_picking<'a, const N: usize>(
         &self,
         line: &'a Bytes,
@@ -245,7 +246,7 @@ impl<'a> Members<'a> {
 }
 
 impl Member {
-    /// The one that a raw key spells. Hardly anybody escapes a key, so that is looked for last.
+    /// The one that a raw key spells. Hardly any peer escapes a key, so that is looked for last.
     #[inline]
     fn of_key(key: &str) -> Option<Member> {
         let inner = key.get(1..key.len() - 1)?;
@@ -281,7 +282,7 @@ impl Member {
     }
 }
 
-/// Which of the names a raw key spells. Hardly anybody escapes a key, so that is looked for
+/// Which of the names a raw key spells. Hardly any peer escapes a key, so that is looked for
 /// last.
 fn which(key: &str, names: &[&str]) -> Option<usize> {
     let inner = key.get(1..key.len() - 1)?;

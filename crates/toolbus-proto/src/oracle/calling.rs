@@ -1,7 +1,7 @@
-//! The executor: our end when we call an oracle (`specs` §4 to §6).
+//! The executor: our end when we call an oracle (`docs/protocols/oracle.md` 4 to 6).
 //!
 //! It lives as long as one process of the oracle. It says when that process has broken its
-//! word and how to part from it; who starts, signals and replaces processes is elsewhere.
+//! word and how to part from it; the supervisor starts, signals and replaces processes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -170,7 +170,7 @@ impl Client {
         self.break_off(Farewell::Abrupt, FailureKind::Unavailable, message);
     }
 
-    /// Whatever comes behind the handshake: the answer to the call in flight, or stray (§5).
+    /// Whatever comes behind the handshake: the answer to the call in flight, or stray.
     fn handle_answer(&mut self, line: &Bytes) {
         let Ok(Message::Response { id, result, error }) = wire::RULES.read(line) else {
             return self.stray(line);

@@ -29,6 +29,12 @@ impl AsyncContext {
         AsyncContext { conversation, asked, has_parts: Rc::default() }
     }
 
+    /// What the caller sent beside the call for traces and logs: a JSON object, as it wrote
+    /// it. Only mediocre-rpc has a place for that, `debug`. The answer must not depend on it.
+    pub fn debug(&self) -> Option<&str> {
+        self.asked.debug()
+    }
+
     /// Tells how far the call is: so much of so much, and in words, if there is something to
     /// say. `done` rises from one to the next.
     pub async fn progress(&self, done: u64, total: Option<u64>, message: &str) {

@@ -60,6 +60,12 @@ impl<'a> Context<'a> {
         self.asked.deadline
     }
 
+    /// What the caller sent beside the call for traces and logs: a JSON object, as it wrote
+    /// it. Only mediocre-rpc has a place for that, `debug`. The answer must not depend on it.
+    pub fn debug(&self) -> Option<&str> {
+        self.asked.debug()
+    }
+
     fn part(&mut self, part: Part) {
         if !std::mem::replace(&mut self.has_parts, true) {
             self.caller.tell(BEGIN);
@@ -73,16 +79,21 @@ impl<'a> Context<'a> {
 }
 
 /// What a tool may want to know of its call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) wants_progress: bool,
     pub(super) deadline: Option<Instant>,
+    debug: Option<Box<Json>>,
 }
 
 impl Asked {
     pub(super) fn of(call: &Call) -> Asked {
         let deadline = call.deadline.instant(call.deadline.asked);
-        Asked { wants_progress: call.options.progress, deadline }
+        Asked { wants_progress: call.options.progress, deadline, debug: call.debug.clone() }
+    }
+
+    pub(super) fn debug(&self) -> Option<&str> {
+        self.debug.as_deref().map(Json::as_str)
     }
 }
 

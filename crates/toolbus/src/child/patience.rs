@@ -46,7 +46,7 @@ impl Patience {
         meanwhile: Meanwhile::Wait,
     };
 
-    /// What an MCP server gets (`specs` 2.10).
+    /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
     pub const MCP: Patience = Patience {
         start: Duration::from_secs(20),
         back_off: Duration::from_millis(500),

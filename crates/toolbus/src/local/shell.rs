@@ -94,7 +94,7 @@ impl Drop for Shell {
     fn drop(&mut self) {
         self.inner.cancel_all();
         for (_, running) in self.inner.running.borrow_mut().drain() {
-            // It kills its command before it ends; what it has to say nobody waits for.
+            // It kills its command before it ends; no caller waits for its answer.
             let _ = running.thread.join();
         }
     }
@@ -123,9 +123,12 @@ impl Inner {
 
         let this = self.clone();
         spawn_local(async move {
-            // A thread that died without a word was ours to keep alive.
+            // The thread ended without an answer: our own fault.
             let ran = ran.await.unwrap_or_else(|_| {
-                Err(Failure::new(FailureKind::Gone, "nobody waits for the command any more"))
+                Err(Failure::new(
+                    FailureKind::Gone,
+                    "the thread that ran the command ended without an answer",
+                ))
             });
             this.running.borrow_mut().remove(&ticket);
             this.ended.ring();
@@ -160,7 +163,7 @@ fn run(command: String, limits: Limits) -> io::Result<Run> {
     let (cancelled, cancel) = io::pipe()?;
     let (tell, ran) = oneshot::channel();
     let thread = thread::Builder::new().name("toolbus shell".into()).spawn(move || {
-        // Nobody may be listening any more.
+        // The back may have been dropped meanwhile.
         let _ = tell.send(shell::run(&command, &limits, Some(&cancelled)));
     })?;
     Ok((cancel, thread, ran))

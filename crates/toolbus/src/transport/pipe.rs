@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// Waits until the reader has gone. For ever, where nobody can go: a file, `/dev/null`.
+    /// Waits until the reader has gone. For ever, where there is no reader that could go: a file, `/dev/null`.
     ///
     /// Elsewhere than on Linux it may be the next write that finds out, and not this.
     pub async fn closed(&self) {

@@ -4,7 +4,8 @@
 //! open file, and would stumble if reads and writes there no longer waited. So O_NONBLOCK is
 //! never set on what is shared.
 //!
-//! The original descriptors stay open. Whoever waits for the end of our output waits for ours.
+//! The original descriptors stay open. A reader of our output sees its end only when they are
+//! closed, with our own end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

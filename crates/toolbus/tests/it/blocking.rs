@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
+use toolbus_testkit::patience::eventually;
 
 use crate::PATIENCE;
 
@@ -53,14 +54,6 @@ fn is_dead(pid: i32) -> bool {
     }
 }
 
-fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "waited in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn one_process_answers_all_calls_and_ends_when_told() {
     let mut oracles = oracles();
@@ -103,7 +96,7 @@ fn whoever_died_between_calls_is_replaced_before_the_next() {
     let mut oracles = oracles();
     let connection = once("exit");
     let first = pid_of(&mut oracles, &connection);
-    await_that("the end of the first", || is_dead(first));
+    eventually("the end of the first", || is_dead(first));
     assert_ne!(pid_of(&mut oracles, &connection), first);
 }
 
@@ -164,7 +157,7 @@ fn nobody_waits_for_those_who_hold_the_output_of_the_dead() {
             let pid = rustix::process::Pid::from_raw(holder).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         } else {
-            await_that("the end of who was left behind", || is_dead(holder));
+            eventually("the end of who was left behind", || is_dead(holder));
         }
     }
 }
@@ -183,7 +176,7 @@ fn a_late_oracle_is_given_up_at_once_and_goes_even_if_nobody_calls_again() {
     let failure = call(&mut oracles, &connection).unwrap_err();
     assert_eq!(failure.kind, FailureKind::TimedOut);
     assert_eq!(failure.message, "no answer within 2s");
-    await_that("the end of the late one", || is_dead(pid));
+    eventually("the end of the late one", || is_dead(pid));
     assert_ne!(pid_of(&mut oracles, &connection), pid);
 }
 

@@ -27,7 +27,4 @@ mod serving_mediocre;
 mod shell;
 mod supervisor;
 
-use std::time::Duration;
-
-/// More than any machine needs; only a test that fails waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+use toolbus_testkit::patience::PATIENCE;

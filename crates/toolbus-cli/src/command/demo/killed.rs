@@ -18,24 +18,25 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Kills a tool in the middle of a call.
 pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill it in the middle of a call")?;
-    let address =
-        peers.oracle_after("echo 'demo-tool: working on it, give me a minute' >&2;", "tool");
-    let bus = open(&address)?;
-    tour.command("toolbus call 'stdio:./demo-tool' sleep ms=60000")?;
-    // Answered, so it is ready, and what comes next is in the middle of a call.
-    call(&bus, "upper", r#"{"text":"ready"}"#)
-        .await
-        .map_err(|failure| broken("a tool", &failure))?;
+    let words = "echo 'demo-tool: working on it, give me a minute' >&2;";
+    let server = peers.ourselves_after(words, "tool", &["mcp", "builtin:"]);
+    let bus = open(&format!("mcp+stdio:{server}"))?;
+    tour.command("toolbus call 'mcp+stdio:./demo-tool' sleep ms=60000")?;
     let sleeping = call(&bus, "sleep", r#"{"ms":60000}"#);
     let killing = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Asked behind the other call and on the same pipe: once this one is answered, the
+        // tool is in the middle of that one.
+        call(&bus, "upper", r#"{"text":"ready"}"#)
+            .await
+            .map_err(|failure| broken("a tool", &failure))?;
         let pids = awaited("the tool's process id", || peers.pids("tool", 1)).await?;
         pids.into_iter().filter_map(Pid::from_raw).for_each(|pid| {
             let _ = kill_process(pid, Signal::KILL);
         });
         Ok::<_, Failed>(Instant::now())
     };
-    let (failure, killed) = tokio::join!(sleeping, killing);
+    // Begun in this order.
+    let (failure, killed) = tokio::join!(biased; sleeping, killing);
     let took = killed?.elapsed();
     let failure = match failure {
         Err(failure) if failure.kind == FailureKind::Gone => failure,
@@ -47,7 +48,7 @@ pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     for line in failure.last_words.iter().flat_map(|words| &words.stderr) {
         tour.say(format!("    its last words: {line}"))?;
     }
-    tour.command("toolbus call 'stdio:./demo-tool' upper text='still here'")?;
+    tour.command("toolbus call 'mcp+stdio:./demo-tool' upper text='still here'")?;
     let begun = Instant::now();
     let answer = call(&bus, "upper", r#"{"text":"still here"}"#).await;
     let answer = answer.map_err(|failure| broken("the next call", &failure))?;
@@ -61,7 +62,8 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill the bus")?;
     let file = quoted(&peers.file("bus").to_string_lossy());
     let stubborn = format!("trap '' TERM HUP; sleep 600 & echo $! >> {file};");
-    let oracle = peers.oracle_after(&stubborn, "bus");
+    let oracle = peers.ourselves_after(&stubborn, "bus", &["oracle", "serve", "builtin:"]);
+    let oracle = format!("stdio:{oracle}");
     // Ten minutes of sleep, in felts.
     let words = peers.ourselves(&["oracle", "invoke", &oracle, "sleep", "0x927c0"]);
     let words =

@@ -29,16 +29,16 @@ impl Peers {
         [quoted(&self.program)].into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// An oracle with our built-in tools, started by a shell that first does `before` and
-    /// leaves its process ids in a file of this name.
-    pub(super) fn oracle_after(&self, before: &str, name: &str) -> String {
+    /// Words that start this program by a shell that first does `before` and leaves its
+    /// process ids in a file of this name.
+    pub(super) fn ourselves_after(&self, before: &str, name: &str, words: &[&str]) -> String {
         let file = self.file(name);
         let script = format!(
             "{before} echo $$ >> {}; exec {}",
             quoted(&file.to_string_lossy()),
-            self.ourselves(&["oracle", "serve", "builtin:"])
+            self.ourselves(words)
         );
-        format!("stdio:sh -c {}", quoted(&script))
+        format!("sh -c {}", quoted(&script))
     }
 
     /// The process ids in the file of this name, once there are so many.

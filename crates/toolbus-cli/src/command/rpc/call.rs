@@ -46,13 +46,16 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
             Form::Files(folder.clone())
         }
     };
+    // With `--json` it stands in the events.
+    let shows_debug = args.debug.is_some() && !globals.json && !globals.quiet;
+    let printer = Printer::new(form, shows_debug);
     let settings = Settings { mediocre: args.reading.settings(), ..Settings::default() };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let back =
             wire::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
         let done = tokio::select! {
-            done = converse(&*back, args, sources, form) => done,
+            done = converse(&*back, args, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
         };
         // Told before the goodbye, which may take its time.
@@ -66,7 +69,7 @@ async fn converse(
     back: &dyn Back,
     args: &CallArgs,
     sources: Vec<Source>,
-    form: Form,
+    mut printer: Printer,
 ) -> Result<(), Failed> {
     let (inbox, slot) = Inbox::new();
     let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
@@ -75,7 +78,6 @@ async fn converse(
     let tail = args.tail.clone().map(Json::from_trusted);
     let mut sending = pin!(elements::send(sources, tail, &way));
     let mut is_sending = is_stream;
-    let mut printer = Printer::new(form);
     loop {
         // The answer may be there before all is said.
         let down = tokio::select! {

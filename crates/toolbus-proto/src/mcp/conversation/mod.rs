@@ -365,7 +365,7 @@ impl Conversation {
         };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked = Asked::Call(Call { what, caller, deadline, trace, options });
+        let asked = Asked::Call(Call { what, caller, deadline, trace, debug: None, options });
         self.ups.push_back((ticket, asked));
         ticket
     }

@@ -1,4 +1,4 @@
-//! Tools inside toolbus itself, for demos and tests: `specs/mediocre.md` §11.
+//! Tools inside toolbus itself, for demos and tests (`docs/protocols/mediocre.md` 11).
 //!
 //! What can be answered at once is, without a task; the others run as tasks on the bus's
 //! thread, each with a `Conversation` to its caller.

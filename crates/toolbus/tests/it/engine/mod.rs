@@ -10,14 +10,13 @@ mod slow;
 mod tools;
 
 use std::cell::Cell;
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Route;
 use toolbus::engine::Sink;
 use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
@@ -27,16 +26,9 @@ use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, Outcome, Part};
 use toolbus_testkit::plain::{Client, Limits, Server};
+use toolbus_testkit::runtime::run;
 
-use crate::PATIENCE;
 use tools::{Served, Tools};
-
-/// Runs one test on one thread, as a bus does.
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let patient = async { tokio::time::timeout(PATIENCE, test).await.expect("it hangs") };
-    LocalSet::new().block_on(&runtime, patient)
-}
 
 /// A caller with tools behind two hops.
 struct Chain {

@@ -1,6 +1,6 @@
 //! One connection of a server: its bytes, and when its patience with them ends.
 //!
-//! hyper reads and writes through [`Io`]; the [`Line`] beside it sees enough to know whether
+//! hyper reads and writes through [`Io`]; the [`ServerSocket`] beside it sees enough to know whether
 //! the other side sends a head, sends nothing, or does not read.
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ use crate::transport::stream::{Stream, linger};
 const PARTING: Duration = Duration::from_secs(1);
 
 /// A server's connection, beside hyper.
-pub(super) struct Line {
+pub(super) struct ServerSocket {
     /// `None` when it is closed.
     stream: RefCell<Option<Stream>>,
     limits: Rc<Limits>,
@@ -35,7 +35,7 @@ pub(super) struct Line {
     is_fresh: Cell<bool>,
     /// Since when the other side does not read.
     blocked_since: Cell<Option<Instant>>,
-    /// HTTP/2 parts its exchanges by itself, and asks whether anybody is there.
+    /// HTTP/2 parts its exchanges by itself, and pings a peer that is quiet.
     is_http2: Cell<bool>,
     is_parting: Cell<bool>,
     /// The other side has closed or reset the connection.
@@ -44,13 +44,13 @@ pub(super) struct Line {
     waker: RefCell<Option<Waker>>,
 }
 
-/// A request body that nobody reads any more, read for the answer's sake.
+/// A request body that the handler has dropped, read on so that the answer arrives.
 struct Rest {
     incoming: Incoming,
     bytes_left: usize,
 }
 
-/// What happens if nothing happens.
+/// What becomes of a connection on which nothing happens until its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     /// Say goodbye: the connection was not used.
@@ -61,10 +61,10 @@ pub(super) enum Then {
     Close,
 }
 
-impl Line {
-    pub(super) fn new(stream: Stream, limits: Rc<Limits>) -> Line {
+impl ServerSocket {
+    pub(super) fn new(stream: Stream, limits: Rc<Limits>) -> ServerSocket {
         let now = Instant::now();
-        Line {
+        ServerSocket {
             stream: RefCell::new(Some(stream)),
             limits,
             in_flight: Cell::new(0),
@@ -81,7 +81,7 @@ impl Line {
     }
 
     /// A head was read.
-    pub(super) fn begin(self: &Rc<Line>, is_http2: bool) -> InFlight {
+    pub(super) fn begin(self: &Rc<ServerSocket>, is_http2: bool) -> InFlight {
         self.in_flight.set(self.in_flight.get() + 1);
         self.head_since.set(None);
         self.is_http2.set(is_http2);
@@ -161,7 +161,7 @@ impl Line {
         self.blocked_since.get().is_some()
     }
 
-    /// The task of the connection is to look again.
+    /// Wakes the task of the connection, which looks again.
     fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
@@ -177,11 +177,11 @@ impl Line {
 }
 
 /// Holds the connection open. A handler that still has a body of it in its hands does not.
-pub(super) struct Open(Rc<Line>);
+pub(super) struct Open(Rc<ServerSocket>);
 
 impl Open {
-    pub(super) fn new(line: Rc<Line>) -> Open {
-        Open(line)
+    pub(super) fn new(socket: Rc<ServerSocket>) -> Open {
+        Open(socket)
     }
 
     /// Parts from a connection that hyper is done with.
@@ -202,19 +202,19 @@ impl Drop for Open {
 }
 
 /// One exchange without a complete answer.
-pub(super) struct InFlight(Rc<Line>);
+pub(super) struct InFlight(Rc<ServerSocket>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let line = &self.0;
-        line.in_flight.set(line.in_flight.get() - 1);
-        line.quiet_since.set(Instant::now());
-        line.wake();
+        let socket = &self.0;
+        socket.in_flight.set(socket.in_flight.get() - 1);
+        socket.quiet_since.set(Instant::now());
+        socket.wake();
     }
 }
 
-/// What hyper reads from and writes to. Shutting it down only flushes: the line does the rest.
-pub(super) struct Io(pub(super) Rc<Line>);
+/// What hyper reads from and writes to. Shutting it down only flushes: the socket does the rest.
+pub(super) struct Io(pub(super) Rc<ServerSocket>);
 
 impl Io {
     fn with<T>(
@@ -255,18 +255,18 @@ impl AsyncRead for Io {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let line = &self.0;
+        let socket = &self.0;
         let before = buffer.filled().len();
         let read = self.with(|stream| stream.poll_read(context, buffer));
         match &read {
             Poll::Pending => {}
             Poll::Ready(Ok(())) if before < buffer.filled().len() => {
-                line.is_fresh.set(false);
-                if line.in_flight.get() == 0 && line.head_since.get().is_none() {
-                    line.head_since.set(Some(Instant::now()));
+                socket.is_fresh.set(false);
+                if socket.in_flight.get() == 0 && socket.head_since.get().is_none() {
+                    socket.head_since.set(Some(Instant::now()));
                 }
             }
-            Poll::Ready(_) => line.has_ended.set(true),
+            Poll::Ready(_) => socket.has_ended.set(true),
         }
         read
     }
@@ -318,16 +318,16 @@ mod tests {
         let limits = Limits { first_byte_timeout: first, head_timeout: rest, ..Limits::default() };
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let before = Instant::now();
-        let line = Rc::new(Line::new(Stream::Unix(ours), Rc::new(limits)));
+        let socket = Rc::new(ServerSocket::new(Stream::Unix(ours), Rc::new(limits)));
         let waits = |since: Instant, patience: Duration| {
-            let (until, then) = line.deadline().unwrap();
+            let (until, then) = socket.deadline().unwrap();
             assert_eq!(then, Then::Close);
             since + patience <= until && until <= Instant::now() + patience
         };
         assert!(waits(before, first));
         theirs.write_all(b"P").await.unwrap();
         let before = Instant::now();
-        Io(line.clone()).read_u8().await.unwrap();
+        Io(socket.clone()).read_u8().await.unwrap();
         assert!(waits(before, rest));
     }
 }
