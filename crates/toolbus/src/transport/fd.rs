@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
@@ -52,21 +53,44 @@ pub(super) enum How {
     Shared,
 }
 
-/// What is read at most at once.
-pub(super) const READ_BYTES: usize = 64 * 1024;
+/// What is read at once, of a long message more.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Once so much of a message is there, the rest is read to where it is kept, without a copy.
+const STRAIGHT_FROM: usize = READ_BYTES / 2;
+
+/// What one read gave.
+pub(super) struct Read {
+    pub(super) count: usize,
+    /// How much it could have been.
+    #[cfg(feature = "bus")]
+    pub(super) room: usize,
+}
+
+impl Read {
+    fn new(count: usize, room: usize) -> Read {
+        #[cfg(not(feature = "bus"))]
+        let _ = room;
+        Read {
+            count,
+            #[cfg(feature = "bus")]
+            room,
+        }
+    }
+}
 
 /// A pipe that says it is writable has room for at least so much.
 pub(super) const SHARED_WRITE_BYTES: usize = 4096;
 
 impl How {
     #[cfg(feature = "bus")]
-    pub(super) fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
+    pub(super) fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<Read> {
         match self {
-            How::Alone => read_now(fd, into),
+            How::Alone => read_once(fd, into),
             How::Socket => append(into, |buffer| {
                 rustix::net::recv(fd, buffer, rustix::net::RecvFlags::DONTWAIT).map(|(n, _)| n)
             }),
-            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_now(fd, into),
+            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_once(fd, into),
             How::Shared => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
@@ -92,7 +116,21 @@ impl How {
 
 /// Reads once and appends what came; 0 is the end of the stream. Waits if the descriptor does.
 pub(crate) fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
-    append(into, |buffer| rustix::io::read(fd, buffer))
+    read_once(fd, into).map(|read| read.count)
+}
+
+fn read_once(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<Read> {
+    if into.len() < STRAIGHT_FROM {
+        return append(into, |buffer| rustix::io::read(fd, buffer));
+    }
+    // A vector can be read to without being filled with zeros first, and becomes what it was
+    // without a copy.
+    let mut bytes = Vec::from(std::mem::take(into));
+    bytes.reserve(READ_BYTES);
+    let room = bytes.capacity() - bytes.len();
+    let count = retry(|| rustix::io::read(fd, spare_capacity(&mut bytes)));
+    *into = BytesMut::from(Bytes::from(bytes));
+    count.map(|count| Read::new(count, room))
 }
 
 /// Reads by way of one buffer for the whole thread, so that an idle end holds none and a busy one
@@ -100,12 +138,12 @@ pub(crate) fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<us
 fn append(
     into: &mut BytesMut,
     mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
-) -> io::Result<usize> {
+) -> io::Result<Read> {
     thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
     BUFFER.with_borrow_mut(|buffer| {
         let count = retry(|| read(buffer))?;
         into.extend_from_slice(&buffer[..count]);
-        Ok(count)
+        Ok(Read::new(count, READ_BYTES))
     })
 }
 

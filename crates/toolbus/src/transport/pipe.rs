@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
-use super::fd::{How, READ_BYTES, is, read_now, retry};
+use super::fd::{How, is, read_now, retry};
 
 /// An end to read from.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl Input {
             let Ok(read) = read else { continue };
             // A pipe that gave less than it was asked for is empty: the next read would only
             // find out by asking the kernel in vain. It is different with a socket of messages.
-            if how == How::Alone && read.as_ref().is_ok_and(|&count| count < READ_BYTES) {
+            if how == How::Alone && read.as_ref().is_ok_and(|read| read.count < read.room) {
                 ready.clear_ready();
             }
-            return read;
+            return read.map(|read| read.count);
         }
     }
 }
@@ -180,6 +180,39 @@ fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, (OwnedF
 mod tests {
     use super::*;
     use crate::transport::fd::SHARED_WRITE_BYTES;
+
+    #[tokio::test]
+    async fn a_long_message_comes_through_in_one_piece_with_what_is_around_it() {
+        let (read, write) = io::pipe().unwrap();
+        let mut input = Input::from_pipe(read.into()).unwrap();
+        let output = Output::from_pipe(write.into()).unwrap();
+        let sent: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+        let writing = async {
+            let mut rest = &sent[..];
+            while !rest.is_empty() {
+                let count = output.write(&[IoSlice::new(rest)]).await.unwrap();
+                rest = &rest[count..];
+            }
+            drop(output);
+        };
+        let reading = async {
+            let mut received = BytesMut::new();
+            let mut taken = Vec::new();
+            while input.read(&mut received).await.unwrap() != 0 {
+                // What was cut off shares the buffer, and must not change when more is read.
+                if taken.is_empty() {
+                    taken.push(received.split_to(1000).freeze());
+                } else if taken.len() == 1 && 300_000 < received.len() {
+                    taken.push(received.split_to(250_000).freeze());
+                }
+            }
+            taken.push(received.freeze());
+            taken
+        };
+        let ((), taken) = tokio::join!(writing, reading);
+        assert_eq!(taken.len(), 3);
+        assert!(taken.concat() == sent, "other bytes than were sent");
+    }
 
     /// What is left where a pipe cannot be opened anew: another user's, or not on Linux.
     #[tokio::test]

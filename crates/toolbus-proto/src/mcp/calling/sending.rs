@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, params_of};
+use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, params_of};
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
@@ -73,14 +73,14 @@ impl Client {
     pub(super) fn send_waiting(&mut self) {
         while self.readiness == Readiness::Open && self.outstanding.has_room() {
             let Some((ticket, call)) = self.queue.pop_front() else { return };
-            match call.what.clone() {
+            match &call.what {
                 What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
                 What::Tool { name, args } => {
                     self.send_tool(ticket, &call, name.as_str(), args.as_ref());
                 }
                 What::Native { method, body, .. } => {
-                    let method = String::from_utf8_lossy(&method).into_owned();
-                    self.send_native(ticket, &call, &method, body);
+                    let method = String::from_utf8_lossy(method);
+                    self.send_native(ticket, &call, &method, body.clone());
                 }
             }
         }
@@ -158,10 +158,9 @@ impl Client {
         let Some(greeting) = &self.greeting else { return };
         let raw = greeting.raw.clone();
         let speaks = greeting.era();
-        let params = params_of(&body);
         match method {
             "initialize" if speaks == Era::Legacy => {
-                return self.begin_session(ticket, call, params, &body, raw);
+                return self.begin_session(ticket, call, &body, raw);
             }
             // A client that knows both eras asks this first: told no, it speaks the other.
             "server/discover" if speaks == Era::Modern => {
@@ -170,22 +169,22 @@ impl Client {
             _ => {}
         }
         if method.starts_with("notifications/") {
-            let params = params.is_some().then_some(&body);
+            let params = Some(&body).filter(|body| !body.is_empty());
             self.write(wire::notification(method, params));
             return self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
         }
-        let era = era_of(call);
+        let meta = Meta::in_body(&body);
+        let era = meta.era(method);
         if era != speaks {
             let message = format!("this server speaks only {speaks} MCP, the call is {era}");
             return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
         }
+        let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
         let body = match method {
             "logging/setLevel" => self.most_talkative(call, body),
             _ => body,
         };
-        let meta = Meta::read(params_of(&body));
-        let level = Level::read("", meta.log_level).ok();
-        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
         let with_token = token.and_then(|token| with_token(params_of(&body)?, token));
         let body = with_token.map_or(body, Bytes::from);
         let purpose = match method {
@@ -196,15 +195,8 @@ impl Client {
         self.send(ticket, call, Request { method, params, token, level, purpose });
     }
 
-    fn begin_session(
-        &mut self,
-        ticket: Ticket,
-        call: &Call,
-        params: Option<&str>,
-        body: &Bytes,
-        greeting: Json,
-    ) {
-        let capabilities = params.and_then(|params| edit::member(params, "capabilities"));
+    fn begin_session(&mut self, ticket: Ticket, call: &Call, body: &Bytes, greeting: Json) {
+        let capabilities = params_of(body).and_then(|params| edit::member(params, "capabilities"));
         let capabilities =
             capabilities.map_or_else(|| Json::from_trusted("{}"), |raw| Json::part_of(body, raw));
         let session = Session { ticket, capabilities, level: None };
@@ -238,7 +230,8 @@ impl Client {
             _ => self.deadline(call),
         };
         let id = self.outstanding.ask(ticket, deadline);
-        self.write(wire::request(Some(id), method, params.as_ref()));
+        wire::put_request(&mut self.out, Some(id), method, params.as_ref());
+        self.out.put(b"\n");
         let caller = call.caller;
         self.sent.insert(ticket, Sent { id, caller, deadline, token, level, purpose });
     }
