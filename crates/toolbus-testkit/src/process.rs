@@ -1,4 +1,4 @@
-//! Processes as a test looks at them: is anybody of this group left?
+//! Processes as a test looks at them: which of a group are left, and do they move?
 
 use std::process::Child;
 
@@ -21,7 +21,7 @@ impl Group {
         Group(pid)
     }
 
-    /// The processes of it that live. The dead that nobody has collected do not count.
+    /// The processes of it that live. The dead that are not reaped yet do not count.
     pub fn living(self) -> Vec<u32> {
         let all = list().into_iter();
         all.filter(|process| process.group == self.0 && process.lives)
@@ -29,13 +29,13 @@ impl Group {
             .collect()
     }
 
-    /// Waits until nobody of it lives.
+    /// Waits until no process of it lives.
     #[track_caller]
     pub fn assert_gone(self) {
-        eventually(&format!("nobody is left of group {}", self.0), || self.living().is_empty());
+        eventually(&format!("no process is left of group {}", self.0), || self.living().is_empty());
     }
 
-    /// Kills all of it; nobody may be left to kill.
+    /// Kills all of it; no process need be left.
     pub fn kill(self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(pid, Signal::KILL);

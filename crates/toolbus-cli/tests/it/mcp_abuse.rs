@@ -9,7 +9,7 @@
 //! - a server that dies in the middle of a call, that call and the next:
 //!   `mcp_backs::a_server_that_dies_fails_its_call_at_once_and_serves_the_next`
 //! - SIGTERM and SIGKILL of toolbus, with a stubborn child and a grandchild: `mcp_stop`, and
-//!   `serve::nobody_is_left_however_it_ends`
+//!   `serve::no_process_is_left_however_it_ends`
 //!
 //! Memory is that of the toolbus process at its worst, with an ample bound: many times less
 //! than what was sent, and not more for a longer flood.
@@ -71,7 +71,7 @@ fn a_client_that_pipelines_100_000_requests_without_reading() {
         let calls = (1..=COUNT).map(|id| legacy_call(id, "add", r#"{"a":1,"b":2}"#));
         let lines = std::iter::once(INITIALIZE.to_owned()).chain(calls);
         let pouring = pour(&mut live, lines.map(|line| line + "\n").collect());
-        assert!(!pouring.is_finished(), "{address}: all is taken, though nobody reads");
+        assert!(!pouring.is_finished(), "{address}: all is taken, though its output is not read");
         live.listen();
         assert!(live.hear().contains("serverInfo"));
         let mut answered = vec![false; COUNT as usize];
@@ -153,7 +153,7 @@ fn http_connections_that_are_only_half_there() {
 fn a_thousand_sessions_opened_and_dropped() {
     for address in ["builtin:", &mcp_ourselves(&["builtin:"])] {
         let server = Server::start(&["mcp", "--http", "0", address], 1);
-        // Both eras have been spoken: whoever is behind is there.
+        // Both eras have been spoken: the server behind has been started for each.
         assert_serves(&server);
         session(server.url());
         let before = Vitals::of(server.id()).open_files;
@@ -188,7 +188,7 @@ fn http_clients_that_do_not_read() {
     let name = session(server.url());
     let call = |id| Request::send(server.url(), "POST", &name, &legacy_call(id, "f", "{}"));
     let unread: Vec<_> = (1..=24).map(call).collect();
-    // The other side of the session is still there, whoever does not read.
+    // The session still answers, though these do not read.
     let ping = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
     let answer = Request::send(server.url(), "POST", &name, ping).answer();
     assert!(answer.ends_with(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#), "{answer}");

@@ -92,7 +92,7 @@ fn once(then: &str) -> String {
 }
 
 #[test]
-fn whoever_died_between_calls_is_replaced_before_the_next() {
+fn an_oracle_that_died_between_calls_is_replaced_before_the_next() {
     let mut oracles = oracles();
     let connection = once("exit");
     let first = pid_of(&mut oracles, &connection);
@@ -101,14 +101,14 @@ fn whoever_died_between_calls_is_replaced_before_the_next() {
 }
 
 #[test]
-fn whoever_closed_its_output_is_replaced_as_soon_as_it_is_noticed() {
+fn an_oracle_that_closed_its_output_is_replaced_as_soon_as_it_is_noticed() {
     let mut oracles = oracles();
     let connection = once("exec 1>&-; cat >/dev/null");
     let first = pid_of(&mut oracles, &connection);
     let second = loop {
         match call(&mut oracles, &connection) {
             Ok(pid) => break pid,
-            // It heard us before it closed, so nobody else may be asked the same.
+            // It heard us before it closed, so no other process may be asked the same.
             Err(failure) => assert_eq!(failure.kind, FailureKind::Gone),
         }
     };
@@ -142,8 +142,8 @@ fn an_answer_and_a_death_in_one_breath_is_an_answer() {
 }
 
 #[test]
-fn nobody_waits_for_those_who_hold_the_output_of_the_dead() {
-    // One in the group, which is killed; one that left it, which nobody can kill but we.
+fn processes_that_hold_the_output_of_the_dead_are_not_waited_for() {
+    // One in the group, which is killed; one that left it, which only we can kill.
     for left_behind in ["sleep 600", "setsid sleep 600"] {
         let script = format!(
             r#"{READY} read -r call; {left_behind} & [ $i ] || echo "held by $!" >&2; exit 3"#
@@ -163,7 +163,7 @@ fn nobody_waits_for_those_who_hold_the_output_of_the_dead() {
 }
 
 #[test]
-fn a_late_oracle_is_given_up_at_once_and_goes_even_if_nobody_calls_again() {
+fn a_late_oracle_is_given_up_at_once_and_goes_even_without_another_call() {
     let script = format!(
         r#"trap "" TERM; {READY} read -r call
            echo '{{"jsonrpc":"2.0","id":0,"result":["'$(printf 0x%x $$)'"]}}'
@@ -208,7 +208,7 @@ fn both_pipes_may_be_full() {
 }
 
 #[test]
-fn a_talkative_standard_error_stops_nobody() {
+fn a_talkative_standard_error_stops_no_call() {
     let script = format!(r#"head -c 1000000 /dev/zero | tr '\0' x >&2; {READY} {ANSWER_ALL}"#);
     assert_eq!(call(&mut oracles(), &connection(&script)), Ok(0));
 }

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     }
 }
 
-/// Whom to call and what to ask, as far as that can be known without starting anybody.
+/// Whom to call and what to ask, as far as that can be known without starting a peer.
 fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed> {
     let Target { address, tool, arguments } = args.target()?;
     let arguments = arguments
@@ -124,7 +124,7 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     Ok((peers, call))
 }
 
-/// Prints the answer as it comes, before anybody is told goodbye.
+/// Prints the answer as it comes, before the peers are told goodbye.
 async fn answer(
     bus: &Bus,
     call: Call,

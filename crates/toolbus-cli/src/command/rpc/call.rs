@@ -22,7 +22,7 @@ use crate::failed::Failed;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
 
-/// How long no byte may move, unless somebody says otherwise.
+/// How long no byte may move, unless `--timeout` is given.
 const QUIET: Duration = Duration::from_secs(60);
 
 pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
@@ -99,7 +99,7 @@ async fn converse(
     }
 }
 
-/// The call as the generic tool of a mediocre-rpc server takes it: so `debug` has a place.
+/// The call as the generic tool `call` takes it, whose arguments have a place for `debug`.
 fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
     let mut text = format!("{{\"method\":{}", Json::of(&args.method));
     for (name, value) in [("args", &args.args), ("debug", &args.debug)] {
@@ -114,7 +114,7 @@ fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
         None => call.deadline.quiet = Some(QUIET),
     }
     call.options.sends_parts = is_stream;
-    // Nobody knows how many values come on standard input.
+    // How many values come on standard input is not known beforehand.
     let is_counted = is_stream && !sources.iter().any(Source::is_stdin);
     call.options.parts = is_counted.then_some(sources.len() as u64);
     call.options.events = true;

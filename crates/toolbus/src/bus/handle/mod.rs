@@ -30,7 +30,8 @@ const EVENTS_MAX: usize = 4;
 ///
 /// The bus goes with the last handle: all backs are told goodbye, and programs end. Dropping
 /// does not wait for that, [`BusHandle::shutdown`] does. Should the bus be gone, calls fail as
-/// [`FailureKind::Unavailable`], and those under way as [`FailureKind::Gone`].
+/// [`FailureKind::Unavailable`], and those under way as [`FailureKind::Gone`]. A back that holds
+/// a handle of its own bus keeps that alive: then only `shutdown` ends it.
 ///
 /// ```
 /// use toolbus::{Bus, json};

@@ -72,7 +72,7 @@ fn piece(len: usize, last: bool) -> Up {
 }
 
 #[test]
-fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
+fn what_is_not_taken_is_not_sent_and_nothing_is_lost() {
     const PIECE: usize = 64 * 1024;
     /// More than all buffers on the way together.
     const PIECES_MAX: usize = 512;
@@ -114,14 +114,14 @@ fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_slow_reader_holds_up_nobody_else() {
+fn a_slow_reader_holds_up_no_other_call() {
     run(async {
         let files = Certificates::new();
         for address in everywhere(&files, builtin().await).await {
             let back = back(&address);
             // Over HTTP/2 there is a connection now, for all of them.
             back.tools().await.unwrap();
-            // Each has more to read than anybody keeps for it, and reads nothing.
+            // Each has more to read than all buffers hold, and reads nothing.
             let slow: Vec<_> = (0..12)
                 .map(|_| {
                     let (inbox, slot) = Inbox::new();
@@ -197,7 +197,7 @@ fn who_cannot_prove_who_they_are_is_not_talked_to() {
         let ca = format!("?ca={}", files.file("ca.pem"));
         for url in &urls[..2] {
             assert_eq!(add(url, &ca).await, value("3"), "{url}");
-            // Neither the public roots nor somebody else's authority vouch for it.
+            // Neither the public roots nor another authority vouch for it.
             for wrong in [String::new(), format!("?ca={}", others.file("ca.pem"))] {
                 let failure = add(url, &wrong).await.unwrap_err();
                 assert_eq!(failure.kind, FailureKind::Unavailable, "{url}");
@@ -215,7 +215,7 @@ fn who_cannot_prove_who_they_are_is_not_talked_to() {
 }
 
 #[test]
-fn who_does_not_speak_tls_at_its_port_gets_no_answer_and_harms_nobody() {
+fn who_does_not_speak_tls_at_its_port_gets_no_answer_and_does_no_harm() {
     run(async {
         let files = Certificates::new();
         let addresses = everywhere(&files, builtin().await).await;

@@ -146,7 +146,7 @@ fn who_reads_nothing_is_left_in_the_end() {
 }
 
 #[test]
-fn a_stop_waits_for_calls_in_flight_and_for_nobody_else() {
+fn a_stop_waits_for_calls_in_flight_and_for_nothing_else() {
     run(async {
         let served = served(Settings::default()).await;
         let mut idle = Raw::to(served.at).await;
@@ -284,7 +284,7 @@ fn pipes_serve_the_same() {
 }
 
 #[test]
-fn whoever_is_called_has_a_turn_before_what_is_wrong_behind_the_call() {
+fn a_tool_has_a_turn_before_what_is_wrong_behind_its_call() {
     const BROKEN: &str = r#"{"err":{"msg":"expected an object at byte 36","meta":{"code":"protocol","reason":"not_an_object","offset":36}}}"#;
     run(async {
         let server = served(Settings::default()).await;

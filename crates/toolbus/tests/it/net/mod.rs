@@ -16,7 +16,7 @@ use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 use crate::PATIENCE;
 
-/// Runs a test in a process of its own, where nobody else opens descriptors. In that process
+/// Runs a test in a process of its own, where no other test opens descriptors. In that process
 /// it says so, and the test goes on.
 fn is_alone(name: &str) -> bool {
     const ALONE: &str = "TOOLBUS_TEST_ALONE";
@@ -37,7 +37,7 @@ fn open_descriptors() -> usize {
 }
 
 #[cfg(all(feature = "http", feature = "tls"))]
-/// Lets everybody else go on until `is_so`.
+/// Lets the other tasks go on until `is_so`.
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
