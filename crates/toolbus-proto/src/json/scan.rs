@@ -387,41 +387,66 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
 /// the bus, and are looked at block by block, which the compiler does with vectors.
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 64;
-    let first = plain_words(&bytes[..bytes.len().min(BLOCK)]);
-    if first < BLOCK {
-        return first;
+    const BLOCK: usize = 32;
+    let (words, _) = bytes.as_chunks::<8>();
+    let Some(word) = words.first() else { return plain_bytes(bytes) };
+    let found = not_plain(u64::from_le_bytes(*word));
+    if found != 0 {
+        return found.trailing_zeros() as usize / 8;
     }
-    let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    let is_plain_block =
-        |block: &&[u8; BLOCK]| block.iter().fold(true, |plain, byte| plain & is_plain(*byte));
-    let from = blocks.iter().take_while(is_plain_block).count() * BLOCK;
+    let behind = &bytes[8..];
+    let (blocks, _) = behind.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        let mut found = [0; BLOCK];
+        for (found, byte) in found.iter_mut().zip(block) {
+            *found = if is_plain(*byte) { 0 } else { u8::MAX };
+        }
+        let (words, _) = found.as_chunks();
+        let words: [u64; BLOCK / 8] = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+        // All at once first: most blocks have none.
+        if words.iter().fold(0, |all, word| all | word) == 0 {
+            continue;
+        }
+        let at = words.iter().take_while(|word| **word == 0).count();
+        let in_word = words.get(at).map_or(0, |word| word.trailing_zeros() as usize / 8);
+        return 8 + index * BLOCK + at * 8 + in_word;
+    }
+    let from = 8 + blocks.len() * BLOCK;
     from + plain_words(&bytes[from..])
 }
 
 /// The same, eight at a time.
 #[inline]
 fn plain_words(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let found = not_plain(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    words.len() * 8 + plain_bytes(rest)
+}
+
+/// The same, one at a time.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| is_plain(**byte)).count()
+}
+
+/// The lowest bit that is set stands in the first byte that is not plain.
+#[inline]
+fn not_plain(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
 
-    let (words, _) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let quote = (word ^ QUOTES).wrapping_sub(ONES);
-        let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
-        let control = word.wrapping_sub(ONES * 0x20);
-        // A byte that was too small to subtract from has its high bit set, and had it not
-        // before. Bits above a true hit may be false; the lowest one never is.
-        let hits = (quote | backslash | control) & !word & HIGHS;
-        if hits != 0 {
-            return index * 8 + hits.trailing_zeros() as usize / 8;
-        }
-    }
-    let from = words.len() * 8;
-    from + bytes[from..].iter().take_while(|byte| is_plain(**byte)).count()
+    let quote = (word ^ QUOTES).wrapping_sub(ONES);
+    let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    // A byte that was too small to subtract from has its high bit set, and had it not before.
+    // Bits above a true hit may be false; the lowest one never is.
+    (quote | backslash | control) & !word & HIGHS
 }
 
 fn is_plain(byte: u8) -> bool {
