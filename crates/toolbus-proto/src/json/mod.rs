@@ -4,6 +4,7 @@
 //! of the read buffer without a copy, never parsed again unless somebody must look inside.
 
 pub mod edit;
+pub(crate) mod known;
 mod scan;
 
 use std::borrow::Cow;

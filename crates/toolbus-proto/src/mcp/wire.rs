@@ -8,8 +8,7 @@ use bytes::Bytes;
 use memchr::memchr2;
 
 use crate::channel::Outbox;
-use crate::json::edit;
-use crate::json::{Json, JsonError, Kind, write_string};
+use crate::json::{Json, JsonError, Kind, edit, known, write_string};
 use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
 use crate::tool::Trace;
 
@@ -67,7 +66,12 @@ pub(super) struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// Reads the `_meta` of these parameters.
     pub(super) fn read(params: Option<&'a str>) -> Meta<'a> {
-        Meta::of(params.and_then(|params| edit::member(params, "_meta")))
+        Meta::in_body(params.unwrap_or_default().as_bytes())
+    }
+
+    /// Reads the `_meta` of parameters that were checked when they arrived.
+    pub(super) fn in_body(params: &'a [u8]) -> Meta<'a> {
+        Meta::of(known::member(params, "_meta").and_then(|raw| str::from_utf8(raw).ok()))
     }
 
     /// Reads it.

@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 
 use self::asks::Asks;
 use self::opening::{Opening, Step};
-use super::wire::{self, Era, INTERNAL_ERROR, Level, Refusal, Revision};
+use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
@@ -397,8 +397,7 @@ impl Calling for Client {
 pub fn era_of(call: &Call) -> Era {
     match &call.what {
         What::Native { method, body, .. } => {
-            let params = str::from_utf8(body).ok().filter(|params| !params.is_empty());
-            wire::era(str::from_utf8(method).unwrap_or_default(), params)
+            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
         What::Tool { .. } | What::Tools => Era::Modern,
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, params_of};
+use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, params_of};
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
@@ -158,10 +158,9 @@ impl Client {
         let Some(greeting) = &self.greeting else { return };
         let raw = greeting.raw.clone();
         let speaks = greeting.era();
-        let params = params_of(&body);
         match method {
             "initialize" if speaks == Era::Legacy => {
-                return self.begin_session(ticket, call, params, &body, raw);
+                return self.begin_session(ticket, call, &body, raw);
             }
             // A client that knows both eras asks this first: told no, it speaks the other.
             "server/discover" if speaks == Era::Modern => {
@@ -170,22 +169,22 @@ impl Client {
             _ => {}
         }
         if method.starts_with("notifications/") {
-            let params = params.is_some().then_some(&body);
+            let params = Some(&body).filter(|body| !body.is_empty());
             self.write(wire::notification(method, params));
             return self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
         }
-        let era = era_of(call);
+        let meta = Meta::in_body(&body);
+        let era = meta.era(method);
         if era != speaks {
             let message = format!("this server speaks only {speaks} MCP, the call is {era}");
             return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
         }
+        let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
         let body = match method {
             "logging/setLevel" => self.most_talkative(call, body),
             _ => body,
         };
-        let meta = Meta::read(params_of(&body));
-        let level = Level::read("", meta.log_level).ok();
-        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
         let with_token = token.and_then(|token| with_token(params_of(&body)?, token));
         let body = with_token.map_or(body, Bytes::from);
         let purpose = match method {
@@ -200,11 +199,10 @@ impl Client {
         &mut self,
         ticket: Ticket,
         call: &Call,
-        params: Option<&str>,
         body: &Bytes,
         greeting: Json,
     ) {
-        let capabilities = params.and_then(|params| edit::member(params, "capabilities"));
+        let capabilities = params_of(body).and_then(|params| edit::member(params, "capabilities"));
         let capabilities =
             capabilities.map_or_else(|| Json::from_trusted("{}"), |raw| Json::part_of(body, raw));
         let session = Session { ticket, capabilities, level: None };
