@@ -6,7 +6,6 @@
 mod id;
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -311,8 +310,7 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.
 pub fn begin_request(out: &mut Outbox, id: u64, method: &str) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
-    // An outbox takes whatever it is given.
-    let _ = write!(out, "{id}");
+    out.put_number(id);
     out.put(br#","method":""#);
     out.put(method.as_bytes());
     out.put(br#"","params":"#);

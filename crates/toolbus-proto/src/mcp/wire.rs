@@ -134,23 +134,31 @@ pub(super) fn said(invalid: &Invalid) -> (i64, Cow<'static, str>) {
 
 /// A request or a notification; without an id it is the latter.
 pub(super) fn request(id: Option<u64>, method: &str, params: Option<&Bytes>) -> Outbox {
-    let mut head = br#"{"jsonrpc":"2.0""#.to_vec();
-    if let Some(id) = id {
-        head.extend_from_slice(format!(",\"id\":{id}").as_bytes());
-    }
-    head.extend_from_slice(br#","method":"#);
-    write_string(&mut head, method);
     let mut out = Outbox::new();
-    match params {
-        Some(params) => {
-            head.extend_from_slice(br#","params":"#);
-            out.put(&head);
-            out.put_shared(params);
-        }
-        None => out.put(&head),
+    put_request(&mut out, id, method, params);
+    out
+}
+
+/// Writes a request or a notification behind what waits already.
+pub(super) fn put_request(
+    out: &mut Outbox,
+    id: Option<u64>,
+    method: &str,
+    params: Option<&Bytes>,
+) {
+    out.reserve(MESSAGE_BYTES);
+    out.put(br#"{"jsonrpc":"2.0""#);
+    if let Some(id) = id {
+        out.put(br#","id":"#);
+        out.put_number(id);
+    }
+    out.put(br#","method":"#);
+    out.put_string(method);
+    if let Some(params) = params {
+        out.put(br#","params":"#);
+        out.put_shared(params);
     }
     out.put(b"}");
-    out
 }
 
 /// A notification.
@@ -161,10 +169,15 @@ pub(super) fn notification(method: &str, params: Option<&Bytes>) -> Outbox {
 /// A good answer.
 pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
     let mut out = Outbox::new();
-    begin_result(&mut out, id);
+    put_result(&mut out, id, result);
+    out
+}
+
+/// Writes a good answer behind what waits already.
+pub(super) fn put_result(out: &mut Outbox, id: &Id, result: &Bytes) {
+    begin_result(out, id);
     out.put_shared(result);
     out.put(b"}");
-    out
 }
 
 /// A good answer up to its result; the caller appends that and `}`.
@@ -184,13 +197,13 @@ pub(super) fn error(id: &Id, error: &Bytes) -> Outbox {
 }
 
 fn begin_response(out: &mut Outbox, id: &Id) {
-    out.reserve(RESPONSE_BYTES);
+    out.reserve(MESSAGE_BYTES);
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     out.put(id.as_bytes());
 }
 
-/// Most answers that are no long text fit into so much.
-const RESPONSE_BYTES: usize = 256;
+/// Most messages that are no long text fit into so much.
+const MESSAGE_BYTES: usize = 256;
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]

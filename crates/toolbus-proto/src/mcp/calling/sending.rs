@@ -73,14 +73,14 @@ impl Client {
     pub(super) fn send_waiting(&mut self) {
         while self.readiness == Readiness::Open && self.outstanding.has_room() {
             let Some((ticket, call)) = self.queue.pop_front() else { return };
-            match call.what.clone() {
+            match &call.what {
                 What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
                 What::Tool { name, args } => {
                     self.send_tool(ticket, &call, name.as_str(), args.as_ref());
                 }
                 What::Native { method, body, .. } => {
-                    let method = String::from_utf8_lossy(&method).into_owned();
-                    self.send_native(ticket, &call, &method, body);
+                    let method = String::from_utf8_lossy(method);
+                    self.send_native(ticket, &call, &method, body.clone());
                 }
             }
         }
@@ -236,7 +236,8 @@ impl Client {
             _ => self.deadline(call),
         };
         let id = self.outstanding.ask(ticket, deadline);
-        self.write(wire::request(Some(id), method, params.as_ref()));
+        wire::put_request(&mut self.out, Some(id), method, params.as_ref());
+        self.out.put(b"\n");
         let caller = call.caller;
         self.sent.insert(ticket, Sent { id, caller, deadline, token, level, purpose });
     }

@@ -156,7 +156,9 @@ impl Conversation {
                 let tagged = tagged.and_then(|raw| str::from_utf8(raw).ok());
                 let tagged = tagged.and_then(|raw| with_subscription(raw, &id));
                 let result = tagged.map_or(result, Bytes::from);
-                self.answer(origin, wire::result(&id, &result));
+                let mut text = std::mem::take(&mut self.spare);
+                wire::put_result(&mut text, &id, &result);
+                self.answer(origin, text);
                 if let Some(memo) = pass.memo {
                     self.remember(memo);
                 }
