@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::Interest;
@@ -52,10 +53,10 @@ impl Input {
             let Ok(read) = read else { continue };
             // A pipe that gave less than it was asked for is empty: the next read would only
             // find out by asking the kernel in vain. It is different with a socket of messages.
-            if how == How::Alone && read.as_ref().is_ok_and(|&count| count < READ_BYTES) {
+            if how == How::Alone && read.as_ref().is_ok_and(|read| read.count < read.room) {
                 ready.clear_ready();
             }
-            return read;
+            return read.map(|read| read.count);
         }
     }
 }
@@ -188,20 +189,30 @@ pub(super) enum How {
     Shared,
 }
 
-/// What is read at most at once.
+/// What is read at once, of a long message more.
 const READ_BYTES: usize = 64 * 1024;
+
+/// Once so much of a message is there, the rest is read to where it is kept, without a copy.
+const STRAIGHT_FROM: usize = READ_BYTES / 2;
+
+/// What one read gave.
+struct Read {
+    count: usize,
+    /// How much it could have been.
+    room: usize,
+}
 
 /// A pipe that says it is writable has room for at least so much.
 const SHARED_WRITE_BYTES: usize = 4096;
 
 impl How {
-    fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
+    fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<Read> {
         match self {
-            How::Alone => read_now(fd, into),
+            How::Alone => read_once(fd, into),
             How::Socket => append(into, |buffer| {
                 rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(n, _)| n)
             }),
-            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_now(fd, into),
+            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_once(fd, into),
             How::Shared => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
@@ -229,7 +240,21 @@ impl How {
 ///
 /// For loops without a runtime too.
 pub fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
-    append(into, |buffer| rustix::io::read(fd, buffer))
+    read_once(fd, into).map(|read| read.count)
+}
+
+fn read_once(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<Read> {
+    if into.len() < STRAIGHT_FROM {
+        return append(into, |buffer| rustix::io::read(fd, buffer));
+    }
+    // A vector can be read to without being filled with zeros first, and becomes what it was
+    // without a copy.
+    let mut bytes = Vec::from(std::mem::take(into));
+    bytes.reserve(READ_BYTES);
+    let room = bytes.capacity() - bytes.len();
+    let count = retry(|| rustix::io::read(fd, spare_capacity(&mut bytes)));
+    *into = BytesMut::from(Bytes::from(bytes));
+    count.map(|count| Read { count, room })
 }
 
 /// Reads by way of one buffer for the whole thread, so that an idle end holds none and a busy one
@@ -237,12 +262,12 @@ pub fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
 fn append(
     into: &mut BytesMut,
     mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
-) -> io::Result<usize> {
+) -> io::Result<Read> {
     thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
     BUFFER.with_borrow_mut(|buffer| {
         let count = retry(|| read(buffer))?;
         into.extend_from_slice(&buffer[..count]);
-        Ok(count)
+        Ok(Read { count, room: READ_BYTES })
     })
 }
 
@@ -265,6 +290,39 @@ fn is(fd: BorrowedFd<'_>, ask: PollFlags, look_for: PollFlags) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_long_message_comes_through_in_one_piece_with_what_is_around_it() {
+        let (read, write) = io::pipe().unwrap();
+        let mut input = Input::from_pipe(read.into()).unwrap();
+        let output = Output::from_pipe(write.into()).unwrap();
+        let sent: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+        let writing = async {
+            let mut rest = &sent[..];
+            while !rest.is_empty() {
+                let count = output.write(&[IoSlice::new(rest)]).await.unwrap();
+                rest = &rest[count..];
+            }
+            drop(output);
+        };
+        let reading = async {
+            let mut received = BytesMut::new();
+            let mut taken = Vec::new();
+            while input.read(&mut received).await.unwrap() != 0 {
+                // What was cut off shares the buffer, and must not change when more is read.
+                if taken.is_empty() {
+                    taken.push(received.split_to(1000).freeze());
+                } else if taken.len() == 1 && 300_000 < received.len() {
+                    taken.push(received.split_to(250_000).freeze());
+                }
+            }
+            taken.push(received.freeze());
+            taken
+        };
+        let ((), taken) = tokio::join!(writing, reading);
+        assert_eq!(taken.len(), 3);
+        assert!(taken.concat() == sent, "other bytes than were sent");
+    }
 
     /// What is left where a pipe cannot be opened anew: another user's, or not on Linux.
     #[tokio::test]
