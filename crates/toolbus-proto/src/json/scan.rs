@@ -104,7 +104,13 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
     pub fn value(&mut self) -> Result<&'a T, JsonError> {
         self.blanks();
         let from = self.at;
-        self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
+        // Most members of an envelope are strings, which need no stack.
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            self.rest_of_string()?;
+        } else {
+            self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
+        }
         Ok(&self.text[from..self.at])
     }
 
@@ -289,6 +295,20 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
     /// Behind the opening quote: up to and over the closing one.
     #[inline]
     fn rest_of_string(&mut self) -> Result<(), JsonError> {
+        let bytes = self.text.as_ref();
+        // Keys and short words are most strings, though not most bytes.
+        if let Some(word) = bytes[self.at..].first_chunk() {
+            let found = not_plain(u64::from_le_bytes(*word));
+            let end = self.at + found.trailing_zeros() as usize / 8;
+            if found != 0 && bytes[end] == b'"' {
+                self.at = end + 1;
+                return Ok(());
+            }
+        }
+        self.rest_of_long_string()
+    }
+
+    fn rest_of_long_string(&mut self) -> Result<(), JsonError> {
         let bytes = self.text.as_ref();
         loop {
             self.at += plain_prefix(&bytes[self.at..]);
