@@ -3,12 +3,14 @@
 //! A message here has no newline: lines end it on stdio, events and bodies over HTTP.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use memchr::memchr2;
 
 use crate::channel::Outbox;
-use crate::json::{Json, JsonError, Kind, edit, known, write_string};
+use crate::json::known::Rare;
+use crate::json::{Json, JsonError, Kind, edit, write_string};
 use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
 use crate::tool::Trace;
 
@@ -71,7 +73,8 @@ impl<'a> Meta<'a> {
 
     /// Reads the `_meta` of parameters that were checked when they arrived.
     pub(super) fn in_body(params: &'a [u8]) -> Meta<'a> {
-        Meta::of(known::member(params, "_meta").and_then(|raw| str::from_utf8(raw).ok()))
+        static META: LazyLock<Rare> = LazyLock::new(|| Rare::new("_meta"));
+        Meta::of(META.find(params).and_then(|raw| str::from_utf8(raw).ok()))
     }
 
     /// Reads it.
@@ -140,12 +143,7 @@ pub(super) fn request(id: Option<u64>, method: &str, params: Option<&Bytes>) -> 
 }
 
 /// Writes a request or a notification behind what waits already.
-pub(super) fn put_request(
-    out: &mut Outbox,
-    id: Option<u64>,
-    method: &str,
-    params: Option<&Bytes>,
-) {
+pub(super) fn put_request(out: &mut Outbox, id: Option<u64>, method: &str, params: Option<&Bytes>) {
     out.reserve(MESSAGE_BYTES);
     out.put(br#"{"jsonrpc":"2.0""#);
     if let Some(id) = id {

@@ -195,13 +195,7 @@ impl Client {
         self.send(ticket, call, Request { method, params, token, level, purpose });
     }
 
-    fn begin_session(
-        &mut self,
-        ticket: Ticket,
-        call: &Call,
-        body: &Bytes,
-        greeting: Json,
-    ) {
+    fn begin_session(&mut self, ticket: Ticket, call: &Call, body: &Bytes, greeting: Json) {
         let capabilities = params_of(body).and_then(|params| edit::member(params, "capabilities"));
         let capabilities =
             capabilities.map_or_else(|| Json::from_trusted("{}"), |raw| Json::part_of(body, raw));
