@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::cpu;
 use crate::lines::Lines;
 
 /// What a client says before its first call.
@@ -35,6 +36,8 @@ pub(crate) struct Turn {
     pub(crate) took: Duration,
     /// The middle one of the times until an answer.
     pub(crate) latency: Duration,
+    /// How long all of them, this client too, had the core.
+    pub(crate) cpu: Duration,
 }
 
 impl Client {
@@ -92,6 +95,7 @@ impl Client {
         // Of the calls that are not answered; the first is that of the call `answered`.
         let mut asked = std::collections::VecDeque::new();
         let (mut issued, mut first) = (0, self.next);
+        let cpu_before = self.cpu();
         let began = Instant::now();
         loop {
             let now = Instant::now();
@@ -140,10 +144,16 @@ impl Client {
             }
         }
         let took = began.elapsed();
+        let cpu = self.cpu() - cpu_before;
         rustix::io::ioctl_fionbio(&self.to, false).expect("a pipe");
         rustix::io::ioctl_fionbio(&self.from, false).expect("a pipe");
         times.sort_unstable();
-        Turn { calls: issued, took, latency: times[times.len() / 2] }
+        Turn { calls: issued, took, latency: times[times.len() / 2], cpu }
+    }
+
+    fn cpu(&self) -> Duration {
+        let others = self.children.iter().map(|child| cpu::of_tree(child.id()));
+        cpu::own() + others.sum::<Duration>()
     }
 
     /// Is there something to read? Waits for that, or for room to write.

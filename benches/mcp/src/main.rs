@@ -5,6 +5,7 @@
 //! of the program. The server is this program too, started with a role.
 
 mod client;
+mod cpu;
 mod lines;
 mod server;
 mod table;
