@@ -5,7 +5,7 @@
 //! they said; [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all
 //! it did; [`peer`] is a program that plays good and bad peers; [`certificates`] are for those
 //! who speak TLS; [`process`], [`scratch`] and [`patience`] help with both. Async code, with
-//! the feature `runtime`: [`runtime`] is where it runs.
+//! the feature `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
 pub mod faults;
