@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub struct RequestHead {
     /// `POST`, `GET`, …
     pub method: Cow<'static, str>,
-    /// Without the query.
+    /// The path; of a request of ours with its query.
     pub path: String,
     /// Its header fields.
     pub headers: Headers,

@@ -64,6 +64,7 @@ pub trait Streams: Machine {
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
 
     /// The peer has finished writing on `stream`; `input` holds what never became a frame.
+    /// Told again after a [`Flow::Pause`], as by [`Streams::handle_bytes`].
     fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
 
     /// What the peer writes on `stream` broke off: it was reset, or cut short; `input` holds
@@ -82,7 +83,7 @@ pub trait Streams: Machine {
     }
 
     /// The stream is lost: it could not be opened, was reset, or broke off. It is over in both
-    /// directions, and is not spoken of again.
+    /// directions.
     fn handle_lost(&mut self, now: Instant, stream: StreamId, why: StreamLost);
 
     /// The peer reads no more of what we write on `stream`. What it writes may still come.
@@ -92,6 +93,11 @@ pub trait Streams: Machine {
 
     /// All that was handed out for `stream` has been written.
     fn handle_sent(&mut self, now: Instant, stream: StreamId) {
+        let _ = (now, stream);
+    }
+
+    /// The hands are done with `stream`, however it ended: it has no number any more.
+    fn handle_closed(&mut self, now: Instant, stream: StreamId) {
         let _ = (now, stream);
     }
 

@@ -3,24 +3,20 @@
 //! Reads what is there, lets the channel handle it, writes what that made ready in one go.
 //! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
 
-use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use toolbus_proto::channel::{Flow, Outbox};
 
 use super::budget::Share;
-use super::buffers::{self, WHOLE_FROM};
+use super::buffers::WHOLE_FROM;
+use super::io::{Sink, Source};
 use super::wake::{Wake, turn};
-use crate::transport::pipe::{Input, Output};
 
 /// So much is written even if more is about to follow.
 const WRITE_FROM: usize = 64 * 1024;
-/// How many pieces one write carries.
-const PIECES_MAX: usize = 16;
 
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
@@ -40,7 +36,7 @@ pub(crate) trait Drivable {
     /// All that was handed out has been written.
     fn sent(&self, now: Instant);
     /// The stream broke while it was read; its end is told as well.
-    fn read_failed(&self, _now: Instant) {}
+    fn read_failed(&self, _error: io::Error) {}
     /// The other side does not listen any more, or the stream broke. What it wrote before is
     /// still read, unless [`Drivable::closing`] says otherwise.
     fn write_failed(&self, now: Instant, error: io::Error);
@@ -101,69 +97,6 @@ pub(crate) enum Closing {
     Now,
 }
 
-/// What can be read from, bit by bit. A read that is dropped has taken nothing.
-pub trait Source {
-    /// Waits until there is something and appends it; 0 is the end of the stream.
-    fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
-}
-
-/// What can be written to, bit by bit. A write that is dropped has written nothing.
-pub trait Sink {
-    /// Waits until something can be written and writes as much as fits; says how much.
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
-
-    /// Waits until the reader has gone; for ever where only a write can find out.
-    fn closed(&self) -> impl Future<Output = ()> {
-        std::future::pending()
-    }
-
-    /// The same, taken out of `outbox`. For those who can keep a large piece without a copy.
-    fn take_from(&mut self, outbox: &mut Outbox) -> impl Future<Output = io::Result<()>> {
-        async {
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let filled = outbox.slices(&mut pieces);
-            let count = self.write(&pieces[..filled]).await?;
-            outbox.advance(count);
-            Ok(())
-        }
-    }
-}
-
-impl Source for Input {
-    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        Input::read(self, input).await
-    }
-}
-
-impl Sink for Output {
-    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Output::write(self, pieces).await
-    }
-
-    async fn closed(&self) {
-        Output::closed(self).await;
-    }
-}
-
-impl<R: AsyncRead + Unpin> Source for R {
-    /// Reads by way of the thread's buffers: who waits holds none.
-    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        poll_fn(|context| {
-            let mut buffer = buffers::take(input);
-            let read = pin!(self.read_buf(&mut buffer)).poll(context);
-            buffers::give_back(buffer, input);
-            read
-        })
-        .await
-    }
-}
-
-impl<W: AsyncWrite + Unpin> Sink for W {
-    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        poll_fn(|context| Pin::new(&mut *self).poll_write_vectored(context, pieces)).await
-    }
-}
-
 /// Drives `driven` until it wants no more.
 pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink: impl Sink) {
     let mut sink = Some(sink);
@@ -181,9 +114,16 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         {
             next = ReadNext::Turn;
         }
+        if let Some(sink) = &mut sink {
+            sink.begin();
+        }
         match driven.closing() {
             Closing::Now => sink = None,
-            Closing::AfterWriting if outbox.is_empty() => sink = None,
+            Closing::AfterWriting if outbox.is_empty() => {
+                if let Some(mut sink) = sink.take() {
+                    sink.end();
+                }
+            }
             Closing::AfterWriting | Closing::No => {}
         }
         if sink.is_none() && !outbox.is_empty() {
@@ -225,8 +165,8 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 if let Ok(0) | Err(_) = read {
                     end = End::Seen;
                 }
-                if read.is_err() {
-                    driven.read_failed(Instant::now());
+                if let Err(error) = read {
+                    driven.read_failed(error);
                 }
             },
             () = driven.wake().rung(), if next != ReadNext::Turn => {

@@ -5,6 +5,7 @@
 //! goes wrong ends the connection.
 
 mod exchange;
+mod http;
 mod line;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use super::decode::{Decoder, Direction, Reading};
 use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
 use super::frames::Random;
-use super::http::RequestHead;
+use super::http::AskingHead;
 use super::methods::{Methods, Request};
 use super::printed;
 use super::queue::{Queue, piece};
@@ -29,6 +30,8 @@ use crate::channel::{
 use crate::json::Json;
 use crate::printable::printable;
 use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
+
+pub use self::http::HttpClient;
 
 /// How long the end of a stream that was cut short may take to be written.
 const CUT_PATIENCE: Duration = Duration::from_secs(1);
@@ -43,7 +46,11 @@ pub struct Client<C> {
     methods: Methods,
     carriage: Carriage,
     /// The head of the exchange that is to be begun.
-    head: Option<Box<RequestHead>>,
+    head: Option<Box<AskingHead>>,
+    /// There is an exchange.
+    was_begun: bool,
+    /// The server told its methods.
+    has_learned: bool,
     readiness: Readiness,
     stage: Stage,
     line: Line,
@@ -105,6 +112,8 @@ impl<C: Random> Client<C> {
             methods,
             carriage: Carriage::Connection,
             head: None,
+            was_begun: false,
+            has_learned: false,
             readiness: Readiness::Open,
             stage: Stage::Free,
             line: Line::default(),
@@ -125,6 +134,11 @@ impl<C: Random> Client<C> {
     /// What is known of the methods by now, for the next connection.
     pub fn methods(&self) -> &Methods {
         &self.methods
+    }
+
+    /// Has the server told its methods since this was last asked?
+    fn has_learned(&mut self) -> bool {
+        std::mem::take(&mut self.has_learned)
     }
 
     /// Only when it is really about to be written: until then another connection could still
@@ -357,6 +371,7 @@ impl<C: Random> Client<C> {
                     Ok(Outcome::Value(answer)) => Some(answer),
                     _ => None,
                 };
+                self.has_learned = true;
                 Ok(Outcome::Tools(self.methods.learn(answer)))
             }
         };

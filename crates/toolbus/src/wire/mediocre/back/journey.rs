@@ -11,7 +11,7 @@ use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind};
 use crate::engine::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
-use crate::engine::connection::Connection;
+use crate::engine::client::Client as Connection;
 use crate::engine::drive::until;
 
 /// Stands between whoever asks and the connection that will carry the call.

@@ -95,7 +95,7 @@ impl Mediocre {
     /// Connects to nobody yet; calls go to `path`. Must be called inside a `LocalSet`.
     #[cfg(feature = "http")]
     pub fn over_http(origin: Origin, path: Uri, options: Options, patience: Duration) -> Mediocre {
-        Mediocre { peer: Peer::Http(Exchanges::new(origin, path, options, patience)) }
+        Mediocre { peer: Peer::Http(Exchanges::new(origin, &path, options, patience)) }
     }
 
     /// Starts nothing yet. Must be called inside a `LocalSet`.
@@ -149,7 +149,7 @@ impl Back for Mediocre {
         match &self.peer {
             Peer::Host(pool) => drop(pool.close()),
             #[cfg(feature = "http")]
-            Peer::Http(exchanges) => drop(exchanges.close()),
+            Peer::Http(exchanges) => exchanges.close(),
             Peer::Program(child) => child.kill(),
         }
     }

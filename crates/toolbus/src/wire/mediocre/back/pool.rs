@@ -21,7 +21,7 @@ use super::{Host, Options};
 use crate::bus::back::{causes, hinted};
 use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::connection::{Connection, Sharing};
+use crate::engine::client::{Client as Connection, Sharing};
 use crate::transport::tcp::ConnectError;
 use crate::transport::{Stream, tcp, unix};
 
@@ -145,7 +145,7 @@ impl Pool {
             let is_asked = tokio::select! {
                 biased;
                 () = self.asked.notified() => true,
-                () = connection.over() => false,
+                () = connection.ended() => false,
                 () = &mut idle => false,
             };
             // Another connection may have been faster.
@@ -179,7 +179,7 @@ impl Pool {
         let methods = self.methods.borrow().clone();
         let machine = Client::new(Instant::now(), self.reading, methods, OsRandom::new());
         let (source, sink, _rest) = stream.split();
-        let connection = Connection::new(machine, Sharing::Alone, source, sink);
+        let connection = Connection::new(&self.name, machine, Sharing::Alone, source, sink);
         Ok(Line { connection, socket })
     }
 }
