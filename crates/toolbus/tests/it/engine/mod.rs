@@ -6,6 +6,9 @@
 
 mod calls;
 mod chance;
+#[cfg(feature = "http")]
+mod http;
+mod many;
 mod slow;
 mod tools;
 
