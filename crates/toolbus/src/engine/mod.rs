@@ -27,7 +27,11 @@ pub(crate) mod local_call;
 #[cfg(feature = "bus")]
 pub(crate) mod moment;
 #[cfg(feature = "bus")]
+pub(crate) mod pool;
+#[cfg(feature = "bus")]
 pub(crate) mod program;
+#[cfg(feature = "bus")]
+pub(crate) mod relay;
 #[cfg(feature = "bus")]
 pub(crate) mod wake;
 

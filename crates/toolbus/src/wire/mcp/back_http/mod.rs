@@ -11,23 +11,23 @@ mod talk;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::channel::Down;
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
 use self::talk::Talk;
 use crate::bus::back::{Back, LocalFuture};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
+use crate::child::Patience;
+use crate::engine::calls::{ReplyTo, RunningCall};
 
 pub use options::{Options, OptionsError};
 
 /// How long the goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+const GOODBYE: Duration = Patience::MCP.goodbye;
 
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
@@ -95,17 +95,8 @@ impl Back for McpHttp {
         Wire::Mcp
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, slot) = Inbox::new();
-            let mut call = Call::of(Instant::now(), What::Tools);
-            call.deadline.quiet = Some(self.options.timeout);
-            let uplink = self.start(call, slot);
-            match inbox.whole(uplink).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.options.timeout)
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

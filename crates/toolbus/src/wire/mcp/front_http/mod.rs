@@ -17,6 +17,7 @@ use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
 use self::site::Site;
 use super::front::Backs;
 use crate::chance;
+use crate::child::Patience;
 use crate::transport::http::{Limits, Server};
 use crate::transport::{Listener, Whereabouts};
 use crate::wire::settings::Secret;
@@ -24,7 +25,7 @@ use crate::wire::settings::Secret;
 pub use listen::{At, AtError, OpenError, listen, listening_on, may_listen};
 
 /// How long what is under way may still take when we are to stop.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+const LAST_CALLS: Duration = Patience::MCP.last_calls;
 /// How long the last answers may take to be read then.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 

@@ -11,8 +11,7 @@ use toolbus_proto::channel::Down;
 use toolbus_proto::mediocre::HttpClient;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::Options;
-use super::pool::{CONNECTIONS_MAX, IDLE, STOP_PATIENCE, WAITING_MAX};
+use super::{LIMITS, Options};
 use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::client::Client;
@@ -28,10 +27,10 @@ pub(super) struct Exchanges {
 impl Exchanges {
     /// Connecting may take as long as `patience`. Must be called inside a `LocalSet`.
     pub(super) fn new(origin: Origin, path: &Uri, options: Options, patience: Duration) -> Self {
-        let Options { name, reading, methods } = options;
+        let Options { name, reading, methods, .. } = options;
         let machine = HttpClient::new(path.to_string(), reading, methods, OsRandom::new);
         let opener = HttpOpener {
-            client: Transport::new(origin, CONNECTIONS_MAX, IDLE),
+            client: Transport::new(origin, LIMITS.kept_max, LIMITS.idle),
             timeouts: Timeouts { connect: patience, head: None },
         };
         let client = Client::over(&name, machine, opener);
@@ -42,11 +41,12 @@ impl Exchanges {
         // Nothing stays borrowed: who is refused may close us at once.
         let client = self.client.borrow().clone();
         let failure = match &client {
-            Some(client) if client.streams() < CONNECTIONS_MAX + WAITING_MAX => {
+            Some(client) if client.streams() < LIMITS.kept_max + LIMITS.waiting_max => {
                 return client.start(call, down);
             }
             Some(_) => {
-                let message = format!("more than {WAITING_MAX} calls wait for `{}`", self.name);
+                let waiting_max = LIMITS.waiting_max;
+                let message = format!("more than {waiting_max} calls wait for `{}`", self.name);
                 Failure::new(FailureKind::Unavailable, message)
             }
             None => {
@@ -62,7 +62,7 @@ impl Exchanges {
     pub(super) async fn shutdown(&self) {
         let client = self.client.take();
         if let Some(client) = client {
-            let _ = tokio::time::timeout(STOP_PATIENCE, client.close()).await;
+            let _ = tokio::time::timeout(LIMITS.stop, client.close()).await;
         }
     }
 
