@@ -118,6 +118,8 @@ async fn read_stderr<C: Calling + Channel + 'static>(
     while let Ok(1..) = stderr.read(&mut bytes).await {
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
+        // A process that never stops complaining must not keep all others waiting.
+        tokio::task::yield_now().await;
     }
     inner.act(|supervisor, now| supervisor.handle_stderr_closed(now, run, log));
 }

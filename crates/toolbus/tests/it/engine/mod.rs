@@ -6,6 +6,8 @@
 
 mod calls;
 mod chance;
+#[cfg(target_os = "linux")]
+mod flood;
 #[cfg(feature = "http")]
 mod http;
 mod many;
