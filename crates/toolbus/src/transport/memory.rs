@@ -142,11 +142,9 @@ impl<A> Source for MemoryReader<A> {
             match (state.bytes.len(), state.end) {
                 (0, None) => {
                     state.reader = Some(context.waker().clone());
-                    return Poll::Pending;
+                    Poll::Pending
                 }
-                (_, Some(Err(code))) => {
-                    return Poll::Ready(Err(lost(Some(code), "the stream was reset")));
-                }
+                (_, Some(Err(code))) => Poll::Ready(Err(lost(Some(code), "the stream was reset"))),
                 (count, _) => {
                     input.extend_from_slice(&state.bytes.split());
                     Poll::Ready(Ok(count))
