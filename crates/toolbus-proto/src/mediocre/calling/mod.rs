@@ -6,7 +6,6 @@
 
 mod exchange;
 mod http;
-mod line;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,7 +13,6 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 
 use self::exchange::Carriage;
-use self::line::{Line, Waiting, cancelled};
 use super::decode::{Decoder, Direction, Reading};
 use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
@@ -28,6 +26,7 @@ use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
+use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
 
@@ -35,6 +34,8 @@ pub use self::http::HttpClient;
 
 /// How long the end of a stream that was cut short may take to be written.
 const CUT_PATIENCE: Duration = Duration::from_secs(1);
+/// How many calls wait for their turn.
+const WAITING_MAX: usize = 1024;
 /// How much is shown of what answers nothing.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -116,7 +117,7 @@ impl<C: Random> Client<C> {
             has_learned: false,
             readiness: Readiness::Open,
             stage: Stage::Free,
-            line: Line::default(),
+            line: Line::new(WAITING_MAX, "this connection"),
             now,
             received: 0,
             downs: Queue::new(),
@@ -146,7 +147,7 @@ impl<C: Random> Client<C> {
     fn start_next(&mut self) {
         while self.readiness == Readiness::Open
             && matches!(self.stage, Stage::Free)
-            && let Some(Waiting { ticket, call, ups, .. }) = self.line.next()
+            && let Some(Waiting { ticket, call, ups, .. }) = self.line.pop()
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
             let (deadline, trace) = (call.deadline, call.trace.clone());
@@ -205,7 +206,7 @@ impl<C: Random> Client<C> {
         let now = self.now;
         let Stage::Asking(asking) = &mut self.stage else { return };
         if let Up::Cancel(_) = up {
-            return self.give_up(ticket, cancelled());
+            return self.give_up(ticket, Failure::cancelled());
         }
         let Input::Coming { tail } = &mut asking.input else { return };
         asking.moved = now;
@@ -414,7 +415,7 @@ impl<C: Random> Client<C> {
 impl<C: Random> Machine for Client<C> {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        for Waiting { ticket, call, .. } in self.line.take_late(now) {
+        for Waiting { ticket, call, .. } in self.line.expire(now) {
             self.done(ticket, Err(call.deadline.missed()));
         }
         if self.give_up_at().is_none_or(|at| now < at) {
@@ -514,7 +515,10 @@ impl<C: Random> Calling for Client<C> {
             Readiness::Broken(_) => {
                 Err(Failure::new(FailureKind::Unavailable, "the connection is closed"))
             }
-            _ => self.line.push(ticket, call),
+            _ => {
+                let give_up = call.deadline.instant(call.deadline.asked);
+                self.line.push(ticket, call, give_up)
+            }
         };
         if let Err(failure) = waits {
             self.done(ticket, Err(failure));
@@ -535,7 +539,7 @@ impl<C: Random> Calling for Client<C> {
 
     fn close(&mut self, now: Instant) {
         let why = Failure::new(FailureKind::Unavailable, "the connection was closed");
-        self.handle_lost(now, &cancelled());
+        self.handle_lost(now, &Failure::cancelled());
         self.break_off(Farewell::Patient, why);
     }
 

@@ -1,26 +1,32 @@
 //! Questions asked and not yet answered: ids given out, tickets waiting, deadlines.
 //!
 //! Every wire that answers by id keeps its calls here, so that matching, expiring and giving
-//! up are written once. An id is never used again, so a late answer finds no call.
+//! up are written once. An id is never used again, so a late answer finds no call. Calls that
+//! have not been asked yet wait in a [`Line`].
+
+mod line;
 
 use std::collections::HashMap;
 use std::time::Instant;
 
+use self::line::earlier;
 use crate::channel::Ticket;
 use crate::tool::Deadline;
+
+pub use self::line::{Line, Waiting};
 
 /// The questions of one conversation that still wait for their answer.
 #[derive(Debug)]
 pub struct Outstanding {
     next_id: u64,
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, Unanswered>,
     /// No deadline is earlier. May be too early: then nothing expires and it is set anew.
     earliest: Option<Instant>,
     count_max: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct Unanswered {
     ticket: Ticket,
     deadline: Deadline,
     give_up: Option<Instant>,
@@ -42,7 +48,7 @@ impl Outstanding {
         let id = self.next_id;
         self.next_id += 1;
         let give_up = deadline.instant(deadline.asked);
-        self.waiting.insert(id, Waiting { ticket, deadline, give_up });
+        self.waiting.insert(id, Unanswered { ticket, deadline, give_up });
         self.lower_earliest(give_up);
         id
     }
@@ -90,7 +96,7 @@ impl Outstanding {
         if self.earliest.is_none_or(|earliest| now < earliest) {
             return Vec::new();
         }
-        let is_over = |waiting: &Waiting| waiting.give_up.is_some_and(|give_up| give_up <= now);
+        let is_over = |waiting: &Unanswered| waiting.give_up.is_some_and(|give_up| give_up <= now);
         let over = self.waiting.extract_if(|_, waiting| is_over(waiting));
         let mut over: Vec<_> = over.map(|(id, waiting)| (id, waiting.ticket)).collect();
         over.sort_unstable();
@@ -107,10 +113,7 @@ impl Outstanding {
     }
 
     fn lower_earliest(&mut self, give_up: Option<Instant>) {
-        self.earliest = match (self.earliest, give_up) {
-            (Some(earliest), Some(give_up)) => Some(earliest.min(give_up)),
-            (earliest, give_up) => earliest.or(give_up),
-        };
+        self.earliest = earlier(self.earliest, give_up);
     }
 }
 
