@@ -143,6 +143,44 @@ fn a_client_survives_its_server() {
     faults::calling(now, &recorded, LINE_BYTES_MAX, || client(now));
 }
 
+#[test]
+fn who_waits_behind_endless_listening_is_let_go_in_time() {
+    let now = Instant::now();
+    let settings = calling::Settings { calls_max: 2, ..calling::Settings::new("w", "1") };
+    let mut client = Client::new(settings);
+    let listen = |ticket| {
+        let body = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        (Ticket(ticket), native(now, "subscriptions/listen", body))
+    };
+    let (first, second) = (listen(0), listen(1));
+    client.call(now, first.0, first.1);
+    client.call(now, second.0, second.1);
+    let found = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}"#;
+    client.handle_bytes(now, &mut BytesMut::from(&bytes(&[found])[..]));
+    client.poll_transmit(&mut Outbox::new());
+
+    // A call that can never go out, and one that would listen.
+    let mut late = Call::tool(now, "a", None);
+    late.deadline.quiet = Some(Duration::from_secs(5));
+    client.call(now, Ticket(2), late);
+    let (ticket, third) = listen(3);
+    client.call(now, ticket, third);
+    assert_eq!(client.poll_timeout(), Some(now + Duration::from_secs(5)));
+    let mut out = Outbox::new();
+    client.poll_transmit(&mut out);
+    assert!(out.is_empty(), "there is no room for more");
+
+    client.handle_timeout(now + Duration::from_secs(5));
+    let (ticket, down) = client.poll_down().expect("a call is late");
+    let Down::Done(Err(failure)) = down else { panic!("{down:?}") };
+    assert_eq!((ticket, failure.kind), (Ticket(2), FailureKind::TimedOut));
+    assert_eq!(failure.message, "timed out after 5 s");
+    assert!(client.poll_down().is_none(), "who listens does so for ever");
+    assert_eq!(client.poll_timeout(), None);
+    client.poll_transmit(&mut out);
+    assert!(out.is_empty(), "what was never asked is not cancelled");
+}
+
 const METHODS: &[&str] = &[
     "initialize",
     "tools/call",

@@ -14,10 +14,10 @@ use super::headers::mirror_of;
 use super::inputs::Inputs;
 use super::remote_again::{has_wrong_headers, too_old};
 use super::remote_answer::{Heard, Reading};
-use crate::channel::{Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up};
+use crate::channel::{Calling, Down, Machine, Notice, Outbox, Readiness, Ticket, Up};
 use crate::json::Json;
 use crate::json::edit;
-use crate::mcp::calling::{Client, Settings};
+use crate::mcp::calling::{MessageClient, Outgoing, Settings};
 use crate::mcp::wire::{self, Era, Revision};
 use crate::tool::{Call, Failure, FailureKind, LastWords};
 
@@ -38,7 +38,7 @@ pub struct Request {
 /// Our end of a conversation with a server that is reached over HTTP.
 #[derive(Debug)]
 pub struct Remote {
-    pub(super) client: Client,
+    pub(super) client: MessageClient,
     bytes_max: usize,
     pub(super) session: Option<String>,
     /// The `initialize` that was sent, for when the server has forgotten the session.
@@ -97,7 +97,7 @@ impl Remote {
     pub fn new(settings: Settings) -> Remote {
         Remote {
             bytes_max: settings.line_bytes_max,
-            client: Client::new(settings),
+            client: MessageClient::new(settings),
             session: None,
             greeting: None,
             exchanges: HashMap::new(),
@@ -301,20 +301,13 @@ impl Remote {
 
     /// Makes requests of what the client wants to say.
     fn send(&mut self) {
-        let mut out = Outbox::new();
-        self.client.poll_transmit(&mut out);
-        let written = out.take();
-        for line in written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let body = written.slice_ref(line);
-            let text = str::from_utf8(line).unwrap_or_default();
-            let id = edit::member(text, "id").and_then(|id| id.parse().ok());
-            let method = edit::text(text, "method").unwrap_or_default();
-            let params = edit::member(text, "params");
-            match (&*method, id) {
-                ("notifications/cancelled", None) => {
-                    let id = params.and_then(|params| edit::member(params, "requestId"));
-                    let purpose = id.and_then(|id| id.parse().ok()).map(Purpose::Ask);
-                    let Some(purpose) = purpose else { continue };
+        while let Some(message) = self.client.poll_message() {
+            let mut out = Outbox::new();
+            message.write(&mut out);
+            let body = out.take();
+            let purpose = match &message {
+                Outgoing::Notification { cancels: Some(id), .. } => {
+                    let purpose = Purpose::Ask(*id);
                     if self.give_up(purpose) {
                         continue;
                     }
@@ -322,16 +315,16 @@ impl Remote {
                         self.abort(|other| other == purpose);
                         continue;
                     }
+                    Purpose::Tell
                 }
-                ("initialize", _) => self.greeting = Some(body.clone()),
-                _ => {}
-            }
-            let purpose = match (&*method, id) {
-                ("notifications/initialized", _) => Purpose::Initialized,
-                ("", _) | (_, None) => Purpose::Tell,
-                (_, Some(id)) => Purpose::Ask(id),
+                Outgoing::Request { id, .. } => Purpose::Ask(*id),
+                _ if message.method() == "notifications/initialized" => Purpose::Initialized,
+                _ => Purpose::Tell,
             };
-            let mirror = self.mirror(&method, params);
+            if message.method() == "initialize" {
+                self.greeting = Some(body.clone());
+            }
+            let mirror = self.mirror(message.method(), message.params());
             self.request(Verb::Post, purpose, body, mirror);
         }
     }
@@ -400,7 +393,7 @@ impl Remote {
 }
 
 /// Gives the client what was heard; an error without an id is that of the request.
-fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
+fn hear(client: &mut MessageClient, now: Instant, purpose: Purpose, heard: Heard) {
     match (heard, purpose) {
         (
             _,
@@ -419,10 +412,9 @@ fn hear(client: &mut Client, now: Instant, purpose: Purpose, heard: Heard) {
                 Purpose::Ask(id) => named(&message, id).map_or(message, Bytes::from),
                 _ => message,
             };
-            let mut line = BytesMut::with_capacity(message.len() + 1);
-            line.extend_from_slice(&message);
-            line.extend_from_slice(b"\n");
-            client.handle_bytes(now, &mut line);
+            if !message.iter().all(u8::is_ascii_whitespace) {
+                client.handle_message(now, &message);
+            }
         }
     }
 }
