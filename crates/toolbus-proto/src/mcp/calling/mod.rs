@@ -32,7 +32,7 @@ use crate::outstanding::{Line, Outstanding, Waiting};
 use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
 pub use self::opening::Memory;
-pub use self::outgoing::Outgoing;
+pub use self::outgoing::{Outgoing, RequestId};
 pub use self::pipe::Client;
 pub use self::settings::{Introduction, Settings};
 

@@ -11,7 +11,7 @@ pub enum Outgoing {
     /// An answer will follow.
     Request {
         /// By which the answer is known.
-        id: u64,
+        id: RequestId,
         /// What is asked.
         method: Bytes,
         /// Raw.
@@ -30,8 +30,17 @@ pub enum Outgoing {
     Answer(Bytes),
 }
 
+/// What a request of ours is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestId {
+    /// A request of the client.
+    Number(u64),
+    /// A list of tools that only HTTP needs: `"list"`, which is no number.
+    List,
+}
+
 impl Outgoing {
-    pub(super) fn notification(method: &'static str, params: Option<Bytes>) -> Outgoing {
+    pub(in crate::mcp) fn notification(method: &'static str, params: Option<Bytes>) -> Outgoing {
         let method = Bytes::from_static(method.as_bytes());
         Outgoing::Notification { method, params, cancels: None }
     }
@@ -60,7 +69,16 @@ impl Outgoing {
     pub fn write(&self, out: &mut Outbox) {
         match self {
             Outgoing::Request { id, params, .. } => {
-                wire::put_request(out, Some(*id), self.method(), params.as_ref());
+                let params = params.as_ref();
+                match id {
+                    RequestId::Number(id) => {
+                        wire::put_request(out, Some(*id), self.method(), params);
+                    }
+                    RequestId::List => {
+                        out.put(br#"{"jsonrpc":"2.0","id":"list""#);
+                        wire::put_call(out, self.method(), params);
+                    }
+                }
             }
             Outgoing::Notification { params, .. } => {
                 wire::put_request(out, None, self.method(), params.as_ref());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{
-    Introduction, MessageClient, Outgoing, Page, Purpose, Sent, Session, Then, params_of,
+    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then, params_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
@@ -33,7 +33,8 @@ impl MessageClient {
             opening.sent(id);
         }
         let method = Bytes::from_static(method.as_bytes());
-        self.outgoing.push_back(Outgoing::Request { id, method, params: Some(params) });
+        let (id, params) = (RequestId::Number(id), Some(params));
+        self.outgoing.push_back(Outgoing::Request { id, method, params });
     }
 
     pub(super) fn initialize_params(&self) -> Bytes {
@@ -234,7 +235,8 @@ impl MessageClient {
         let Request { method, params, token, level, purpose } = request;
         let deadline = self.deadline(call);
         let id = self.outstanding.ask(ticket, deadline);
-        self.outgoing.push_back(Outgoing::Request { id, method, params });
+        let asked = Outgoing::Request { id: RequestId::Number(id), method, params };
+        self.outgoing.push_back(asked);
         let caller = call.caller;
         self.sent.insert(ticket, Sent { id, caller, deadline, token, level, purpose });
     }

@@ -1,7 +1,8 @@
-//! Who may come in, and what a request must look like before its body matters (`specs` 2.8).
+//! Who may come in, and what a request must look like before its body matters (`docs/protocols/mcp.md` 2.8).
 
 use bytes::Bytes;
 
+use crate::http::{Headers, RequestHead, ResponseHead};
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
@@ -11,32 +12,11 @@ use crate::mcp::wire::{
 /// The media type of a stream.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// The head of a request, as far as it matters here.
-#[derive(Debug, Clone)]
-pub struct Head<'a> {
-    /// `POST`, `GET`, …
-    pub method: &'a str,
-    /// The path, without a query.
-    pub path: &'a str,
-    /// All headers, in order.
-    pub headers: Vec<(&'a str, &'a str)>,
-}
-
-impl Head<'_> {
-    /// The value of a header; its name is compared ignoring case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim_matches([' ', '\t']))
-    }
-}
-
 /// An answer that is complete from the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
-    pub status: u16,
-    /// Headers besides those that every answer has.
-    pub headers: Vec<(&'static str, String)>,
+    /// Its status, and the header fields besides those that every answer has.
+    pub head: ResponseHead,
     /// JSON, or nothing.
     pub body: Bytes,
 }
@@ -44,12 +24,14 @@ pub struct Answer {
 impl Answer {
     /// Nothing but a status.
     pub(super) fn empty(status: u16) -> Answer {
-        Answer { status, headers: Vec::new(), body: Bytes::new() }
+        Answer { head: ResponseHead::new(status), body: Bytes::new() }
     }
 
     /// A message, or a batch of them.
     pub(super) fn json(status: u16, body: Bytes) -> Answer {
-        Answer { status, headers: vec![("Content-Type", "application/json".to_owned())], body }
+        let mut head = ResponseHead::new(status);
+        head.headers.push("Content-Type", "application/json");
+        Answer { head, body }
     }
 
     /// A refusal; `id` is that of the request, if it is known.
@@ -58,10 +40,17 @@ impl Answer {
         Answer::json(status, refusal.answer(id).take())
     }
 
-    /// The same answer with a header before the others.
-    fn with(mut self, name: &'static str, value: &str) -> Answer {
-        self.headers.insert(0, (name, value.to_owned()));
-        self
+    /// A refusal with a header field before the others.
+    fn refused_with(
+        field: (&'static str, &str),
+        status: u16,
+        message: impl Into<String>,
+    ) -> Answer {
+        let refused = Answer::refused(status, message);
+        let others = refused.head.headers.iter().map(|(name, value)| (name.to_owned(), value));
+        let mut headers: Headers = [field].into_iter().collect();
+        headers.extend(others);
+        Answer { head: ResponseHead { status, headers }, body: refused.body }
     }
 
     fn refused(status: u16, message: impl Into<String>) -> Answer {
@@ -69,7 +58,7 @@ impl Answer {
     }
 
     pub(super) fn not_allowed(allow: &str, message: impl Into<String>) -> Answer {
-        Answer::refused(405, message).with("Allow", allow)
+        Answer::refused_with(("Allow", allow), 405, message)
     }
 }
 
@@ -118,13 +107,13 @@ pub struct Admission {
 
 impl Admission {
     /// Judges a head. The body need not be read if it is refused.
-    pub fn admit(&self, head: &Head<'_>) -> Result<Verb, Answer> {
+    pub fn admit(&self, head: &RequestHead) -> Result<Verb, Answer> {
         self.check_host(head)?;
         self.check_token(head)?;
         if head.path != self.path {
             return Err(Answer::refused(404, format!("there is nothing at `{}`", head.path)));
         }
-        let verb = match head.method {
+        let verb = match &*head.method {
             "POST" => Verb::Post,
             "GET" => Verb::Get,
             "DELETE" => Verb::Delete,
@@ -174,7 +163,7 @@ impl Admission {
     }
 
     /// Against pages of other sites that a browser on this machine shows.
-    fn check_host(&self, head: &Head<'_>) -> Result<(), Answer> {
+    fn check_host(&self, head: &RequestHead) -> Result<(), Answer> {
         let forbid = |what: &str, value: &str| {
             Err(Answer::refused(403, format!("{what} `{value}` is not allowed")))
         };
@@ -200,7 +189,7 @@ impl Admission {
         if is_allowed { Ok(()) } else { forbid("origin", origin) }
     }
 
-    fn check_token(&self, head: &Head<'_>) -> Result<(), Answer> {
+    fn check_token(&self, head: &RequestHead) -> Result<(), Answer> {
         let Some(token) = &self.token else { return Ok(()) };
         let shown = head.header("Authorization").and_then(|value| {
             let (scheme, shown) = value.split_once(' ')?;
@@ -209,7 +198,8 @@ impl Admission {
         if shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
             return Ok(());
         }
-        Err(Answer::refused(401, "a bearer token is needed").with("WWW-Authenticate", "Bearer"))
+        let field = ("WWW-Authenticate", "Bearer");
+        Err(Answer::refused_with(field, 401, "a bearer token is needed"))
     }
 }
 
@@ -233,7 +223,7 @@ fn is_ours(host: &str) -> bool {
 }
 
 /// Does the client take this media type? Without `Accept` it takes all.
-pub(super) fn accepts(head: &Head<'_>, media_type: &str) -> bool {
+pub(super) fn accepts(head: &RequestHead, media_type: &str) -> bool {
     let Some(accept) = head.header("Accept") else { return true };
     let (family, _) = media_type.split_once('/').unwrap_or((media_type, ""));
     accept.split(',').any(|range| {
@@ -254,19 +244,25 @@ pub(super) fn accepts(head: &Head<'_>, media_type: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn gate(bound: Bound) -> Admission {
+    fn admission(bound: Bound) -> Admission {
         let (path, origins) = ("/mcp".to_owned(), vec!["https://app.example".to_owned()]);
         Admission { bound, path, origins, token: None, body_bytes_max: 100 }
     }
 
-    fn status(gate: &Admission, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
-        let head = Head { method, path, headers: headers.to_vec() };
-        gate.admit(&head).map_or_else(|answer| answer.status, |_| 200)
+    fn status(
+        admission: &Admission,
+        method: &'static str,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> u16 {
+        let mut head = RequestHead::new(method, path);
+        head.headers.extend(headers.iter().copied());
+        admission.admit(&head).map_or_else(|answer| answer.head.status, |_| 200)
     }
 
     #[test]
     fn requests_are_judged_in_order() {
-        let ours = gate(Bound::Loopback);
+        let ours = admission(Bound::Loopback);
         let json = ("Content-Type", "application/json; charset=utf-8");
         for (method, path, headers, expected) in [
             ("POST", "/mcp", &[json][..], 200),
@@ -293,7 +289,7 @@ mod tests {
             assert_eq!(status(&ours, method, path, headers), expected, "{method} {headers:?}");
         }
         let host = ("Host", "tools.example:1");
-        let others = gate(Bound::Elsewhere);
+        let others = admission(Bound::Elsewhere);
         let evil = ("Origin", "https://evil.example");
         assert_eq!(status(&others, "POST", "/mcp", &[host, evil, json]), 403);
         let own = ("Origin", "https://tools.example");
@@ -302,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_token_must_be_the_token() {
-        let gate = Admission { token: Some("s3cret".into()), ..gate(Bound::Elsewhere) };
+        let admission = Admission { token: Some("s3cret".into()), ..admission(Bound::Elsewhere) };
         for (shown, expected) in [
             ("Bearer s3cret", 404),
             ("bearer  s3cret", 404),
@@ -312,7 +308,7 @@ mod tests {
             ("", 401),
         ] {
             let headers = [("Authorization", shown)];
-            assert_eq!(status(&gate, "POST", "/", &headers), expected, "{shown}");
+            assert_eq!(status(&admission, "POST", "/", &headers), expected, "{shown}");
         }
     }
 }

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::endpoint::{Endpoint, SESSION_HEADER};
-use super::exchange::{Exchange, ExchangeId, QUIET_FOR, Stage, Write, begin};
-use super::gate::{Answer, status_of};
+use super::super::admission::{Answer, status_of};
+use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of, stream_of};
 use super::session::{Kind, Talk};
+use super::{Endpoint, SESSION_HEADER};
+use crate::channel::StreamId;
 use crate::frame::sse;
 use crate::json::edit;
 use crate::mcp::conversation::{Place, Said, Saying};
@@ -24,7 +25,7 @@ impl Endpoint {
             (Saying::Answer, true) => self.answer_legacy(now, key, place, message),
             (Saying::Silence, _) => self.end_silently(now, key, place),
             (Saying::Note | Saying::Guess, false) => {
-                let exchange = ExchangeId(place.0);
+                let exchange = stream_of(place);
                 if self.open_stream(now, exchange) {
                     self.write_piece(now, exchange, event(&message));
                 }
@@ -44,7 +45,7 @@ impl Endpoint {
     }
 
     fn answer_modern(&mut self, now: Instant, key: u64, place: Place, message: &Bytes) {
-        let exchange = ExchangeId(place.0);
+        let exchange = stream_of(place);
         match self.exchanges.get(&exchange).map(|exchange| exchange.stage) {
             Some(Stage::Pending { .. }) => {
                 let text = str::from_utf8(message).unwrap_or_default();
@@ -53,12 +54,12 @@ impl Endpoint {
                 let status = code.and_then(|code| code.parse().ok()).map_or(200, status_of);
                 self.exchanges.remove(&exchange);
                 let answer = Answer::json(status, message.clone());
-                self.writes.push_back((exchange, Write::Whole(answer)));
+                self.answer(exchange, answer);
             }
             Some(Stage::Streaming { .. }) => {
                 self.write_piece(now, exchange, event(message));
                 self.exchanges.remove(&exchange);
-                self.writes.push_back((exchange, Write::End));
+                self.finish(exchange);
             }
             None => {}
         }
@@ -66,7 +67,7 @@ impl Endpoint {
     }
 
     fn answer_legacy(&mut self, now: Instant, key: u64, place: Place, message: Bytes) {
-        let exchange = ExchangeId(place.0);
+        let exchange = stream_of(place);
         let is_pending = |exchange: &Exchange| matches!(exchange.stage, Stage::Pending { .. });
         let pending = self.exchanges.get(&exchange).filter(|exchange| is_pending(exchange));
         if let Some(opens) = pending.map(|exchange| exchange.opens) {
@@ -79,7 +80,7 @@ impl Endpoint {
             if opens {
                 answer = self.opened(key, answer);
             }
-            return self.writes.push_back((exchange, Write::Whole(answer)));
+            return self.answer(exchange, answer);
         }
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return;
@@ -93,13 +94,13 @@ impl Endpoint {
         if let Some(reader) = reader {
             self.write_piece(now, reader, piece);
             self.exchanges.remove(&reader);
-            self.writes.push_back((reader, Write::End));
+            self.finish(reader);
         }
     }
 
     /// A cancelled request gets no answer, but its exchange must end.
     fn end_silently(&mut self, now: Instant, key: u64, place: Place) {
-        let mut exchange = ExchangeId(place.0);
+        let mut exchange = stream_of(place);
         if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key)
             && let Some(stream) = session.stream_of(place)
         {
@@ -111,12 +112,14 @@ impl Endpoint {
         let Some(Exchange { stage, takes_stream, .. }) = self.exchanges.remove(&exchange) else {
             return;
         };
-        let writes = match (stage, takes_stream) {
-            (Stage::Streaming { .. }, _) => vec![Write::End],
-            (Stage::Pending { .. }, true) => vec![begin(), Write::End],
-            (Stage::Pending { .. }, false) => vec![Write::Whole(Answer::empty(202))],
-        };
-        self.writes.extend(writes.into_iter().map(|write| (exchange, write)));
+        match (stage, takes_stream) {
+            (Stage::Streaming { .. }, _) => self.finish(exchange),
+            (Stage::Pending { .. }, true) => {
+                self.begin(exchange, event_stream());
+                self.finish(exchange);
+            }
+            (Stage::Pending { .. }, false) => self.answer(exchange, Answer::empty(202)),
+        }
     }
 
     /// `initialize` was answered: a session begins, unless it was refused.
@@ -130,7 +133,7 @@ impl Endpoint {
         if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) {
             session.name = Some(name.clone());
             self.by_name.insert(name.clone(), key);
-            answer.headers.push((SESSION_HEADER, name));
+            answer.head.headers.push(SESSION_HEADER, name);
         }
         answer
     }
@@ -151,7 +154,7 @@ impl Endpoint {
         let is_guess = matches!(what, Saying::Guess | Saying::Question(_));
         let place = if is_guess && session.is_heard() { Place::SESSION } else { place };
         if place != Place::SESSION && session.stream_of(place).is_none() {
-            self.open_stream(now, ExchangeId(place.0));
+            self.open_stream(now, stream_of(place));
         }
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return false;
@@ -165,7 +168,7 @@ impl Endpoint {
     }
 
     /// Makes a stream of an exchange, if it is none yet and may become one.
-    fn open_stream(&mut self, now: Instant, exchange: ExchangeId) -> bool {
+    fn open_stream(&mut self, now: Instant, exchange: StreamId) -> bool {
         let Some(open) = self.exchanges.get(&exchange) else { return false };
         if let Stage::Pending { .. } = open.stage {
             if !open.takes_stream || open.opens {
@@ -176,30 +179,28 @@ impl Endpoint {
         true
     }
 
-    pub(super) fn begin_stream(&mut self, now: Instant, id: ExchangeId) {
+    pub(super) fn begin_stream(&mut self, now: Instant, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        self.writes.push_back((id, begin()));
         let comment_at = now + QUIET_FOR;
-        let stream = match self.talks.get_mut(&exchange.talk) {
+        let (stream, first) = match self.talks.get_mut(&exchange.talk) {
             Some(Talk { conversation, kind: Kind::Legacy(session) }) => {
-                let (number, first) = session.open(Place(id.0), id, conversation.revision());
-                if !first.is_empty() {
-                    self.writes.push_back((id, Write::Piece(first)));
-                }
-                Some(number)
+                let (number, first) = session.open(place_of(id), id, conversation.revision());
+                (Some(number), first)
             }
-            _ => None,
+            _ => (None, Bytes::new()),
         };
         exchange.stage = Stage::Streaming { stream, comment_at };
+        self.begin(id, event_stream());
+        self.put(id, &first);
         self.wake(comment_at);
     }
 
-    pub(super) fn write_piece(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
+    pub(super) fn write_piece(&mut self, now: Instant, exchange: StreamId, piece: Bytes) {
         if let Some(Exchange { stage: Stage::Streaming { comment_at, .. }, .. }) =
             self.exchanges.get_mut(&exchange)
         {
             *comment_at = now + QUIET_FOR;
-            self.writes.push_back((exchange, Write::Piece(piece)));
+            self.put(exchange, &piece);
         }
     }
 }

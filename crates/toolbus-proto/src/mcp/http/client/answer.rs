@@ -1,22 +1,21 @@
 //! What an answer over HTTP says: one message, a stream of them, or why there is none.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
-use super::remote::forbidden;
+use super::{Inputs, MessageClient, Purpose, Request};
 use crate::frame::sse::Events;
-use crate::json::edit;
-use crate::json::{Json, Kind};
-use crate::tool::{Failure, FailureKind};
+use crate::json::{Json, Kind, edit};
+use crate::tool::{Failure, FailureKind, LastWords};
 
 /// How the body of an answer is read.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// There is no head yet.
     Nothing,
-    /// As one body, kept up to its limit.
-    Whole { status: u16, body: BytesMut, bytes_max: usize },
+    /// As one body, which waits in the input up to its limit.
+    Whole { status: u16, bytes_max: usize, is_too_long: bool },
     /// As events.
     Stream(Events),
 }
@@ -48,7 +47,7 @@ impl Reading {
         if status == 200 && media_type.eq_ignore_ascii_case("text/event-stream") {
             return Reading::Stream(Events::new(bytes_max));
         }
-        Reading::Whole { status, body: BytesMut::new(), bytes_max }
+        Reading::Whole { status, bytes_max, is_too_long: false }
     }
 
     pub(super) fn is_stream(&self) -> bool {
@@ -67,11 +66,11 @@ impl Reading {
     pub(super) fn read(&mut self, input: &mut BytesMut) -> Vec<Heard> {
         match self {
             Reading::Nothing => input.clear(),
-            Reading::Whole { body, bytes_max, .. } => {
-                // One byte over is enough to know that it is too long.
-                let room = (*bytes_max + 1).saturating_sub(body.len()).min(input.len());
-                body.extend_from_slice(&input[..room]);
-                input.clear();
+            Reading::Whole { bytes_max, is_too_long, .. } => {
+                *is_too_long |= *bytes_max < input.len();
+                if *is_too_long {
+                    *input = BytesMut::new();
+                }
             }
             Reading::Stream(events) => {
                 let mut heard = Vec::new();
@@ -92,18 +91,16 @@ impl Reading {
     }
 
     /// The answer is over: what is left of it, or why there is none.
-    pub(super) fn end(&mut self) -> Result<Vec<Heard>, Failure> {
+    pub(super) fn end(&self, input: &mut BytesMut) -> Result<Vec<Heard>, Failure> {
         match self {
             Reading::Nothing => {
                 Err(Failure::new(FailureKind::Gone, "the connection closed without an answer"))
             }
             Reading::Stream(_) => Ok(Vec::new()),
-            Reading::Whole { body, bytes_max, .. } if *bytes_max < body.len() => {
-                Ok(vec![Heard::TooLong])
-            }
-            Reading::Whole { status: 401 | 403, .. } => Err(forbidden(self.status())),
-            Reading::Whole { status, body, .. } => {
-                let body = in_a_line(body.split().freeze());
+            Reading::Whole { is_too_long: true, .. } => Ok(vec![Heard::TooLong]),
+            Reading::Whole { status: status @ (401 | 403), .. } => Err(forbidden(*status)),
+            Reading::Whole { status, .. } => {
+                let body = in_a_line(input.split().freeze());
                 let text = str::from_utf8(&body).unwrap_or_default();
                 let json = Json::parse(body.clone()).ok();
                 let is_message = json.is_some_and(|json| json.kind() != Kind::Null);
@@ -132,4 +129,56 @@ fn in_a_line(message: Bytes) -> Bytes {
         // Not JSON: it will be skipped, but must not become several lines.
         Err(_) => Bytes::from_static(b"?"),
     }
+}
+
+/// Gives the client what was heard; an error without an id is that of the request.
+pub(super) fn hear(client: &mut MessageClient, now: Instant, purpose: Purpose, heard: Heard) {
+    match (heard, purpose) {
+        (
+            _,
+            Purpose::Reopen | Purpose::Relist { .. } | Purpose::LookForEvents(_) | Purpose::Leave,
+        ) => {}
+        (Heard::TooLong, Purpose::Ask(id)) => {
+            let message = "the server's answer is over the limit";
+            client.fail(now, id, Failure::new(FailureKind::TooLarge, message));
+        }
+        (Heard::TooLong, _) => {}
+        // The body of a refusal, e.g. of the stream that not every server offers. The error in
+        // it names no request, and must not end the one that happens to be under way.
+        (Heard::Message(_), Purpose::Initialized | Purpose::Tell | Purpose::Listen) => {}
+        (Heard::Event { message, .. } | Heard::Message(message), purpose) => {
+            let message = match purpose {
+                Purpose::Ask(id) => named(&message, id).map_or(message, Bytes::from),
+                _ => message,
+            };
+            if !message.iter().all(u8::is_ascii_whitespace) {
+                client.handle_message(now, &message);
+            }
+        }
+    }
+}
+
+/// Reads a list of tools, whichever call asked for it.
+pub(super) fn learn(inputs: &mut Inputs, request: &Request, heard: &Heard) {
+    if request.asks("tools/list")
+        && let Some(page) = heard.result()
+    {
+        inputs.learn(page);
+    }
+}
+
+/// An error that names no request, with the id of the one it came back for.
+fn named(message: &Bytes, id: u64) -> Option<String> {
+    let text = str::from_utf8(message).ok()?;
+    edit::member(text, "error")?;
+    let is_nameless = edit::member(text, "id").is_none_or(|id| id == "null");
+    is_nameless.then(|| edit::with_first(text, "id", &id.to_string()))
+}
+
+/// Why a server will not have us.
+fn forbidden(status: u16) -> Failure {
+    let message = format!("the server answered with HTTP status {status}");
+    let hint = Some("set `token_env` to the variable that holds the token".to_owned());
+    let words = LastWords { hint, ..LastWords::default() };
+    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
 }

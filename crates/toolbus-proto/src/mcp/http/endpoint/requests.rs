@@ -5,12 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::endpoint::{Endpoint, SESSION_HEADER, SESSIONS_MAX};
-use super::exchange::{Exchange, ExchangeId, QUIET_FOR, Stage, Write, begin};
-use super::gate::{Answer, EVENT_STREAM, Head, Verb, accepts};
-use super::headers::Mirror;
+use super::super::admission::{Answer, EVENT_STREAM, Verb, accepts};
+use super::super::headers::Mirror;
+use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of};
+use super::kept::read_event_id;
 use super::session::{Kind, Session, Talk};
-use super::stream::read_event_id;
+use super::{Endpoint, SESSION_HEADER, SESSIONS_MAX};
+use crate::channel::StreamId;
+use crate::http::RequestHead;
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind as JsonKind};
 use crate::jsonrpc::{Id, Invalid, Why, string};
@@ -23,8 +25,8 @@ impl Endpoint {
     pub(super) fn handle_post(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
-        head: &Head<'_>,
+        stream: StreamId,
+        head: &RequestHead,
         body: &Bytes,
     ) -> Result<(), Answer> {
         let refuse = |why| {
@@ -35,11 +37,11 @@ impl Endpoint {
         let json = Json::parse(body.clone()).map_err(|error| refuse(Why::NotJson(error)))?;
         // Line breaks must not reach wires that are made of lines.
         let json = if has_line_breaks(json.as_bytes()) { json.compact() } else { json };
-        let mirror = Mirror::read(head.headers.iter().copied());
+        let mirror = Mirror::read(head.headers.iter());
         let says = mirror.version().map(Revision::legacy);
         let posted = Posted::read(&json);
         if json.kind() == JsonKind::Array && says.is_none_or(|says| says.is_some()) {
-            return self.handle_legacy(now, exchange, head, &posted);
+            return self.handle_legacy(now, stream, head, &posted);
         }
         match json.kind() {
             JsonKind::Object => {}
@@ -55,15 +57,15 @@ impl Endpoint {
                     );
                     return Err(Answer::refusal(400, &posted.id(), HEADER_MISMATCH, message));
                 }
-                self.handle_legacy(now, exchange, head, &posted)
+                self.handle_legacy(now, stream, head, &posted)
             }
             None if posted.meta().era(&posted.method()) == Era::Legacy => {
-                self.handle_legacy(now, exchange, head, &posted)
+                self.handle_legacy(now, stream, head, &posted)
             }
             Some(None) | None => {
                 let tool = posted.params.and_then(|params| edit::text(params, "name"));
                 let mirror = mirror.by_input(tool.and_then(|tool| self.inputs.of(&tool)));
-                self.handle_modern(now, exchange, head, &posted, &mirror)
+                self.handle_modern(now, stream, head, &posted, &mirror)
             }
         }
     }
@@ -71,8 +73,8 @@ impl Endpoint {
     fn handle_modern(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
-        head: &Head<'_>,
+        stream: StreamId,
+        head: &RequestHead,
         posted: &Posted<'_>,
         mirror: &Mirror,
     ) -> Result<(), Answer> {
@@ -92,9 +94,9 @@ impl Endpoint {
             return Err(Answer::json(400, unsupported(version).answer(&posted.id()).take()));
         }
         let talk = self.begin_talk(now, Kind::Modern);
-        self.begin_exchange(now, exchange, talk, accepts(head, EVENT_STREAM), false);
+        self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), false);
         self.with(now, talk, |conversation| {
-            let place = Place(exchange.0);
+            let place = place_of(stream);
             conversation.handle_message(now, place, posted.json.as_bytes(), Some(mirror));
         });
         Ok(())
@@ -103,8 +105,8 @@ impl Endpoint {
     fn handle_legacy(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
-        head: &Head<'_>,
+        stream: StreamId,
+        head: &RequestHead,
         posted: &Posted<'_>,
     ) -> Result<(), Answer> {
         let opens = posted.method() == "initialize" && posted.id.is_some();
@@ -124,21 +126,21 @@ impl Endpoint {
         }
         // Answers of a batch come together, as plain JSON.
         let takes_stream = posted.json.kind() != JsonKind::Array && accepts(head, EVENT_STREAM);
-        self.begin_exchange(now, exchange, talk, takes_stream, opens);
+        self.begin_exchange(now, stream, talk, takes_stream, opens);
         let mut is_owed = false;
         self.with(now, talk, |conversation| {
             let body = posted.json.as_bytes();
-            is_owed = conversation.handle_message(now, Place(exchange.0), body, None);
+            is_owed = conversation.handle_message(now, place_of(stream), body, None);
         });
         if !is_owed {
-            self.exchanges.remove(&exchange);
-            self.writes.push_back((exchange, Write::Whole(Answer::empty(202))));
+            self.exchanges.remove(&stream);
+            self.answer(stream, Answer::empty(202));
         }
         Ok(())
     }
 
     /// The session that a request belongs to.
-    fn session(&mut self, now: Instant, head: &Head<'_>, id: &Id) -> Result<u64, Answer> {
+    fn session(&mut self, now: Instant, head: &RequestHead, id: &Id) -> Result<u64, Answer> {
         let refuse = |status, message| Answer::refusal(status, id, INVALID_REQUEST, message);
         let name = head.header(SESSION_HEADER);
         let name = name.ok_or_else(|| refuse(400, "Mcp-Session-Id is missing"))?;
@@ -154,8 +156,8 @@ impl Endpoint {
     pub(super) fn handle_other(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
-        head: &Head<'_>,
+        stream: StreamId,
+        head: &RequestHead,
         verb: Verb,
     ) -> Result<(), Answer> {
         let talk = self.session(now, head, &Id::NULL)?;
@@ -168,46 +170,39 @@ impl Endpoint {
             return Ok(());
         };
         let refuse = |status, message| Answer::refusal(status, &Id::NULL, INVALID_REQUEST, message);
-        let mut writes = vec![begin()];
-        let mut ends = false;
         let mut left = None;
-        let number = if let Some(seen) = head.header("Last-Event-ID") {
+        let (number, events, ends) = if let Some(seen) = head.header("Last-Event-ID") {
             let unknown = || refuse(404, "there is no such event");
             let (number, seen) = read_event_id(seen).ok_or_else(unknown)?;
-            let stream = session.stream(number).ok_or_else(unknown)?;
-            let missed = stream.since(seen).ok_or_else(unknown)?;
-            writes.extend(missed.into_iter().map(Write::Piece));
-            ends = stream.has_ended;
-            left = stream.reader;
-            if !ends {
-                stream.resume(exchange);
+            let kept = session.stream(number).ok_or_else(unknown)?;
+            let missed = kept.since(seen).ok_or_else(unknown)?;
+            left = kept.reader;
+            if !kept.has_ended {
+                kept.resume(stream);
             }
-            number
+            (number, missed, kept.has_ended)
         } else {
             if session.is_heard() {
                 return Err(refuse(409, "this session has a stream already"));
             }
-            let revision = conversation.revision();
-            let (number, first) = session.open(Place::SESSION, exchange, revision);
-            writes.extend(
-                Some(Write::Piece(first)).filter(|_| revision >= Some(Revision::V2025_11_25)),
-            );
-            number
+            let (number, first) = session.open(Place::SESSION, stream, conversation.revision());
+            (number, vec![first], false)
         };
-        if let Some(left) = left.filter(|left| *left != exchange) {
-            // Whoever resumes has given up the old connection.
+        if let Some(left) = left.filter(|left| *left != stream) {
+            // Who resumes has given up the old connection.
             self.exchanges.remove(&left);
-            self.writes.push_back((left, Write::End));
+            self.finish(left);
         }
-        self.writes.extend(writes.into_iter().map(|write| (exchange, write)));
+        self.begin(stream, event_stream());
+        events.iter().for_each(|event| self.put(stream, event));
         if ends {
-            self.writes.push_back((exchange, Write::End));
+            self.finish(stream);
             return Ok(());
         }
         let comment_at = now + QUIET_FOR;
         let stage = Stage::Streaming { stream: Some(number), comment_at };
-        let streaming = Exchange { talk, takes_stream: true, opens: false, stage };
-        self.exchanges.insert(exchange, streaming);
+        let exchange = Exchange { talk, takes_stream: true, is_owed: false, opens: false, stage };
+        self.exchanges.insert(stream, exchange);
         self.wake(comment_at);
         Ok(())
     }

@@ -1,8 +1,16 @@
-//! The serving end over HTTP: many clients of both eras behind one path (`specs` 2.8).
+//! The serving end over HTTP: many clients of both eras behind one path
+//! (`docs/protocols/mcp.md` 2.8).
 //!
 //! Each legacy session is a conversation, and so is each modern exchange. What a
 //! conversation says to a place is written to the exchange of that place: as plain JSON if
-//! the answer is the first thing said, else as a stream.
+//! the answer is the first thing said, else as a stream. `streams` is how it looks to the hands.
+
+mod exchange;
+mod kept;
+mod requests;
+mod saying;
+mod session;
+mod streams;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -11,20 +19,21 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::exchange::{Exchange, ExchangeId, PLAIN_FOR, Stage, Write};
-use super::gate::{Admission, Answer, Head, Verb};
+use self::exchange::{Arriving, Exchange, PLAIN_FOR, Stage, Unsent};
+use self::session::{IDLE_FOR, Kind, Session, Talk};
+use super::admission::{Admission, Answer, Verb};
 use super::inputs::Inputs;
-use super::session::{IDLE_FOR, Kind, Session, Talk};
-use crate::channel::{Asked, Down, Notice, Ticket};
+use crate::channel::{Asked, Notice, StreamId, Ticket};
 use crate::frame::sse;
+use crate::http::{RequestHead, ResponseHead};
 use crate::jsonrpc::Id;
 use crate::mcp::conversation::{self, Behind, Conversation};
 use crate::mcp::wire::INVALID_REQUEST;
-use crate::tool::{CallerId, Outcome, ToolSpec, What};
+use crate::tool::{CallerId, ToolSpec, What};
 
 /// How many sessions there may be.
-pub(super) const SESSIONS_MAX: usize = 1024;
-pub(super) const SESSION_HEADER: &str = "Mcp-Session-Id";
+const SESSIONS_MAX: usize = 1024;
+const SESSION_HEADER: &str = "Mcp-Session-Id";
 
 /// What can be set about the serving end over HTTP.
 #[derive(Debug, Clone)]
@@ -33,8 +42,8 @@ pub struct Settings {
     pub version: String,
     /// Who answers.
     pub behind: Behind,
-    /// What is asked of everybody.
-    pub gate: Admission,
+    /// What is asked of every client.
+    pub admission: Admission,
     /// Callers are told apart by numbers from this one on.
     pub first_caller: u64,
 }
@@ -42,21 +51,25 @@ pub struct Settings {
 /// All conversations over one path.
 pub struct Endpoint {
     settings: Settings,
-    /// Makes ids of sessions that nobody can guess.
-    pub(super) fresh: Box<dyn FnMut() -> String>,
-    pub(super) talks: HashMap<u64, Talk>,
-    pub(super) by_name: HashMap<String, u64>,
-    pub(super) exchanges: HashMap<ExchangeId, Exchange>,
+    /// Makes ids of sessions that cannot be guessed.
+    fresh: Box<dyn FnMut() -> String>,
+    talks: HashMap<u64, Talk>,
+    by_name: HashMap<String, u64>,
+    arriving: HashMap<StreamId, Arriving>,
+    exchanges: HashMap<StreamId, Exchange>,
     calls: HashMap<Ticket, Forwarded>,
     tickets: HashMap<(u64, Ticket), Ticket>,
     /// What the hub offers.
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
-    pub(super) inputs: Inputs,
+    inputs: Inputs,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
-    pub(super) writes: VecDeque<(ExchangeId, Write)>,
+    unsent: HashMap<StreamId, Unsent>,
+    ready: VecDeque<StreamId>,
+    /// No more requests follow: who only listens goes with the last that waits for an answer.
+    is_closing: bool,
     notices: VecDeque<Notice>,
     /// Nothing has to be looked at earlier; perhaps not even then.
     wake_at: Option<Instant>,
@@ -79,13 +92,14 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Nobody has come yet. `fresh` makes ids that nobody can guess.
+    /// No client has come yet. `fresh` makes ids that cannot be guessed.
     pub fn new(settings: Settings, fresh: impl FnMut() -> String + 'static) -> Endpoint {
         Endpoint {
             settings,
             fresh: Box::new(fresh),
             talks: HashMap::new(),
             by_name: HashMap::new(),
+            arriving: HashMap::new(),
             exchanges: HashMap::new(),
             calls: HashMap::new(),
             tickets: HashMap::new(),
@@ -94,15 +108,12 @@ impl Endpoint {
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
-            writes: VecDeque::new(),
+            unsent: HashMap::new(),
+            ready: VecDeque::new(),
+            is_closing: false,
             notices: VecDeque::new(),
             wake_at: None,
         }
-    }
-
-    /// What is asked of everybody: the hands judge heads by it before they read bodies.
-    pub fn gate(&self) -> &Admission {
-        &self.settings.gate
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -111,27 +122,27 @@ impl Endpoint {
     }
 
     /// A request is here, its body whole.
-    pub fn handle_request(
+    fn handle_request(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
-        head: &Head<'_>,
+        stream: StreamId,
+        head: &RequestHead,
+        verb: Verb,
         body: &Bytes,
     ) {
-        let handled = match self.settings.gate.admit(head) {
-            Ok(Verb::Post) => self.handle_post(now, exchange, head, body),
-            Ok(verb) => self.handle_other(now, exchange, head, verb),
-            Err(answer) => Err(answer),
+        let handled = match verb {
+            Verb::Post => self.handle_post(now, stream, head, body),
+            verb => self.handle_other(now, stream, head, verb),
         };
         if let Err(answer) = handled {
-            self.writes.push_back((exchange, Write::Whole(answer)));
+            self.answer(stream, answer);
         }
     }
 
     /// The client of an exchange went away. A modern request is cancelled by that; a legacy
     /// one belongs to its session and goes on.
-    pub fn handle_gone(&mut self, now: Instant, exchange: ExchangeId) {
-        let Some(Exchange { talk, stage, .. }) = self.exchanges.remove(&exchange) else { return };
+    fn handle_gone(&mut self, now: Instant, stream: StreamId) {
+        let Some(Exchange { talk, stage, .. }) = self.exchanges.remove(&stream) else { return };
         match (self.talks.get_mut(&talk), stage) {
             (Some(Talk { kind: Kind::Modern, .. }), _) => self.end_talk(talk),
             (
@@ -139,9 +150,9 @@ impl Endpoint {
                 Stage::Streaming { stream: Some(number), .. },
             ) => {
                 session.used = now;
-                if let Some(stream) = session.stream(number) {
-                    stream.leave(now);
-                    let forget_at = stream.forget_at();
+                if let Some(kept) = session.stream(number) {
+                    kept.leave(now);
+                    let forget_at = kept.forget_at();
                     forget_at.into_iter().for_each(|at| self.wake(at));
                 }
             }
@@ -149,81 +160,69 @@ impl Endpoint {
         }
     }
 
-    /// Goes on with the reply to `ticket`. Nothing happens if that call is over.
-    pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
-        if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
-            self.tools = Some(tools.clone());
+    /// The whole answer.
+    fn answer(&mut self, stream: StreamId, answer: Answer) {
+        self.begin(stream, answer.head);
+        self.put(stream, &answer.body);
+        self.finish(stream);
+    }
+
+    fn begin(&mut self, stream: StreamId, head: ResponseHead) {
+        self.unsent(stream).head = Some(head);
+    }
+
+    fn put(&mut self, stream: StreamId, piece: &Bytes) {
+        self.unsent(stream).out.put_shared(piece);
+    }
+
+    fn finish(&mut self, stream: StreamId) {
+        self.unsent(stream).ends = true;
+    }
+
+    /// Where to write what the hands will ask for.
+    fn unsent(&mut self, stream: StreamId) -> &mut Unsent {
+        // Told once for what belongs together.
+        if self.ready.back() != Some(&stream) {
+            self.ready.push_back(stream);
         }
-        let Some(&Forwarded { talk, own, lists_tools }) = self.calls.get(&ticket) else { return };
-        if let Down::Done(Ok(Outcome::Native(page))) = &down
-            && lists_tools
-        {
-            self.inputs.learn(str::from_utf8(page).unwrap_or_default());
-        }
-        if let Down::Done(_) = down {
-            self.calls.remove(&ticket);
-            self.tickets.remove(&(talk, own));
-        }
-        self.with(now, talk, |conversation| conversation.down(now, own, down));
+        self.unsent.entry(stream).or_default()
     }
 
-    /// Something changed behind; whoever wants to know is told.
-    pub fn tell(&mut self, now: Instant, notice: &Notice) {
-        if *notice == Notice::ToolsChanged {
-            self.tools = None;
-        }
-        let talks: Vec<_> = self.talks.keys().copied().collect();
-        for talk in talks {
-            self.with(now, talk, |conversation| conversation.tell(notice));
+    /// Ends what nothing will be said to any more, well or not: the front stops.
+    fn end_exchanges(&mut self) {
+        let mut open: Vec<_> = self.exchanges.drain().collect();
+        open.sort_unstable_by_key(|(stream, _)| *stream);
+        for (stream, exchange) in open {
+            match exchange.stage {
+                Stage::Streaming { .. } => self.finish(stream),
+                Stage::Pending { .. } => self.answer(stream, Answer::empty(503)),
+            }
         }
     }
 
-    /// No more requests follow: who only listens is told that this is over.
-    pub fn close(&mut self, now: Instant) {
-        let talks: Vec<_> = self.talks.keys().copied().collect();
-        for talk in talks {
-            self.with(now, talk, Conversation::handle_end);
+    /// Once we are to stop, those who only listen wait for those who wait for an answer.
+    fn settle(&mut self) {
+        let is_owed = |exchange: &Exchange| exchange.is_owed;
+        if self.is_closing && !self.exchanges.values().any(is_owed) {
+            self.end_exchanges();
         }
     }
 
-    /// A new call, or more of one that runs.
-    pub fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
-        self.ups.pop_front()
-    }
-
-    /// What to write next, and where.
-    pub fn poll_write(&mut self) -> Option<(ExchangeId, Write)> {
-        self.writes.pop_front()
-    }
-
-    /// Something for the log.
-    pub fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
-    }
-
-    /// When to call [`Endpoint::handle_timeout`], if at all.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        self.wake_at
-    }
-
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if self.wake_at.is_none_or(|at| now < at) {
-            return;
+    fn expire(&mut self, now: Instant) {
+        let is_late = |arriving: &Arriving| arriving.silent_at <= now;
+        let late: Vec<_> = self.arriving.extract_if(|_, arriving| is_late(arriving)).collect();
+        for (stream, _) in late {
+            self.answer(stream, Answer::empty(408));
         }
         let due = |exchange: &Exchange| exchange.wake_at().is_some_and(|at| at <= now);
-        let mut late: Vec<_> = self
-            .exchanges
-            .iter()
-            .filter(|(_, exchange)| due(exchange))
-            .map(|(id, _)| *id)
-            .collect();
-        late.sort_unstable();
-        for exchange in late {
-            match self.exchanges[&exchange].stage {
-                Stage::Pending { .. } => self.begin_stream(now, exchange),
+        let late = self.exchanges.iter().filter(|(_, exchange)| due(exchange));
+        let mut late: Vec<_> = late.map(|(stream, exchange)| (*stream, exchange.stage)).collect();
+        late.sort_unstable_by_key(|(stream, _)| *stream);
+        for (stream, stage) in late {
+            match stage {
+                Stage::Pending { .. } => self.begin_stream(now, stream),
                 Stage::Streaming { .. } => {
-                    self.write_piece(now, exchange, Bytes::from_static(sse::KEEP_ALIVE));
+                    self.write_piece(now, stream, Bytes::from_static(sse::KEEP_ALIVE));
                 }
             }
         }
@@ -239,15 +238,16 @@ impl Endpoint {
             }
         }
         idle.into_iter().for_each(|talk| self.end_talk(talk));
+        let arriving = self.arriving.values().map(|arriving| arriving.silent_at);
         let exchanges = self.exchanges.values().filter_map(Exchange::wake_at);
         let sessions = self.talks.values().filter_map(|talk| match &talk.kind {
             Kind::Legacy(session) => session.wake_at(),
             Kind::Modern => None,
         });
-        self.wake_at = exchanges.chain(sessions).min();
+        self.wake_at = arriving.chain(exchanges).chain(sessions).min();
     }
 
-    pub(super) fn begin_talk(&mut self, now: Instant, kind: Kind) -> u64 {
+    fn begin_talk(&mut self, now: Instant, kind: Kind) -> u64 {
         let talk = self.next_talk;
         self.next_talk += 1;
         let caller = CallerId(self.settings.first_caller + talk);
@@ -263,7 +263,7 @@ impl Endpoint {
     }
 
     /// Cancels what the conversation has under way and closes its streams.
-    pub(super) fn end_talk(&mut self, key: u64) {
+    fn end_talk(&mut self, key: u64) {
         let Some(mut talk) = self.talks.remove(&key) else { return };
         talk.conversation.handle_gone();
         self.pass_up(key, &mut talk.conversation);
@@ -276,22 +276,21 @@ impl Endpoint {
         let mut open: Vec<_> = open.map(|(id, exchange)| (id, exchange.stage)).collect();
         open.sort_unstable_by_key(|(id, _)| *id);
         for (id, stage) in open {
-            let write = match stage {
-                Stage::Streaming { .. } => Write::End,
+            match stage {
+                Stage::Streaming { .. } => self.finish(id),
                 Stage::Pending { .. } => {
                     let message = "the session has ended";
                     let answer = Answer::refusal(404, &Id::NULL, INVALID_REQUEST, message);
-                    Write::Whole(answer)
+                    self.answer(id, answer);
                 }
-            };
-            self.writes.push_back((id, write));
+            }
         }
     }
 
-    pub(super) fn begin_exchange(
+    fn begin_exchange(
         &mut self,
         now: Instant,
-        exchange: ExchangeId,
+        stream: StreamId,
         talk: u64,
         takes_stream: bool,
         opens: bool,
@@ -299,12 +298,13 @@ impl Endpoint {
         // A stream could no longer carry the id of the session in its head.
         let until = (!opens).then(|| now + PLAIN_FOR);
         let stage = Stage::Pending { until };
-        self.exchanges.insert(exchange, Exchange { talk, takes_stream, opens, stage });
+        let exchange = Exchange { talk, takes_stream, is_owed: true, opens, stage };
+        self.exchanges.insert(stream, exchange);
         self.wake(now + PLAIN_FOR);
     }
 
     /// Lets a conversation go on and passes on what it wants.
-    pub(super) fn with(&mut self, now: Instant, key: u64, act: impl FnOnce(&mut Conversation)) {
+    fn with(&mut self, now: Instant, key: u64, act: impl FnOnce(&mut Conversation)) {
         let Some(mut talk) = self.talks.remove(&key) else { return };
         act(&mut talk.conversation);
         self.pass_up(key, &mut talk.conversation);
@@ -341,7 +341,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn wake(&mut self, at: Instant) {
+    fn wake(&mut self, at: Instant) {
         self.wake_at = Some(self.wake_at.map_or(at, |known| known.min(at)));
     }
 }

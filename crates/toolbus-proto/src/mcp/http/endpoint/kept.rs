@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::exchange::ExchangeId;
+use crate::channel::StreamId;
 use crate::frame::sse;
 
 /// How many events are kept, how many bytes of them, and for how long.
@@ -21,7 +21,7 @@ pub(super) struct Stream {
     events: VecDeque<(u64, Bytes)>,
     bytes: usize,
     /// Who reads it, if anybody does.
-    pub(super) reader: Option<ExchangeId>,
+    pub(super) reader: Option<StreamId>,
     pub(super) has_ended: bool,
     forget_at: Option<Instant>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Stream {
 impl Stream {
     /// A stream that `reader` has just opened. `primes` tells whether it begins with an event
     /// that only has an id; gives the first bytes of it.
-    pub(super) fn open(number: u64, reader: ExchangeId, primes: bool) -> (Stream, Bytes) {
+    pub(super) fn open(number: u64, reader: StreamId, primes: bool) -> (Stream, Bytes) {
         let mut first = Vec::new();
         if primes {
             sse::write_id(&mut first, &format!("{number}.0"));
@@ -77,7 +77,7 @@ impl Stream {
         self.forget_at = Some(now + KEPT);
     }
 
-    pub(super) fn resume(&mut self, reader: ExchangeId) {
+    pub(super) fn resume(&mut self, reader: StreamId) {
         self.reader = Some(reader);
         self.forget_at = None;
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_stream_keeps_its_last_events_within_its_limits() {
-        let (mut stream, first) = Stream::open(3, ExchangeId(1), true);
+        let (mut stream, first) = Stream::open(3, StreamId::Theirs(1), true);
         assert_eq!(first, "id: 3.0\ndata:\n\n");
         for _ in 0..EVENTS_MAX {
             stream.event(b"{}");

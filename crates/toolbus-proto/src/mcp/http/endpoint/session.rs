@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::exchange::ExchangeId;
-use super::stream::Stream;
+use super::kept::Stream;
+use crate::channel::StreamId;
 use crate::mcp::conversation::{Conversation, Place};
 use crate::mcp::wire::Revision;
 
@@ -56,7 +56,7 @@ impl Session {
     pub(super) fn open(
         &mut self,
         place: Place,
-        reader: ExchangeId,
+        reader: StreamId,
         revision: Option<Revision>,
     ) -> (u64, Bytes) {
         let number = self.next_stream;
