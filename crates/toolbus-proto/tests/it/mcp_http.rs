@@ -221,9 +221,13 @@ fn written(endpoint: &mut Endpoint, stream: StreamId) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(head) = &head {
         let mut pieces = vec![head.status.to_string()];
-        pieces.extend(head.headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        // How long it is can be seen.
+        let headers = head.headers.iter().filter(|(name, _)| *name != "Content-Length");
+        pieces.extend(headers.map(|(name, value)| format!("{name}: {value}")));
         if !is_stream(head) {
             assert!(ends, "{stream:?} is neither whole nor a stream");
+            let len = head.header("Content-Length").map(|len| len.parse().unwrap());
+            assert_eq!(len, Some(body.len()).filter(|_| head.status != 204));
             pieces.extend(Some(body).filter(|body| !body.is_empty()));
             return vec![pieces.join(" | ")];
         }

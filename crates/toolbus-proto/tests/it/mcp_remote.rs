@@ -79,11 +79,13 @@ impl Back {
             let mut pieces = vec![format!(">> {number} {}", head.method)];
             assert_eq!(head.path, "/mcp");
             // What every request has is not worth a word.
-            let common = ["Content-Type", "Accept"];
+            let common = ["Content-Type", "Accept", "Content-Length"];
             let headers = head.headers.iter().filter(|(name, _)| !common.contains(name));
             pieces.extend(headers.map(|(name, value)| format!("{name}: {value}")));
             let mut body = Outbox::new();
             self.client.poll_transmit(stream, &mut body);
+            let len = head.header("Content-Length").map_or(0, |len| len.parse().unwrap());
+            assert_eq!(len, body.len());
             assert_eq!(self.client.writing(stream), Writing::Finish);
             pieces.push(String::from_utf8(body.take().to_vec()).unwrap());
             came.push(pieces.join(" | ").trim_end_matches(" | ").to_owned());

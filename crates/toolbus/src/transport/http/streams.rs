@@ -21,6 +21,8 @@ pub struct HttpOpener {
     pub client: Client,
     /// How long each request waits.
     pub timeouts: Timeouts,
+    /// Sent with every request, unless its own head says otherwise.
+    pub headers: HeaderMap,
 }
 
 impl<M: Streams<Opening = RequestHead, Answer = ResponseHead>> Opener<M> for HttpOpener {
@@ -29,7 +31,7 @@ impl<M: Streams<Opening = RequestHead, Answer = ResponseHead>> Opener<M> for Htt
 
     /// Begins at once: who waits for a connection waits for the answer.
     async fn open(&self, head: RequestHead) -> Result<(AnswerReader, RequestWriter), StreamLost> {
-        let (sink, answer) = self.client.start(to_request(&head), self.timeouts);
+        let (sink, answer) = self.client.start(to_request(&head, &self.headers), self.timeouts);
         Ok((AnswerReader::Head(answer), RequestWriter(sink)))
     }
 }
@@ -206,8 +208,12 @@ fn to_head(parts: &request::Parts, text: fn(&HeaderValue) -> Option<String>) -> 
     head
 }
 
-fn to_request(head: &RequestHead) -> Request<()> {
+fn to_request(head: &RequestHead, headers: &HeaderMap) -> Request<()> {
     let mut request = Request::new(());
+    request.headers_mut().clone_from(headers);
+    for (name, _) in head.headers.iter() {
+        request.headers_mut().remove(name);
+    }
     *request.method_mut() = head.method.parse().unwrap_or_default();
     *request.uri_mut() = Uri::try_from(&head.path).unwrap_or_default();
     put(&head.headers, request.headers_mut());

@@ -10,8 +10,8 @@ use toolbus::engine::client::Client;
 use toolbus::engine::front::Front;
 use toolbus::engine::io::{Opener, Reader, Sink, Source, Stop, Writer};
 use toolbus::transport::http::{
-    AnswerReader, AnswerWriter, Client as Http, HttpOpener, Limits, Origin, RequestWriter, Server,
-    Timeouts, plain,
+    AnswerReader, AnswerWriter, Client as Http, HeaderMap, HttpOpener, Limits, Origin,
+    RequestWriter, Server, Timeouts, plain,
 };
 use toolbus::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Outbox, StreamLost, Up};
@@ -116,6 +116,7 @@ impl House {
         let opener = HttpOpener {
             client: Http::new(origin, 4, Duration::from_secs(60)),
             timeouts: Timeouts { connect: Duration::from_secs(60), head: None },
+            headers: HeaderMap::new(),
         };
         let machine = many::Client::new(many::Limits::default());
         let client = Client::over("peer", machine, Named(opener));

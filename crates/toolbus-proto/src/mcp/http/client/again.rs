@@ -20,7 +20,7 @@ const PAGES_MAX: usize = 100;
 
 impl HttpClient {
     /// The answer broke off. It is asked for again if an event said how.
-    pub(super) fn broken(&mut self, now: Instant, request: Request, id: u64, is_stream: bool) {
+    pub(super) fn broke_off(&mut self, now: Instant, request: Request, id: u64, is_stream: bool) {
         if is_stream && request.seen.is_some() && request.resumed < RESUMED_MAX {
             return self.put_off(now, request);
         }

@@ -16,7 +16,7 @@ use self::again::{has_wrong_headers, may_be_too_old, too_old};
 use self::answer::{Heard, Reading, hear, learn};
 use super::headers::mirror_of;
 use super::inputs::Inputs;
-use crate::channel::{Calling as _, Notice, Readiness, StreamId};
+use crate::channel::{Calling as _, Notice, Outbox, Readiness, StreamId};
 use crate::http::RequestHead;
 use crate::json::{Json, edit};
 use crate::mcp::calling::{self, MessageClient, Outgoing, RequestId};
@@ -46,6 +46,8 @@ pub struct HttpClient {
     settings: ClientSettings,
     /// Until when the server must have introduced itself, once it was asked.
     start_until: Option<Instant>,
+    /// When the conversation turned out to be one that cannot go on.
+    broken_at: Option<Instant>,
     session: Option<String>,
     /// The `initialize` that was sent, for when the server has forgotten the session.
     greeting: Option<Outgoing>,
@@ -70,7 +72,8 @@ struct Request {
     purpose: Purpose,
     /// What is posted; `GET` and `DELETE` have none.
     message: Option<Outgoing>,
-    is_written: bool,
+    /// The message as it is written, until it is handed out.
+    body: Option<Outbox>,
     reading: Reading,
     /// Where a redirect sent it, and how many there were.
     path: Option<String>,
@@ -109,8 +112,8 @@ impl Request {
     fn new(purpose: Purpose, message: Option<Outgoing>) -> Request {
         Request {
             purpose,
-            is_written: message.is_none(),
             message,
+            body: None,
             reading: Reading::Nothing,
             path: None,
             redirects: 0,
@@ -139,6 +142,7 @@ impl HttpClient {
             client: MessageClient::new(settings.calling.clone()),
             settings,
             start_until: None,
+            broken_at: None,
             session: None,
             greeting: None,
             requests: BTreeMap::new(),
@@ -158,13 +162,27 @@ impl HttpClient {
         self.inputs.set(tool, schema.as_str());
     }
 
+    /// Has the server ever introduced itself?
+    pub fn was_open(&self) -> bool {
+        self.client.revision().is_some()
+    }
+
+    /// When the conversation broke, and why.
+    pub fn broken(&self) -> Option<(Instant, Failure)> {
+        match self.client.readiness() {
+            Readiness::Broken(fault) => Some((self.broken_at?, fault.failure.clone())),
+            _ => None,
+        }
+    }
+
     /// Makes requests of what the client wants to say. If it can go on no more, nothing that
     /// is under way is wanted.
-    fn settle(&mut self) {
+    fn settle(&mut self, now: Instant) {
         while let Some(message) = self.client.poll_message() {
             self.send(message);
         }
         if let Readiness::Broken(_) = self.client.readiness() {
+            self.broken_at.get_or_insert(now);
             self.abort(|_| true);
         }
     }
@@ -192,10 +210,17 @@ impl HttpClient {
         self.open(Request::new(purpose, Some(message)));
     }
 
-    fn open(&mut self, request: Request) {
+    fn open(&mut self, mut request: Request) {
         let stream = StreamId::Ours(self.next_stream);
         self.next_stream += 1;
-        self.opens.push_back((stream, self.head(&request)));
+        let mut head = self.head(&request);
+        if let Some(message) = &request.message {
+            let mut body = Outbox::new();
+            message.write(&mut body);
+            head.headers.push("Content-Length", body.len().to_string());
+            request.body = Some(body);
+        }
+        self.opens.push_back((stream, head));
         self.requests.insert(stream, request);
     }
 
@@ -308,7 +333,7 @@ impl HttpClient {
                 match purpose {
                     Purpose::Initialized => self.listen(),
                     Purpose::Ask(id) if self.client.waits_for(id) => {
-                        self.broken(now, request, id, is_stream);
+                        self.broke_off(now, request, id, is_stream);
                     }
                     Purpose::Listen if is_stream => self.put_off(now, request),
                     Purpose::LookForEvents(id) => {

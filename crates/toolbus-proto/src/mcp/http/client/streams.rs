@@ -64,7 +64,7 @@ impl Streams for HttpClient {
         let heard = request.reading.read(input);
         if !heard.is_empty() {
             self.handle_heard(now, stream, heard);
-            self.settle();
+            self.settle(now);
         }
         if self.requests.contains_key(&stream) { Flow::More } else { Flow::Close }
     }
@@ -73,7 +73,7 @@ impl Streams for HttpClient {
         if let Some(request) = self.requests.remove(&stream) {
             let ended = request.reading.end(input);
             self.handle_end(now, request, ended);
-            self.settle();
+            self.settle(now);
         }
         input.clear();
         Flow::Close
@@ -102,13 +102,18 @@ impl Streams for HttpClient {
                 let failure = Failure { kind: FailureKind::Unavailable, ..why.failure };
                 self.client.break_off(failure);
             }
-            // How it could be reached was known before.
+            // What it was reached by was right before. Where it had the request, it may have done
+            // what that asks.
             _ => {
-                let failure = Failure { last_words: None, ..why.failure };
+                let kind = match why.failure.kind {
+                    FailureKind::Gone => FailureKind::Gone,
+                    _ => FailureKind::Unavailable,
+                };
+                let failure = Failure { kind, last_words: None, ..why.failure };
                 self.handle_failed(now, &request, failure);
             }
         }
-        self.settle();
+        self.settle(now);
     }
 
     fn poll_open(&mut self) -> Option<(StreamId, RequestHead)> {
@@ -124,18 +129,16 @@ impl Streams for HttpClient {
     }
 
     fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox) {
-        if let Some(request) = self.requests.get_mut(&stream)
-            && let Some(message) = &request.message
-            && !std::mem::replace(&mut request.is_written, true)
-        {
-            message.write(out);
+        let request = self.requests.get_mut(&stream);
+        if let Some(mut body) = request.and_then(|request| request.body.take()) {
+            out.append(&mut body);
         }
     }
 
     fn writing(&self, stream: StreamId) -> Writing {
         match self.requests.get(&stream) {
-            Some(request) if request.is_written => Writing::Finish,
-            Some(_) => Writing::Open,
+            Some(Request { body: None, .. }) => Writing::Finish,
+            Some(Request { body: Some(_), .. }) => Writing::Open,
             None => Writing::Reset(NO_CODE),
         }
     }
@@ -185,7 +188,7 @@ impl Machine for HttpClient {
             let message = format!("the server did not introduce itself within {patience:?}");
             self.client.break_off(Failure::new(FailureKind::Unavailable, message));
         }
-        self.settle();
+        self.settle(now);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -208,12 +211,12 @@ impl Calling for HttpClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.start_until.get_or_insert(now + self.settings.start_timeout);
         self.client.call(now, ticket, call);
-        self.settle();
+        self.settle(now);
     }
 
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
         self.client.up(now, ticket, up);
-        self.settle();
+        self.settle(now);
     }
 
     /// Ends the session. What is under way is not wanted any more, and the session's own

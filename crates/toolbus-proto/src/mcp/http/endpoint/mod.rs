@@ -35,6 +35,9 @@ use crate::tool::{CallerId, ToolSpec, What};
 const SESSIONS_MAX: usize = 1024;
 const SESSION_HEADER: &str = "Mcp-Session-Id";
 
+/// The status of an answer that must not even say that it has no body.
+const NO_CONTENT: u16 = 204;
+
 /// What can be set about the serving end over HTTP.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -161,7 +164,10 @@ impl Endpoint {
     }
 
     /// The whole answer.
-    fn answer(&mut self, stream: StreamId, answer: Answer) {
+    fn answer(&mut self, stream: StreamId, mut answer: Answer) {
+        if answer.head.status != NO_CONTENT {
+            answer.head.headers.push("Content-Length", answer.body.len().to_string());
+        }
         self.begin(stream, answer.head);
         self.put(stream, &answer.body);
         self.finish(stream);

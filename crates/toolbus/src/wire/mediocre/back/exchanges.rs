@@ -15,7 +15,7 @@ use super::{LIMITS, Options};
 use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::client::Client;
-use crate::transport::http::{Client as Transport, HttpOpener, Origin, Timeouts, Uri};
+use crate::transport::http::{Client as Transport, HeaderMap, HttpOpener, Origin, Timeouts, Uri};
 
 /// The exchanges with one server.
 pub(super) struct Exchanges {
@@ -32,6 +32,7 @@ impl Exchanges {
         let opener = HttpOpener {
             client: Transport::new(origin, LIMITS.kept_max, LIMITS.idle),
             timeouts: Timeouts { connect: patience, head: None },
+            headers: HeaderMap::new(),
         };
         let client = Client::over(&name, machine, opener);
         Exchanges { name, client: RefCell::new(Some(Rc::new(client))) }
