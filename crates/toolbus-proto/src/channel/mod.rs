@@ -284,6 +284,13 @@ pub enum Notice {
         /// What is wrong with it.
         why: String,
     },
+    /// The peer offers a tool that cannot be called over this wire, and why.
+    Unfit {
+        /// Its name.
+        tool: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A message of the peer's own log that belongs to no call: its level, and what it says.
     Logged(String),
     /// The peer's tools are others than before.

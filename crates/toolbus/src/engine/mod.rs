@@ -54,6 +54,7 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
+        Notice::Unfit { tool, why } => tracing::warn!(peer, "tool `{tool}` is left out: {why}"),
         Notice::Logged(text) => tracing::info!(peer, "{text}"),
         Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
     }

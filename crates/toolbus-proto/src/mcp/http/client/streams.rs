@@ -168,8 +168,8 @@ impl HttpClient {
         let is_fit = |tool: &&ToolSpec| match mirrored(tool.input.as_str()) {
             Ok(_) => true,
             Err(why) => {
-                let text = tool.name.to_string();
-                notices.push_back(Notice::LeftOut { text, why: why.to_string() });
+                let tool = tool.name.to_string();
+                notices.push_back(Notice::Unfit { tool, why: why.to_string() });
                 false
             }
         };
