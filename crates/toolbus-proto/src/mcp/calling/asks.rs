@@ -1,4 +1,4 @@
-//! Questions of a server to whoever called it (`specs` 2.5, 2.6).
+//! Questions of a server to whoever called it (`docs/protocols/mcp.md` 2.5, 2.6).
 //!
 //! A legacy server does not say which call its question belongs to. It goes to a call of the
 //! one caller who can answer it; where there is doubt, nobody is asked.

@@ -1,4 +1,4 @@
-//! Notifications of a server: progress, log messages, changes (`specs` 2.5).
+//! Notifications of a server: progress, log messages, changes (`docs/protocols/mcp.md` 2.5).
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The pure part of streamable HTTP (`specs` 1.5, 1.6, 2.8, 2.9).
+//! The pure part of streamable HTTP (`docs/protocols/mcp.md` 1.5, 1.6, 2.8, 2.9).
 //!
 //! Requests come in as heads and bodies, answers go out as statuses, headers and events.
 //! Who reads and writes them is elsewhere. [`Admission`] judges strangers, [`Endpoint`] is the

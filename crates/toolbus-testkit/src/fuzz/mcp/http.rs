@@ -48,8 +48,7 @@ pub fn endpoint(data: &[u8]) {
                     endpoint.down(now, ticket, down);
                 }
                 let stream = StreamId::Theirs(u64::from(event / 8));
-                if event % 8 == 7 && streams.get(&stream).is_some_and(|answered| answered.is_open())
-                {
+                if event % 8 == 7 && streams.get(&stream).is_some_and(Answered::is_open) {
                     endpoint.handle_lost(now, stream, lost());
                     streams.insert(stream, Answered::Whole);
                 }
@@ -187,7 +186,7 @@ fn answer(client: &mut HttpClient, now: Instant, stream: StreamId, how: u8, inpu
         let mut head = ResponseHead::new(status);
         head.headers.push("Content-Type", media_type);
         head.headers.push("Location", "/other");
-        head.headers.extend((how % 3 == 0).then_some(("Mcp-Session-Id", "s")));
+        head.headers.extend(how.is_multiple_of(3).then_some(("Mcp-Session-Id", "s")));
         head
     };
     match how / 32 {
