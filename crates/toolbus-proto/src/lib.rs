@@ -8,6 +8,7 @@ pub mod capture;
 pub mod channel;
 pub mod collect;
 pub mod frame;
+pub mod http;
 pub mod json;
 pub mod jsonrpc;
 pub mod listing;

@@ -323,6 +323,11 @@ impl Failure {
         }
     }
 
+    /// The caller changed its mind.
+    pub fn cancelled() -> Failure {
+        Failure::new(FailureKind::Cancelled, "cancelled")
+    }
+
     /// The same failure with how the process ended.
     #[must_use]
     pub fn with_last_words(mut self, words: LastWords) -> Failure {

@@ -150,6 +150,11 @@ pub(super) fn put_request(out: &mut Outbox, id: Option<u64>, method: &str, param
         out.put(br#","id":"#);
         out.put_number(id);
     }
+    put_call(out, method, params);
+}
+
+/// Writes the rest of a request or a notification behind its id.
+pub(super) fn put_call(out: &mut Outbox, method: &str, params: Option<&Bytes>) {
     out.put(br#","method":"#);
     out.put_string(method);
     if let Some(params) = params {

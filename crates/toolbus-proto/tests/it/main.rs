@@ -11,6 +11,7 @@ mod mcp_bridge;
 mod mcp_calling;
 mod mcp_faults;
 mod mcp_http;
+mod mcp_http_faults;
 mod mcp_remote;
 mod mcp_serving;
 mod mediocre;

@@ -33,10 +33,6 @@ impl Back for Authored {
         Wire::Inside
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(self.specs.clone()) })
-    }
-
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let Some(function) = self.must_wait(&call) else {
             let mut caller = SlotCaller::new(&down);

@@ -8,10 +8,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use toolbus_proto::tool::{Call, Failure, ToolSpec, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 
 pub(crate) use crate::did_you_mean::{hinted, unknown_tool};
 
@@ -78,7 +79,24 @@ pub trait Back {
     }
 
     /// Its tools. Starts it if that is needed to know them.
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>>;
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call::of(Instant::now(), What::Tools);
+        call.deadline.quiet = self.timeout();
+        let running = self.start(call, reply_to);
+        Box::pin(async move {
+            match inbox.whole(running).await? {
+                Outcome::Tools(tools) => Ok(tools),
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
+    }
+
+    /// How long it may be quiet when it is asked for its tools; as long as its start may take
+    /// if there is no such limit.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;

@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
@@ -15,7 +14,7 @@ use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::oracle::Settings;
 use toolbus_proto::oracle::shell::Exec;
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
 
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::shell::{self, Limits, Ran};
@@ -60,10 +59,6 @@ impl Shell {
 impl Back for Shell {
     fn wire(&self) -> Wire {
         Wire::Oracle
-    }
-
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(Exec::tools()) })
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -5,6 +5,8 @@ pub(crate) mod now;
 pub(crate) mod ready;
 
 #[cfg(feature = "bus")]
+pub mod memory;
+#[cfg(feature = "bus")]
 pub mod pipe;
 #[cfg(feature = "bus")]
 pub mod stdio;

@@ -165,6 +165,7 @@ fn mediocre_options(name: String, settings: &Settings) -> mediocre::Options {
             Some(methods) => Methods::given(methods.iter().map(String::as_str)),
             None => Methods::asked(),
         },
+        timeout: settings.timeout.unwrap_or(TIMEOUT),
     }
 }
 

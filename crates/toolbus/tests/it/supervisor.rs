@@ -22,6 +22,7 @@ const PATIENCE: Patience = Patience {
     back_off: Duration::from_millis(100),
     back_off_max: Duration::from_millis(300),
     meanwhile: Meanwhile::Wait,
+    ..Patience::ORACLE
 };
 
 fn check(expect: Expect) {

@@ -5,6 +5,7 @@
 //! the rest stays where it was read to.
 
 mod exchange;
+mod http;
 mod reply;
 mod settings;
 
@@ -26,6 +27,7 @@ use crate::channel::{
 use crate::tool::{Call, Part, ToolName, What};
 
 pub use exchange::Exchange;
+pub use http::HttpServer;
 pub use settings::ServerSettings;
 
 /// How long, and how far, is read on after our last byte: an answer under way must not be

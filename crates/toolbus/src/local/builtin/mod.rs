@@ -9,14 +9,10 @@ mod plain;
 mod specs;
 mod stream;
 
-use std::sync::Arc;
-
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{
-    Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
-};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
 
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -96,10 +92,6 @@ async fn run(
 impl Back for Builtin {
     fn wire(&self) -> Wire {
         Wire::Inside
-    }
-
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(specs::all()) })
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

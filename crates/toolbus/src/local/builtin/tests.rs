@@ -6,7 +6,7 @@ use bytes::Bytes;
 use expect_test::expect;
 use toolbus_proto::channel::Up;
 use toolbus_proto::collect::base64;
-use toolbus_proto::tool::{CallOptions, Part, Piece};
+use toolbus_proto::tool::{CallOptions, Part, Piece, ToolSpec};
 use toolbus_testkit::runtime::run_and_let_time_fly;
 
 use super::*;

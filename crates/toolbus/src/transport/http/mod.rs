@@ -9,6 +9,7 @@ mod client;
 mod server;
 mod sink;
 mod socket;
+mod streams;
 
 pub use body::{Body, BodyError};
 pub use client::{Answer, CallError, Client, Origin, Timeouts};
@@ -16,6 +17,7 @@ pub use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Ur
 pub use hyper::http::{Request, Response, header, request, response};
 pub use server::{Exchange, Limits, Responder, Server};
 pub use sink::BodySink;
+pub use streams::{AnswerReader, AnswerWriter, HttpOpener, RequestWriter, garbled, plain};
 
 /// What an HTTP/2 exchange may send ahead of its reader.
 const STREAM_WINDOW: u32 = 256 * 1024;

@@ -6,6 +6,11 @@
 
 mod calls;
 mod chance;
+#[cfg(target_os = "linux")]
+mod flood;
+#[cfg(feature = "http")]
+mod http;
+mod many;
 mod slow;
 mod tools;
 
@@ -20,7 +25,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Route;
 use toolbus::engine::Sink;
 use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
-use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::client::{Client as Connection, Sharing};
 use toolbus::engine::front::Front;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::json::Json;
@@ -81,7 +86,8 @@ fn hop(
     route: Rc<dyn Route>,
 ) -> (Connection<Client>, Cable, JoinHandle<Ended>) {
     let (cable, near, far) = Cable::new(buffer);
-    let connection = Connection::new(Client::new(Limits::default()), sharing, near.0, near.1);
+    let connection =
+        Connection::new("peer", Client::new(Limits::default()), sharing, near.0, near.1);
     let front = Front::with_sharing(Server::new(Limits::default()), route, None, sharing);
     let serving = spawn_local(async move { front.serve(far.0, far.1).await });
     (connection, cable, serving)
