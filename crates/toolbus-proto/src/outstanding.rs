@@ -3,17 +3,17 @@
 //! Every wire that answers by id keeps its calls here, so that matching, expiring and giving
 //! up are written once. An id is never used again, so a late answer finds no call.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::channel::Ticket;
+use crate::counted::Counted;
 use crate::tool::Deadline;
 
 /// The questions of one conversation that still wait for their answer.
 #[derive(Debug)]
 pub struct Outstanding {
     next_id: u64,
-    waiting: HashMap<u64, Waiting>,
+    waiting: Counted<u64, Waiting>,
     /// No deadline is earlier. May be too early: then nothing expires and it is set anew.
     earliest: Option<Instant>,
     count_max: usize,
@@ -29,7 +29,7 @@ struct Waiting {
 impl Outstanding {
     /// Ids from `first_id` on, at most `count_max` questions at a time.
     pub fn new(first_id: u64, count_max: usize) -> Outstanding {
-        Outstanding { next_id: first_id, waiting: HashMap::new(), earliest: None, count_max }
+        Outstanding { next_id: first_id, waiting: Counted::default(), earliest: None, count_max }
     }
 
     /// Is there room for one more question?

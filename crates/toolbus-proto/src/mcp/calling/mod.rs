@@ -23,6 +23,7 @@ use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
+use crate::counted::Counted;
 use crate::frame::lines::Lines;
 use crate::json::Json;
 use crate::outstanding::Outstanding;
@@ -46,7 +47,7 @@ pub struct Client {
     died_of: Option<Era>,
     queue: VecDeque<(Ticket, Call)>,
     outstanding: Outstanding,
-    sent: HashMap<Ticket, Sent>,
+    sent: Counted<Ticket, Sent>,
     /// Whose progress a token of ours is about.
     tokens: HashMap<u64, Ticket>,
     next_token: u64,
@@ -138,7 +139,7 @@ impl Client {
             died_of: None,
             queue: VecDeque::new(),
             outstanding: Outstanding::new(1, settings.calls_max),
-            sent: HashMap::new(),
+            sent: Counted::default(),
             tokens: HashMap::new(),
             next_token: 1,
             sessions: HashMap::new(),
