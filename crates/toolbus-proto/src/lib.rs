@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod channel;
 pub mod collect;
+pub mod counted;
 pub mod frame;
 pub mod http;
 pub mod json;

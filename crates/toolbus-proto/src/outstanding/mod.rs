@@ -6,11 +6,11 @@
 
 mod line;
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use self::line::earlier;
 use crate::channel::Ticket;
+use crate::counted::Counted;
 use crate::tool::Deadline;
 
 pub use self::line::{Line, Waiting};
@@ -19,7 +19,7 @@ pub use self::line::{Line, Waiting};
 #[derive(Debug)]
 pub struct Outstanding {
     next_id: u64,
-    waiting: HashMap<u64, Unanswered>,
+    waiting: Counted<u64, Unanswered>,
     /// No deadline is earlier. May be too early: then nothing expires and it is set anew.
     earliest: Option<Instant>,
     count_max: usize,
@@ -35,7 +35,7 @@ struct Unanswered {
 impl Outstanding {
     /// Ids from `first_id` on, at most `count_max` questions at a time.
     pub fn new(first_id: u64, count_max: usize) -> Outstanding {
-        Outstanding { next_id: first_id, waiting: HashMap::new(), earliest: None, count_max }
+        Outstanding { next_id: first_id, waiting: Counted::default(), earliest: None, count_max }
     }
 
     /// Is there room for one more question?

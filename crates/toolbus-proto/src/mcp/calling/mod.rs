@@ -27,6 +27,7 @@ use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
+use crate::counted::Counted;
 use crate::json::Json;
 use crate::outstanding::{Line, Outstanding, Waiting};
 use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
@@ -50,7 +51,7 @@ pub struct MessageClient {
     died_of: Option<Era>,
     line: Line,
     outstanding: Outstanding,
-    sent: HashMap<Ticket, Sent>,
+    sent: Counted<Ticket, Sent>,
     /// Whose progress a token of ours is about.
     tokens: HashMap<u64, Ticket>,
     next_token: u64,
@@ -141,7 +142,7 @@ impl MessageClient {
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
-            sent: HashMap::new(),
+            sent: Counted::default(),
             tokens: HashMap::new(),
             next_token: 1,
             sessions: HashMap::new(),
