@@ -1,12 +1,11 @@
 //! An author's tools as whoever answers the calls of a bus.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
 use super::Authored;
 use super::async_context::AsyncContext;
