@@ -1,0 +1,3 @@
+//! Orchestra: vectors and conversations of `transcripts/orchestra/`, faults and chance.
+
+mod vectors;
