@@ -5,13 +5,25 @@
 //! connection; [`hub`] decides what a hub does with both, and [`stdio`] is MCP on lines in
 //! front of a hub.
 
-pub mod decode;
 pub mod envelope;
+pub mod fold;
+mod ids;
 pub mod protobuf;
 pub mod structure;
 mod timestamp;
 pub mod wire;
 
+mod calling;
+mod serving;
+
+pub mod hub;
+
+pub mod decode;
+pub mod translate;
+
+pub use calling::{Client, ClientSettings};
+pub use ids::Ids;
+pub use serving::{EVENTS_WAITING_MAX, Role, Server, ServerSettings};
 pub use timestamp::Timestamp;
 
 use crate::tool::Wire;
