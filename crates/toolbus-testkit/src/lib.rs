@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod faults;
 pub mod fuzz;
 pub mod many;
+pub mod in_memory;
 pub mod page;
 pub mod pair;
 pub mod patience;

@@ -17,6 +17,8 @@ mod calling;
 mod serving;
 
 pub mod hub;
+pub mod plugin;
+pub mod stdio;
 
 pub mod decode;
 pub mod translate;

@@ -116,6 +116,7 @@ impl Ask {
                 Some((40, _)) => Came::More(Down::Part(part(envelope.body.clone()))),
                 _ => native(&envelope.body),
             },
+            Purpose::Events => Came::More(Down::Part(part(envelope.body.clone()))),
             Purpose::Progress(progress) => progress.take(envelope)?,
         })
     }

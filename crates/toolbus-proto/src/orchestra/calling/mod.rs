@@ -120,6 +120,8 @@ enum Purpose {
     Native { is_unanswered: bool },
     /// A stream, passed through.
     Chunks { stream_id: String },
+    /// Events, until nobody wants them any more.
+    Events,
     /// A tool that is asked by a stream, so that it can say how far it is.
     Progress(Box<Progress>),
 }

@@ -122,6 +122,7 @@ impl Client {
                 }
                 _ => passed(Purpose::Native { is_unanswered: false }),
             },
+            b"subscribe" => passed(Purpose::Events),
             _ => passed(Purpose::Native { is_unanswered: method == b"stream_cancel" }),
         };
         if has_id(body) {

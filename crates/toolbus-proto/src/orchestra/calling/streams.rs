@@ -88,7 +88,11 @@ impl Streams for Client {
                 self.asks.remove(&number);
             }
             // That the stream has ended is all the answer there is.
-            Some(Ask { purpose: Purpose::Native { is_unanswered: true }, ticket, .. }) => {
+            Some(Ask {
+                purpose: Purpose::Native { is_unanswered: true } | Purpose::Events,
+                ticket,
+                ..
+            }) => {
                 let ticket = *ticket;
                 self.settle(now, number);
                 self.asks.remove(&number);

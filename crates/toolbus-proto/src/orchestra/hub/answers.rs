@@ -134,7 +134,7 @@ impl Hub {
             Some(plugin) => self.learn_manifest(plugin, manifest),
             None => {
                 let id = manifest.id;
-                self.log(format!(
+                self.warn(format!(
                     "\"{id}\" registered itself; it is no plugin of ours, so that has no effect"
                 ));
             }
@@ -154,7 +154,8 @@ impl Hub {
             told.push(format!("is subscribed to {}", list(&manifest.needs_events)));
         }
         if !told.is_empty() {
-            self.log(format!("{} {}", manifest.id, told.join(", ")));
+            let line = format!("{} {}", manifest.id, told.join(", "));
+            self.orders.push_back(super::Order::Log(line));
         }
         self.plugins[index].manifest = manifest;
         self.report_duplicates();

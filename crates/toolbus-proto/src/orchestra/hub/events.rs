@@ -178,7 +178,7 @@ impl Hub {
             plugin.events.pop_front();
             let id = &plugin.config.id;
             let line = format!("plugin \"{id}\" takes events too slowly: the oldest is dropped");
-            self.log(line);
+            self.warn(line);
         }
         self.tell_next(now, index);
     }

@@ -373,7 +373,7 @@ impl Hub {
             (Step::Tools | Step::Prompts, _) => {
                 let is_list = answer.is_ok_and(|answer| self.learn_list(index, &answer));
                 if !is_list {
-                    self.log(format!("plugin \"{id}\" lists nothing: {cause}"));
+                    self.warn(format!("plugin \"{id}\" lists nothing: {cause}"));
                 }
                 self.handle_listed(now, index);
             }
@@ -413,7 +413,7 @@ impl Hub {
                 plugin.misses = 0;
                 let is_degraded = status == Status::DEGRADED;
                 if is_degraded && !std::mem::replace(&mut plugin.is_degraded, is_degraded) {
-                    self.log(format!("plugin \"{id}\" is degraded: {message}"));
+                    self.warn(format!("plugin \"{id}\" is degraded: {message}"));
                 }
                 self.plugins[index].is_degraded = is_degraded;
             }

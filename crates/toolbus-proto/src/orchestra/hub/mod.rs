@@ -120,8 +120,10 @@ pub enum Order {
     Terminate(PluginIndex),
     /// Write this line to standard error: people and scripts rely on it.
     Say(String),
-    /// Something for the log.
+    /// Something that was learned, for the log.
     Log(String),
+    /// Something that is not as it should be, for the log.
+    Warn(String),
     /// Close every connection, with code 0 and no reason.
     Close,
     /// End well.
@@ -241,8 +243,8 @@ impl Hub {
         self.orders.push_back(Order::Say(line));
     }
 
-    fn log(&mut self, line: String) {
-        self.orders.push_back(Order::Log(line));
+    fn warn(&mut self, line: String) {
+        self.orders.push_back(Order::Warn(line));
     }
 
     /// The only answer.
