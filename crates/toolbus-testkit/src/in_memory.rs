@@ -25,9 +25,10 @@ struct Stream {
     input: BytesMut,
     /// The peer has ended its side, or we have stopped it.
     is_read: bool,
-    is_paused: bool,
     /// We have ended ours.
     is_finished: bool,
+    /// The machine wants no more of it.
+    is_unwanted: bool,
 }
 
 /// What leaves on a stream.
@@ -106,7 +107,7 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
             return Flow::More;
         };
         let flow = self.machine.handle_bytes(now, stream, &mut known.input);
-        known.is_paused = flow == Flow::Pause;
+        known.is_unwanted |= flow == Flow::Close;
         flow
     }
 
@@ -114,6 +115,10 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
     pub fn leaves(&mut self, now: Instant) -> Vec<(StreamId, Leaves)> {
         let mut left = Vec::new();
         loop {
+            let unwanted = self.streams.iter().filter(|(_, known)| known.is_unwanted);
+            for stream in unwanted.map(|(stream, _)| *stream).collect::<Vec<_>>() {
+                self.settle(now, stream, &mut left);
+            }
             while let Some(stream) = self.machine.poll_ready() {
                 self.settle(now, stream, &mut left);
             }
@@ -156,11 +161,13 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
             return;
         }
         // Asked again, as after everything that is said to it.
-        if !known.is_read && self.ask(now, stream) == Flow::Close {
+        self.ask(now, stream);
+        if let Some(known) = self.streams.get_mut(&stream)
+            && std::mem::take(&mut known.is_unwanted)
+            && !known.is_read
+        {
+            known.is_read = true;
             left.push((stream, Leaves::Stop(0)));
-            if let Some(known) = self.streams.get_mut(&stream) {
-                known.is_read = true;
-            }
         }
         if self.streams.get(&stream).is_some_and(|known| known.is_read && known.is_finished) {
             self.streams.remove(&stream);

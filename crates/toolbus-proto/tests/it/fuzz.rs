@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use toolbus_testkit::fuzz::mcp::{client, endpoint, http_client, server};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
+use toolbus_testkit::fuzz::orchestra;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 10] = [
+const TARGETS: [(&str, Body); 14] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
@@ -21,6 +22,10 @@ const TARGETS: [(&str, Body); 10] = [
     ("mcp_server", server),
     ("mcp_endpoint", endpoint),
     ("mcp_http_client", http_client),
+    ("orchestra_codec", orchestra::codec),
+    ("orchestra_client", orchestra::client),
+    ("orchestra_server", orchestra::server),
+    ("orchestra_stdio", orchestra::stdio),
 ];
 
 fn root() -> PathBuf {

@@ -30,6 +30,8 @@ impl Server {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let Job::Running { ticket, reply: Reply::Chunks { stream_id, .. } } = &stream.job else {
             stream.behind += input.len();
+            let is_too_much = self.settings.drain_bytes_max < stream.behind;
+            stream.is_read |= is_too_much && matches!(stream.job, Job::Answered);
             return input.clear();
         };
         let before = input.len();

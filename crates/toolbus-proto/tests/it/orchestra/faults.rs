@@ -243,8 +243,9 @@ fn a_late_end_is_awaited_and_then_not() {
     hands.bytes(now, flood, &[0; 64 * 1024]);
     assert!(hands.leaves(now).is_empty());
     hands.bytes(now, flood, &[0; 1]);
-    hands.machine.handle_timeout(now + 60 * SECOND);
     assert_eq!(hands.leaves(now), [(flood, Leaves::Stop(0))]);
+    hands.machine.handle_timeout(now + 60 * SECOND);
+    assert!(hands.leaves(now).is_empty());
     assert_eq!(hands.machine.poll_timeout(), None);
 }
 
