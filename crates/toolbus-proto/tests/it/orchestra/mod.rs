@@ -7,6 +7,7 @@
 //! is listened on (`orchestrator listening on …`, `READY …`), what a program is run with
 //! (`spawn …`), and that a dial took too long.
 
+mod decisions;
 mod faults;
 mod hub;
 mod plugin;
