@@ -35,7 +35,7 @@ impl Envelope {
     pub fn read(side: Side, message: &Bytes) -> Result<Envelope, Malformed> {
         let mut envelope = Envelope::default();
         let mut reader = Reader::new(message);
-        while let Some(field) = reader.next()? {
+        while let Some(field) = reader.field()? {
             match field.number {
                 REQUEST_ID => field.text()?.clone_into(&mut envelope.request_id),
                 number if name_of(side, number).is_some() => envelope.take(message, &field)?,

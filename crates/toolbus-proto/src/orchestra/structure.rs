@@ -74,7 +74,7 @@ impl Message for Struct {
         Ok(())
     }
 
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         self.0.len()
     }
 
@@ -122,13 +122,13 @@ impl<'a> Fields<'a> {
             return Err(Malformed::TooDeep);
         }
         let mut reader = Reader::new(bytes);
-        while let Some(field) = reader.next()? {
+        while let Some(field) = reader.field()? {
             if field.number != 1 {
                 continue;
             }
             let (mut key, mut value) = ("", Node::Null);
             let mut entry = Reader::new(field.bytes()?);
-            while let Some(field) = entry.next()? {
+            while let Some(field) = entry.field()? {
                 match field.number {
                     1 => key = field.text()?,
                     2 => value.merge(field.bytes()?, depth)?,
@@ -170,7 +170,7 @@ impl<'a> Node<'a> {
     /// Reads what `bytes` say behind what is known: another kind of value takes its place.
     fn merge(&mut self, bytes: &'a [u8], depth: usize) -> Result<(), Malformed> {
         let mut reader = Reader::new(bytes);
-        while let Some(field) = reader.next()? {
+        while let Some(field) = reader.field()? {
             match field.number {
                 1 => {
                     field.varint()?;
@@ -298,7 +298,7 @@ fn merge_list<'a>(
         return Err(Malformed::TooDeep);
     }
     let mut reader = Reader::new(bytes);
-    while let Some(field) = reader.next()? {
+    while let Some(field) = reader.field()? {
         if field.number == 1 {
             let mut node = Node::Null;
             node.merge(field.bytes()?, depth)?;

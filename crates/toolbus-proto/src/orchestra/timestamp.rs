@@ -59,9 +59,9 @@ impl Message for Timestamp {
         }
     }
 
-    fn len(&self) -> usize {
-        let seconds = if self.seconds == 0 { 0 } else { Kind::len(&self.seconds, 1) };
-        let nanos = if self.nanos == 0 { 0 } else { Kind::len(&self.nanos, 2) };
+    fn size(&self) -> usize {
+        let seconds = if self.seconds == 0 { 0 } else { Kind::size(&self.seconds, 1) };
+        let nanos = if self.nanos == 0 { 0 } else { Kind::size(&self.nanos, 2) };
         seconds + nanos
     }
 

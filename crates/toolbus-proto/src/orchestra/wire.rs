@@ -217,7 +217,7 @@ impl Kind for Status {
         self.0 == 0
     }
 
-    fn len(&self, number: u32) -> usize {
+    fn size(&self, number: u32) -> usize {
         tag_len(number) + varint_len(i64::from(self.0) as u64)
     }
 

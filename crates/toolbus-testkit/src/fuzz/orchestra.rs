@@ -179,7 +179,7 @@ pub fn server(data: &[u8]) {
         }
         while hands.machine.poll_notice().is_some() {}
     }
-    hands.machine.handle_closed(now);
+    hands.machine.handle_disconnected(now);
     assert!(hands.machine.ended().is_some());
 }
 

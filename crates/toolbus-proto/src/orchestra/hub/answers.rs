@@ -25,7 +25,7 @@ use crate::tool::{Call, Outcome, What};
 fn text_of(member: &Bytes, field: u32) -> String {
     let mut reader = Reader::new(member);
     let mut found = String::new();
-    while let Ok(Some(next)) = reader.next() {
+    while let Ok(Some(next)) = reader.field() {
         if next.number == field
             && let Ok(text) = next.text()
         {

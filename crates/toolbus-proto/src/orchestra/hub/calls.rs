@@ -98,7 +98,7 @@ struct Glance {
 fn glance(member: &Bytes) -> Glance {
     let mut glance = Glance::default();
     let mut reader = Reader::new(member);
-    while let Ok(Some(field)) = reader.next() {
+    while let Ok(Some(field)) = reader.field() {
         match field.number {
             1 => glance.success = field.varint().is_ok_and(|number| number != 0),
             3 => field.text().unwrap_or_default().clone_into(&mut glance.error_code),

@@ -6,6 +6,7 @@
 //! through it as native calls, their members unread.
 
 mod answers;
+mod boot;
 mod calls;
 mod events;
 mod life;

@@ -20,7 +20,7 @@ fn alias(provider: &str) -> Option<&'static str> {
 }
 
 impl Plugin {
-    pub(super) fn provides_ai<'a>(&'a self) -> impl Iterator<Item = &'a str> + Clone {
+    pub(super) fn provides_ai(&self) -> impl Iterator<Item = &str> + Clone {
         let known = self.config.provides_ai.iter().chain(&self.manifest.provides_ai);
         known.map(String::as_str)
     }

@@ -3,6 +3,7 @@
 //! [`read`] finds fields without a copy, [`write`] puts them down, [`message`] makes messages
 //! of both. What a message does not know it keeps, and gives back behind what it knows.
 
+mod kinds;
 pub mod message;
 pub mod read;
 pub mod write;

@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field, or `None` at the end of the message.
-    pub fn next(&mut self) -> Result<Option<Field<'a>>, Malformed> {
+    pub fn field(&mut self) -> Result<Option<Field<'a>>, Malformed> {
         let from = self.rest;
         if from.is_empty() {
             return Ok(None);
@@ -169,7 +169,7 @@ mod tests {
 
     fn fields(message: &[u8]) -> Result<Vec<Raw<'_>>, Malformed> {
         let mut reader = Reader::new(message);
-        std::iter::from_fn(|| reader.next().transpose())
+        std::iter::from_fn(|| reader.field().transpose())
             .map(|field| field.map(|field| field.value))
             .collect()
     }

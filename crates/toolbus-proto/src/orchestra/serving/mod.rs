@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// The connection is gone, and with it whoever wanted an answer.
-    pub fn handle_closed(&mut self, _now: Instant) {
+    pub fn handle_disconnected(&mut self, _now: Instant) {
         self.cancel_all();
         self.streams.clear();
         self.stage = Stage::Over(Ended::Well);

@@ -204,7 +204,7 @@ fn first_text(envelope: &Envelope) -> String {
     let Some((_, member)) = &envelope.member else { return String::new() };
     let mut reader = Reader::new(member);
     let mut found = String::new();
-    while let Ok(Some(field)) = reader.next() {
+    while let Ok(Some(field)) = reader.field() {
         if let (1, Ok(text)) = (field.number, field.text()) {
             text.clone_into(&mut found);
         }
