@@ -13,6 +13,8 @@ pub mod structure;
 mod timestamp;
 pub mod wire;
 
+pub mod certificates;
+
 mod calling;
 mod serving;
 

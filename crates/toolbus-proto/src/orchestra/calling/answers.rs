@@ -9,6 +9,7 @@ use crate::capture::Side;
 use crate::channel::{Down, Notice};
 use crate::json::{Json, write_string};
 use crate::orchestra::envelope::{Envelope, response_body};
+use crate::orchestra::fold::too_large;
 use crate::orchestra::protobuf::Malformed;
 use crate::orchestra::translate;
 use crate::orchestra::wire::{Response, StreamChunk, ToolResponse};
@@ -22,6 +23,8 @@ enum Came {
     More(Down),
     /// The tool was not run, because it does not stream.
     AskPlainly,
+    /// More than can be made into one answer: the rest is not wanted.
+    TooMuch(Result<Outcome, Failure>),
 }
 
 /// The answer cannot be meant for what was asked.
@@ -57,6 +60,11 @@ impl Client {
                 self.answered(now, number);
                 self.done(ticket, outcome);
             }
+            Ok(Came::TooMuch(outcome)) => {
+                let ticket = ask.ticket;
+                self.give_up(now, number);
+                self.done(ticket, outcome);
+            }
             Ok(Came::AskPlainly) => self.ask_plainly(now, number, &envelope),
             Err(malformed) => self.fail(now, number, unreadable(malformed)),
         }
@@ -67,6 +75,7 @@ impl Client {
         self.settle(now, number);
         if let Some(ask) = self.asks.get_mut(&number) {
             ask.stage = Stage::Draining { bytes: 0 };
+            self.forget_drained();
             self.draining.push_back((now + self.settings.drain_timeout, number));
         }
     }
@@ -131,10 +140,10 @@ impl Progress {
     fn take(&mut self, envelope: &Envelope) -> Result<Came, Malformed> {
         let is_first = self.fold.count() == 0;
         Ok(match envelope.response()? {
-            Some(Response::StreamChunk(chunk)) => {
-                self.fold.push(&chunk);
-                Came::More(Down::Progress(progress(self.fold.count(), &chunk)))
-            }
+            Some(Response::StreamChunk(chunk)) => match self.fold.push(&chunk) {
+                true => Came::More(Down::Progress(progress(self.fold.count(), &chunk))),
+                false => Came::TooMuch(self.outcome(too_large())),
+            },
             Some(Response::StreamEnd(end)) => {
                 if is_first && !end.success && end.error_code == "tool_not_found" {
                     return Ok(Came::AskPlainly);

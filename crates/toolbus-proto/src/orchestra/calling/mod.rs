@@ -185,6 +185,15 @@ impl Client {
         }
     }
 
+    /// Streams that have ended by themselves need no alarm.
+    fn forget_drained(&mut self) {
+        while let Some((_, number)) = self.draining.front()
+            && !self.asks.contains_key(number)
+        {
+            self.draining.pop_front();
+        }
+    }
+
     /// The request is answered or given up: nobody waits on this stream any more.
     fn settle(&mut self, now: Instant, number: u64) {
         self.outstanding.take(number);

@@ -86,6 +86,7 @@ impl Streams for Client {
         match self.asks.get(&number) {
             Some(Ask { stage: Stage::Draining { .. }, .. }) => {
                 self.asks.remove(&number);
+                self.forget_drained();
             }
             // That the stream has ended is all the answer there is.
             Some(Ask {

@@ -80,6 +80,12 @@ impl Server {
         if is_over {
             self.streams.remove(&number);
         }
+        // Who has ended by itself needs no alarm.
+        while let Some((_, number)) = self.draining.front()
+            && self.streams.get(number).is_none_or(|stream| stream.is_read)
+        {
+            self.draining.pop_front();
+        }
     }
 
     /// Nobody waits for what is said on this stream any more.

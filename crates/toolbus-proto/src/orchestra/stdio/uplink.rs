@@ -48,6 +48,8 @@ pub struct Uplink {
     /// Starved ones, which still wait for answers.
     old: Vec<ConnectionId>,
     delay: Duration,
+    /// When to dial again beside a starved connection.
+    again_at: Option<Instant>,
     orders: std::collections::VecDeque<UplinkOrder>,
 }
 
@@ -70,8 +72,8 @@ impl Uplink {
     /// Dials at once.
     pub fn new(settings: UplinkSettings) -> Uplink {
         let orders = [UplinkOrder::Dial].into();
-        let delay = REDIAL_MIN;
-        Uplink { settings, stage: Stage::First, connections: 0, old: Vec::new(), delay, orders }
+        let (stage, delay) = (Stage::First, REDIAL_MIN);
+        Uplink { settings, stage, connections: 0, old: Vec::new(), delay, again_at: None, orders }
     }
 
     /// The next thing to do.
@@ -102,6 +104,7 @@ impl Uplink {
         }
         self.connections = connection;
         self.delay = REDIAL_MIN;
+        self.again_at = None;
         self.stage = Stage::Up { connection, is_dialling: false };
         self.orders.push_back(UplinkOrder::Use(connection));
     }
@@ -116,11 +119,12 @@ impl Uplink {
                 self.stage = Stage::Over;
             }
             Stage::First | Stage::Dialling => self.dial_later(now),
-            // What waits there may still get a stream.
-            Stage::Up { connection, .. } => {
-                self.stage = Stage::Up { connection, is_dialling: false };
+            // What waits there may still get a stream meanwhile.
+            Stage::Up { is_dialling: true, .. } => {
+                self.again_at = Some(now + self.delay);
+                self.delay = (self.delay * 2).min(REDIAL_MAX);
             }
-            Stage::Down { .. } | Stage::Over => {}
+            Stage::Up { .. } | Stage::Down { .. } | Stage::Over => {}
         }
     }
 
@@ -158,7 +162,7 @@ impl Uplink {
             return;
         }
         self.orders.push_back(UplinkOrder::Say(format!("{line}; reconnecting")));
-        match is_dialling {
+        match is_dialling && self.again_at.take().is_none() {
             true => self.stage = Stage::Dialling,
             false => self.dial_later(now),
         }
@@ -183,7 +187,10 @@ impl Uplink {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
-            self.stage = Stage::Dialling;
+            self.again_at = None;
+            if let Stage::Down { .. } = self.stage {
+                self.stage = Stage::Dialling;
+            }
             self.orders.push_back(UplinkOrder::Dial);
         }
     }
@@ -192,7 +199,73 @@ impl Uplink {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
             Stage::Down { dial_at } => Some(dial_at),
-            _ => None,
+            _ => self.again_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uplink(waits: bool, reconnects: bool) -> Uplink {
+        let mut uplink =
+            Uplink::new(UplinkSettings { address: "hub:1".to_owned(), waits, reconnects });
+        assert_eq!(uplink.poll_order(), Some(UplinkOrder::Dial));
+        uplink
+    }
+
+    fn orders(uplink: &mut Uplink) -> Vec<UplinkOrder> {
+        std::iter::from_fn(|| uplink.poll_order()).collect()
+    }
+
+    #[test]
+    fn who_waits_dials_until_the_hub_is_there() {
+        let mut uplink = uplink(true, true);
+        let mut now = Instant::now();
+        for millis in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
+            uplink.handle_dial_failed(now, "refused");
+            assert!(orders(&mut uplink).is_empty() && uplink.refusal().is_some());
+            now += Duration::from_millis(millis);
+            assert_eq!(uplink.poll_timeout(), Some(now));
+            uplink.handle_timeout(now);
+            assert_eq!(orders(&mut uplink), [UplinkOrder::Dial]);
+        }
+        uplink.handle_dialled();
+        assert_eq!(orders(&mut uplink).len(), 2);
+        assert!(uplink.refusal().is_none());
+    }
+
+    #[test]
+    fn who_does_not_reconnect_ends_with_three() {
+        let mut uplink = uplink(false, false);
+        uplink.handle_dialled();
+        orders(&mut uplink);
+        uplink.handle_lost(Instant::now(), 1, "timed out");
+        assert_eq!(orders(&mut uplink).last(), Some(&UplinkOrder::Exit(3)));
+        assert_eq!(uplink.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_starved_connection_is_left_only_for_another() {
+        let mut uplink = uplink(false, true);
+        uplink.handle_dialled();
+        orders(&mut uplink);
+        let now = Instant::now();
+        uplink.handle_starved(1);
+        uplink.handle_starved(1);
+        assert_eq!(orders(&mut uplink), [UplinkOrder::Dial], "once");
+        uplink.handle_dial_failed(now, "refused");
+        assert!(uplink.refusal().is_none(), "the old one still serves");
+        uplink.handle_timeout(uplink.poll_timeout().unwrap());
+        assert_eq!(orders(&mut uplink), [UplinkOrder::Dial]);
+        uplink.handle_dialled();
+        assert_eq!(orders(&mut uplink), [UplinkOrder::Use(2)]);
+        uplink.handle_idle(2);
+        assert!(orders(&mut uplink).is_empty(), "who is used is not closed");
+        uplink.handle_idle(1);
+        assert_eq!(orders(&mut uplink), [UplinkOrder::Close(1)]);
+        uplink.close();
+        assert_eq!(orders(&mut uplink), [UplinkOrder::Close(2), UplinkOrder::Exit(0)]);
     }
 }

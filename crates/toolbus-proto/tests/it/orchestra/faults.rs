@@ -437,3 +437,21 @@ fn a_subscriber_that_reads_slowly_loses_its_oldest_events() {
     assert!(rest.ends_with(&1999u32.to_be_bytes()));
     assert!(machine.poll_notice().is_some());
 }
+
+#[test]
+fn what_streams_too_much_is_given_up_at_once() {
+    let now = Instant::now();
+    let mut hands = client();
+    hands.machine.call(now, Ticket(1), call(now, tool("t"), true));
+    hands.leaves(now);
+    let data = Bytes::from(vec![b'x'; FRAME_BYTES_MAX / 2 + 1]);
+    let chunk = response_body(StreamChunk { data, ..StreamChunk::default() });
+    hands.bytes(now, StreamId::Ours(0), &frame("x", &chunk));
+    assert!(matches!(hands.machine.poll_down(), Some((_, Down::Progress(_)))));
+    hands.bytes(now, StreamId::Ours(0), &frame("x", &chunk));
+    let Some((_, Down::Done(Err(failure)))) = hands.machine.poll_down() else { panic!() };
+    assert_eq!(failure.kind, FailureKind::TooLarge);
+    let left = hands.leaves(now);
+    assert_eq!(left[0], (StreamId::Ours(0), Leaves::Stop(0)));
+    assert!(matches!(left[1], (StreamId::Ours(1), Leaves::Bytes(_, true))), "and cancelled");
+}

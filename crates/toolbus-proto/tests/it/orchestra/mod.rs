@@ -1,12 +1,13 @@
 //! Orchestra: vectors and conversations of `transcripts/orchestra/`, faults and chance.
 //!
-//! Every conversation is replayed here but two, which are about certificates and TLS and need
-//! the hands: `what_is_done_with_a_certificates_folder.txt`, `who_may_connect.txt`.
+//! Every conversation is replayed here but one, which is about TLS and needs the hands:
+//! `who_may_connect.txt`.
 //!
 //! Of those that are, some lines are told by the player, since the hands will write them: what
 //! is listened on (`orchestrator listening on …`, `READY …`), what a program is run with
 //! (`spawn …`), and that a dial took too long.
 
+mod certificates;
 mod decisions;
 mod faults;
 mod hub;
@@ -27,7 +28,7 @@ use toolbus_testkit::transcript::{self, Arrival, unescape};
 const FOLDER: &str = "transcripts/orchestra";
 
 /// Those that need the hands.
-const ELSEWHERE: [&str; 2] = ["what_is_done_with_a_certificates_folder.txt", "who_may_connect.txt"];
+const ELSEWHERE: [&str; 1] = ["who_may_connect.txt"];
 
 /// The conversations in which something happens that begins like this.
 fn conversations(begin: &[&str]) -> Vec<PathBuf> {
@@ -42,8 +43,8 @@ fn conversations(begin: &[&str]) -> Vec<PathBuf> {
 
 #[test]
 fn every_conversation_is_replayed_somewhere() {
-    let replayed =
-        [stdio::BEGIN, hub::BEGIN, plugin::BEGIN].map(|begin| conversations(begin).len());
+    let replayed = [stdio::BEGIN, hub::BEGIN, plugin::BEGIN, certificates::BEGIN]
+        .map(|begin| conversations(begin).len());
     let all = transcript::files(FOLDER).len();
     assert_eq!(replayed.iter().sum::<usize>() + ELSEWHERE.len(), all, "{replayed:?}");
     assert_eq!(all, 67);
