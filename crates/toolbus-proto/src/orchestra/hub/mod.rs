@@ -22,7 +22,7 @@ use super::envelope::response_body;
 use super::wire::{PluginManifest, PromptDefinition, Response, ToolDefinition};
 use super::{Ids, Timestamp, WIRE};
 use crate::channel::{Asked, Down, Ticket, Up};
-use crate::tool::{Call, CallOptions, CallerId, Deadline, Outcome, Part, Piece, What};
+use crate::tool::{Call, CallerId, Deadline, Outcome, Part, Piece, What};
 
 use calls::Running;
 use events::Subscriptions;
@@ -275,13 +275,9 @@ impl Hub {
             false => (None, Some(timeout)),
         };
         let method = Bytes::from_static(method.as_bytes());
-        let call = Call {
-            what: What::Native { wire: WIRE, method, body },
-            caller: CallerId::default(),
-            deadline: Deadline { asked: now, quiet, total },
-            trace: None,
-            options: CallOptions::default(),
-        };
+        let deadline = Deadline { asked: now, quiet, total };
+        let what = What::Native { wire: WIRE, method, body };
+        let call = Call { deadline, ..Call::of(now, what) };
         self.orders.push_back(Order::Call(to, ticket, Box::new(call)));
         ticket
     }

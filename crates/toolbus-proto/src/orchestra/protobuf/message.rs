@@ -1,4 +1,4 @@
-//! Messages made of fields: declared once, by [`message!`] and [`members!`], they are read,
+//! Messages made of fields: declared once, by `message!` and `members!`, they are read,
 //! written and printed alike.
 //!
 //! Fields are written by number, map entries by key, and what has its default value is left

@@ -1,6 +1,6 @@
 //! Protobuf as far as Orchestra needs it: fields cut out of bytes, and bytes made of fields.
 //!
-//! [`read`] finds fields without a copy, [`write`] puts them down, [`message`] makes messages
+//! [`read`] finds fields without a copy, [`mod@write`] puts them down, [`message`] makes messages
 //! of both. What a message does not know it keeps, and gives back behind what it knows.
 
 mod kinds;

@@ -189,7 +189,6 @@ impl Server {
         self.tickets.insert(ticket, number);
         let quiet = Some(self.settings.call_timeout);
         let call = Call {
-            what,
             caller: self.settings.caller,
             deadline: Deadline { asked: now, quiet, total: None },
             trace: more.trace,
@@ -198,6 +197,7 @@ impl Server {
                 native: more.native.then_some(WIRE),
                 ..CallOptions::default()
             },
+            ..Call::of(now, what)
         };
         self.ups.push_back((ticket, Asked::Call(call)));
     }

@@ -21,7 +21,7 @@ use super::WIRE;
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use crate::frame::lines::Lines;
 use crate::jsonrpc::{self, Id};
-use crate::tool::{Call, CallOptions, CallerId, Deadline, What};
+use crate::tool::{Call, CallOptions, Deadline, What};
 
 use batch::Batch;
 use methods::Purpose;
@@ -233,15 +233,14 @@ impl Transport {
         self.next_ticket += 1;
         let method = Bytes::from_static(method.as_bytes());
         let progress = in_flight.progress_token.is_some();
+        let what = What::Native { wire: WIRE, method, body };
         let call = Call {
-            what: What::Native { wire: WIRE, method, body },
-            caller: CallerId::default(),
             deadline: match in_flight.purpose {
                 Purpose::Events => Deadline::never(now),
                 _ => Deadline { asked: now, quiet: Some(self.settings.timeout), total: None },
             },
-            trace: None,
             options: CallOptions { progress, ..CallOptions::default() },
+            ..Call::of(now, what)
         };
         self.in_flight.insert(ticket, in_flight);
         self.ups.push_back((ticket, Asked::Call(call)));
