@@ -74,7 +74,7 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
         self.machine.handle_eof(now, stream, &mut known.input);
         let is_over = known.is_finished;
         if is_over {
-            self.streams.remove(&stream);
+            self.close(now, stream);
         }
         is_over
     }
@@ -85,12 +85,18 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
         if self.streams.remove(&stream).is_some() {
             let failure = Failure::new(FailureKind::Gone, "the stream was reset");
             self.machine.handle_lost(now, stream, StreamLost { code: Some(code), failure });
+            self.machine.handle_closed(now, stream);
         }
     }
 
     /// The peer reads no more.
     pub fn stop(&mut self, now: Instant, stream: StreamId, code: u64) {
         self.machine.handle_stopped(now, stream, Some(code));
+    }
+
+    fn close(&mut self, now: Instant, stream: StreamId) {
+        self.streams.remove(&stream);
+        self.machine.handle_closed(now, stream);
     }
 
     fn begin(&mut self, now: Instant, stream: StreamId) {
@@ -157,7 +163,7 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
                 (true, false) => left.push((stream, Leaves::Stop(code))),
                 (false, _) => left.push((stream, Leaves::Reset(code))),
             }
-            self.streams.remove(&stream);
+            self.close(now, stream);
             return;
         }
         // Asked again, as after everything that is said to it.
@@ -170,7 +176,7 @@ impl<M: Streams<Opening = (), Answer = ()>> Hands<M> {
             left.push((stream, Leaves::Stop(0)));
         }
         if self.streams.get(&stream).is_some_and(|known| known.is_read && known.is_finished) {
-            self.streams.remove(&stream);
+            self.close(now, stream);
         }
     }
 }

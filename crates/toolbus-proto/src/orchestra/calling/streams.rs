@@ -125,6 +125,11 @@ impl Streams for Client {
         }
     }
 
+    /// Whatever the hands saw: nobody may be left waiting.
+    fn handle_closed(&mut self, now: Instant, stream: StreamId) {
+        self.handle_eof(now, stream, &mut BytesMut::new());
+    }
+
     fn poll_open(&mut self) -> Option<(StreamId, ())> {
         loop {
             let number = self.to_open.pop_front()?;

@@ -79,8 +79,8 @@ pub struct Server {
     stage: Stage,
     /// Streams that are answered and only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
-    /// Streams whose caller reads no more; the oldest are forgotten.
-    resets: VecDeque<u64>,
+    /// Streams whose caller reads no more, until the hands are done with them.
+    resets: HashSet<u64>,
     ups: VecDeque<(Ticket, Asked)>,
     ready: VecDeque<StreamId>,
     notices: VecDeque<Notice>,
@@ -138,7 +138,7 @@ impl Server {
             wrapped: None,
             stage: Stage::Open,
             draining: VecDeque::new(),
-            resets: VecDeque::new(),
+            resets: HashSet::new(),
             ups: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),

@@ -13,9 +13,6 @@ use crate::frame::length::Lengths;
 use crate::orchestra::envelope::{Envelope, put_frame};
 use crate::orchestra::wire::{Request, StreamCancel};
 
-/// So many streams whose caller reads no more are remembered until the hands have reset them.
-const RESETS_MAX: usize = 256;
-
 impl Server {
     /// The frame of a request, as far as it is there.
     fn handle_frame(&mut self, now: Instant, number: u64, frame: &Bytes) {
@@ -172,10 +169,7 @@ impl Streams for Server {
         let StreamId::Theirs(number) = stream else { return };
         if self.streams.contains_key(&number) {
             self.abandon(number);
-            self.resets.push_back(number);
-            if RESETS_MAX < self.resets.len() {
-                self.resets.pop_front();
-            }
+            self.resets.insert(number);
             self.ready.push_back(stream);
         }
     }
@@ -189,6 +183,13 @@ impl Streams for Server {
             }
         }
         self.forget(number);
+    }
+
+    fn handle_closed(&mut self, _now: Instant, stream: StreamId) {
+        if let StreamId::Theirs(number) = stream {
+            self.abandon(number);
+            self.resets.remove(&number);
+        }
     }
 
     fn poll_open(&mut self) -> Option<(StreamId, ())> {
