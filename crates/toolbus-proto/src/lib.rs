@@ -16,6 +16,7 @@ pub mod listing;
 pub mod mcp;
 pub mod mediocre;
 pub mod oracle;
+pub mod orchestra;
 pub mod outstanding;
 pub mod printable;
 pub mod tool;

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use toolbus_testkit::fuzz::mcp::{client, endpoint, http_client, server};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
+use toolbus_testkit::fuzz::orchestra;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 10] = [
+const TARGETS: [(&str, Body); 14] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
@@ -21,6 +22,10 @@ const TARGETS: [(&str, Body); 10] = [
     ("mcp_server", server),
     ("mcp_endpoint", endpoint),
     ("mcp_http_client", http_client),
+    ("orchestra_codec", orchestra::codec),
+    ("orchestra_client", orchestra::client),
+    ("orchestra_server", orchestra::server),
+    ("orchestra_stdio", orchestra::stdio),
 ];
 
 fn root() -> PathBuf {
@@ -117,7 +122,37 @@ fn mcp() -> impl Strategy<Value = Vec<u8>> {
     pieces.prop_map(|pieces| pieces.concat())
 }
 
+/// Pieces of frames, each on some stream, with ends and other things between them.
+fn streams() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&[u8]; 12] = [
+        b"\0\0\0\x06\x0a\x02h1\x6a\x00",
+        b"\0\0\0\x08\x0a\x01c\xa2\x01\x03\x0a\x01t",
+        b"\0\0\0\x09\xc2\x02\x06\x0a\x01s\x12\x01t",
+        b"\0\0\0\x06\xca\x02\x03\x0a\x01s",
+        b"\0\0\0\x09\x92\x03\x06\x0a\x01i\x12\x01n",
+        b"\0\0\0\x06\xa2\x03\x03\x0a\x01n",
+        b"\0\0\0\x06\x9a\x03\x03\x0a\x01i",
+        b"\0\0\0\x05\xa2\x01\x02\x08\x01",
+        b"\0\0\0\x0c\xa2\x01\x09\x1a\x07unknown",
+        b"\0\0\0\x02\x62\x00",
+        b"\0\0\x00",
+        b"\x01\0\0\x01",
+    ];
+    let piece = (0u8..6, prop::sample::select(&PIECES[..]))
+        .prop_map(|(stream, piece)| [&[stream << 3, piece.len() as u8], piece].concat());
+    let other = (0u8..6, 5u8..8, any::<u8>())
+        .prop_map(|(stream, what, kind)| vec![stream << 3 | what, kind]);
+    let steps = prop::collection::vec(prop_oneof![3 => piece, 1 => other], 0..24);
+    steps.prop_map(|steps| steps.concat())
+}
+
 proptest! {
+    #[test]
+    fn streams_by_chance(data in streams(), role in 0u8..2) {
+        orchestra::client(&data);
+        orchestra::server(&[&[role], &data[..]].concat());
+    }
+
     #[test]
     fn bytes_by_chance(data in prop::collection::vec(any::<u8>(), 0..200)) {
         TARGETS.iter().for_each(|(_, body)| body(&data));

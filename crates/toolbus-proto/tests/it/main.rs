@@ -18,3 +18,4 @@ mod mediocre;
 mod oracle_faults;
 mod oracle_serving;
 mod oracle_vectors;
+mod orchestra;

@@ -1,0 +1,39 @@
+//! The Orchestra room: Protobuf over QUIC, one stream a request, between a hub and its plugins.
+//!
+//! [`protobuf`] and [`wire`] are the bytes, [`envelope`] what travels unread, [`decode`] what a
+//! capture says. [`Client`] asks and [`Server`] answers, each over the many streams of one
+//! connection; [`hub`] decides what a hub does with both, and [`stdio`] is MCP on lines in
+//! front of a hub.
+
+pub mod envelope;
+pub mod fold;
+mod ids;
+pub mod protobuf;
+pub mod structure;
+mod timestamp;
+pub mod wire;
+
+pub mod certificates;
+
+mod calling;
+mod serving;
+
+pub mod hub;
+pub mod plugin;
+pub mod stdio;
+
+pub mod decode;
+pub mod translate;
+
+pub use calling::{Client, ClientSettings};
+pub use ids::Ids;
+pub use serving::{EVENTS_WAITING_MAX, Role, Server, ServerSettings};
+pub use timestamp::Timestamp;
+
+use crate::tool::Wire;
+
+/// This wire, where a call or a reply is native to it.
+pub const WIRE: Wire = Wire::Orchestra;
+
+/// What one message may weigh.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
