@@ -5,6 +5,7 @@
 //! then [`tool`], the types that cross from one wire to another.
 
 pub mod capture;
+pub mod chance;
 pub mod channel;
 pub mod collect;
 pub mod frame;

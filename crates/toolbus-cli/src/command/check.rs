@@ -10,7 +10,7 @@ use toolbus::wire::mcp::back_http::Options;
 use toolbus::wire::mcp::check as mcp;
 use toolbus::wire::mediocre::check as mediocre;
 use toolbus::wire::settings::Settings;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::tool::Failure;
 
 use super::{oracle, rpc};
 use crate::args::{Globals, value};
@@ -137,7 +137,9 @@ fn server(target: &str) -> Result<mediocre::Place, Failed> {
 /// What to start for an oracle's connection string.
 fn program(target: &str) -> Result<Program, Failed> {
     match oracle::connection(target)?.place() {
-        Place::Command { wire: Wire::Oracle, words } => Ok(Program::new(words.clone())),
+        Place::Command { wire: toolbus_proto::oracle::WIRE, words } => {
+            Ok(Program::new(words.clone()))
+        }
         _ => Err(Failed::usage(format!("`{target}` is no program that can be tested"))
             .hint("name one by `stdio:COMMAND`")),
     }
@@ -147,10 +149,10 @@ fn program(target: &str) -> Result<Program, Failed> {
 fn mcp_server(target: &str) -> Result<mcp::Place, Failed> {
     let address = Address::parse(target).map_err(|error| Failed::usage(error.to_string()))?;
     match address.place() {
-        Place::Command { wire: Wire::Mcp, words } => {
+        Place::Command { wire: toolbus_proto::mcp::WIRE, words } => {
             Ok(mcp::Place::Program(Program::new(words.clone())))
         }
-        Place::Url(url) if url.wire == Wire::Mcp => {
+        Place::Url(url) if url.wire == toolbus_proto::mcp::WIRE => {
             let options = Options::of(&address.peer_name(), url, &Settings::default());
             let options = options.map_err(|error| Failed::usage(error.to_string()))?;
             Ok(mcp::Place::Url(Rc::new(options)))

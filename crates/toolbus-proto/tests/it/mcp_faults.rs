@@ -8,10 +8,11 @@ use toolbus_proto::channel::{
     AskId, Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Remote};
 use toolbus_proto::mcp::{Behind, Client, Server, calling, http};
-use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What, Wire};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What};
 use toolbus_testkit::faults;
 use toolbus_testkit::pair::{ToCalling, ToServing};
 
@@ -105,7 +106,7 @@ fn client(now: Instant) -> Client {
 fn native(now: Instant, method: &'static str, body: &'static str) -> Call {
     let (method, body) =
         (Bytes::from_static(method.as_bytes()), Bytes::from_static(body.as_bytes()));
-    let mut call = Call::of(now, What::Native { wire: Wire::Mcp, method, body });
+    let mut call = Call::of(now, What::Native { wire: WIRE, method, body });
     call.deadline.quiet = Some(Duration::from_secs(5));
     call
 }

@@ -2,9 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{Down, Readiness, Ticket, Up};
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::mcp::http::{ExchangeId, Remote, Verb};
-use toolbus_proto::tool::{Call, Failure, FailureKind, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
 use crate::mcp_calling::learned;
@@ -95,7 +96,7 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let method = Bytes::from_static(b"initialize");
                 let body = Bytes::from_static(b"{\"protocolVersion\":\"2025-11-25\"}");
-                let what = What::Native { wire: Wire::Mcp, method, body };
+                let what = What::Native { wire: WIRE, method, body };
                 self.remote.call(now, Ticket(ticket), Call::of(now, what));
             }
             Some("cancel") => {

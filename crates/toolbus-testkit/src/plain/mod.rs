@@ -15,8 +15,13 @@ mod serving;
 mod translate;
 mod wire;
 
+use toolbus_proto::tool::Wire;
+
 pub use calling::Client;
 pub use serving::Server;
+
+/// The wire of this room.
+pub const WIRE: Wire = Wire::new("plain");
 
 /// What one end of a plain wire keeps at most.
 #[derive(Debug, Clone, Copy)]

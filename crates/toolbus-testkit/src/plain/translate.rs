@@ -10,9 +10,10 @@ use serde_json::value::RawValue;
 use toolbus_proto::channel::{AskId, Asked, Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
-    Call, CallOptions, Code, Failure, FailureKind, Outcome, Part, Piece, Trace, What, Wire,
+    Call, CallOptions, Code, Failure, FailureKind, Outcome, Part, Piece, Trace, What,
 };
 
+use super::WIRE;
 use super::wire::{CallSays, CodeSays, FailureSays, Maybe, PartSays, SaysDown, SaysUp, Value};
 
 impl SaysUp {
@@ -29,7 +30,7 @@ impl SaysUp {
                 trace: call.trace.as_ref().map(|trace| trace.parent().to_owned()),
             })),
             What::Native { wire, method, body } => {
-                if *wire != Wire::Inside {
+                if *wire != WIRE {
                     return refuse("a native call of another wire");
                 }
                 let method = std::str::from_utf8(method).map(str::to_owned);
@@ -72,7 +73,7 @@ impl SaysUp {
             }
             SaysUp::Native { method, body } => {
                 let what = What::Native {
-                    wire: Wire::Inside,
+                    wire: WIRE,
                     method: method.into(),
                     body: json(&body)?.as_bytes().clone(),
                 };

@@ -56,14 +56,19 @@ pub enum Purpose {
     Serve,
 }
 
+/// Wires that are not there yet.
+pub(crate) const ORCHARD: Wire = Wire::new("orchard");
+pub(crate) const ORCHESTRA: Wire = Wire::new("orchestra");
+pub(crate) const GODEX: Wire = Wire::new("godex");
+
 /// What stands before the command of each protocol that is spoken over pipes.
 const COMMANDS: [(&str, Wire); 6] = [
-    ("stdio:", Wire::Oracle),
-    ("oracle+stdio:", Wire::Oracle),
-    ("orchard+stdio:", Wire::Orchard),
-    ("mcp+stdio:", Wire::Mcp),
-    ("mediocre+stdio:", Wire::Mediocre),
-    ("godex+stdio:", Wire::Godex),
+    ("stdio:", toolbus_proto::oracle::WIRE),
+    ("oracle+stdio:", toolbus_proto::oracle::WIRE),
+    ("orchard+stdio:", ORCHARD),
+    ("mcp+stdio:", toolbus_proto::mcp::WIRE),
+    ("mediocre+stdio:", toolbus_proto::mediocre::WIRE),
+    ("godex+stdio:", GODEX),
 ];
 const UNIX: &str = "mediocre+unix:";
 const BUILTIN: &str = "builtin:";

@@ -37,13 +37,13 @@ fn places_on_this_machine() {
         expect![[r#"
             Builtin
             Shell
-            Command { wire: Oracle, words: ["./o", "a", "b c"] }
-            Command { wire: Oracle, words: ["o"] }
-            Command { wire: Orchard, words: ["o"] }
-            Command { wire: Mcp, words: ["o"] }
-            Command { wire: Mediocre, words: ["o"] }
-            Command { wire: Godex, words: ["o"] }
-            Command { wire: Oracle, words: ["//x"] }
+            Command { wire: oracle, words: ["./o", "a", "b c"] }
+            Command { wire: oracle, words: ["o"] }
+            Command { wire: orchard, words: ["o"] }
+            Command { wire: mcp, words: ["o"] }
+            Command { wire: mediocre, words: ["o"] }
+            Command { wire: godex, words: ["o"] }
+            Command { wire: oracle, words: ["//x"] }
             Unix("/run/a b?c")
         "#]],
     );
@@ -62,13 +62,13 @@ fn places_elsewhere() {
             "orchestra+quic://localhost:50100?certs=/etc/c%26d&idle_timeout=15",
         ],
         expect![[r#"
-            Url(Url { wire: Mcp, carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
-            Url(Url { wire: Mcp, carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
-            Url(Url { wire: Mediocre, carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Https, host: "h", port: 443, path: "/x", parameters: [("ca", "c")] })
-            Url(Url { wire: Orchestra, carrier: Quic, host: "localhost", port: 50100, path: "", parameters: [("certs", "/etc/c&d"), ("idle_timeout", "15")] })
+            Url(Url { wire: mcp, carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
+            Url(Url { wire: mcp, carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
+            Url(Url { wire: mediocre, carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
+            Url(Url { wire: mediocre, carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
+            Url(Url { wire: mediocre, carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
+            Url(Url { wire: mediocre, carrier: Https, host: "h", port: 443, path: "/x", parameters: [("ca", "c")] })
+            Url(Url { wire: orchestra, carrier: Quic, host: "localhost", port: 50100, path: "", parameters: [("certs", "/etc/c&d"), ("idle_timeout", "15")] })
         "#]],
     );
 }

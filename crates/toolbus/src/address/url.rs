@@ -46,11 +46,11 @@ struct Scheme {
 
 const fn scheme(prefix: &'static str, wire: Wire, carrier: Transport) -> Scheme {
     // `specs/mediocre.md` 6 and `specs/orchestra.md` 13.
-    let (to_call, to_serve): (&[&str], &[&str]) = match (wire, carrier) {
-        (Wire::Mediocre, Transport::Tls | Transport::Https) => {
+    let (to_call, to_serve): (&[&str], &[&str]) = match carrier {
+        Transport::Tls | Transport::Https if prefix.as_bytes()[1] == b'e' => {
             (&["ca", "cert", "key"], &["cert", "key", "client_ca"])
         }
-        (_, Transport::Quic) => {
+        Transport::Quic => {
             (&["certs", "name", "server_name", "provider", "idle_timeout"], &["certs", "hub", "id"])
         }
         _ => (&[], &[]),
@@ -59,13 +59,13 @@ const fn scheme(prefix: &'static str, wire: Wire, carrier: Transport) -> Scheme 
 }
 
 const SCHEMES: [Scheme; 7] = [
-    scheme("mcp+http://", Wire::Mcp, Transport::Http),
-    scheme("mcp+https://", Wire::Mcp, Transport::Https),
-    scheme("mediocre+tcp://", Wire::Mediocre, Transport::Tcp),
-    scheme("mediocre+tls://", Wire::Mediocre, Transport::Tls),
-    scheme("mediocre+http://", Wire::Mediocre, Transport::Http),
-    scheme("mediocre+https://", Wire::Mediocre, Transport::Https),
-    scheme("orchestra+quic://", Wire::Orchestra, Transport::Quic),
+    scheme("mcp+http://", toolbus_proto::mcp::WIRE, Transport::Http),
+    scheme("mcp+https://", toolbus_proto::mcp::WIRE, Transport::Https),
+    scheme("mediocre+tcp://", toolbus_proto::mediocre::WIRE, Transport::Tcp),
+    scheme("mediocre+tls://", toolbus_proto::mediocre::WIRE, Transport::Tls),
+    scheme("mediocre+http://", toolbus_proto::mediocre::WIRE, Transport::Http),
+    scheme("mediocre+https://", toolbus_proto::mediocre::WIRE, Transport::Https),
+    scheme("orchestra+quic://", crate::address::ORCHESTRA, Transport::Quic),
 ];
 
 pub(super) fn schemes() -> impl Iterator<Item = &'static str> {
@@ -101,7 +101,7 @@ impl Scheme {
         let (host, port) = self.host_and_port(authority)?;
         let (path, query) = match behind.split_once('?') {
             // What an MCP server wants behind its path is its own business.
-            Some(_) if self.wire == Wire::Mcp => (behind, None),
+            Some(_) if self.wire == toolbus_proto::mcp::WIRE => (behind, None),
             Some((path, query)) => (path, Some(query)),
             None => (behind, None),
         };
@@ -150,7 +150,7 @@ impl Scheme {
     fn path(&self, path: &str) -> Result<String, UrlError> {
         let is_http = matches!(self.carrier, Transport::Http | Transport::Https);
         match (is_http, path) {
-            (true, "") if self.wire == Wire::Mediocre => Ok("/rpc".to_owned()),
+            (true, "") if self.wire == toolbus_proto::mediocre::WIRE => Ok("/rpc".to_owned()),
             (true, "") => Ok("/".to_owned()),
             // A query without a path before it.
             (true, path) if path.starts_with('?') => Ok(format!("/{path}")),

@@ -80,7 +80,7 @@ impl Authored {
 
 impl Back for Authored {
     fn wire(&self) -> Wire {
-        Wire::Inside
+        Wire::INSIDE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

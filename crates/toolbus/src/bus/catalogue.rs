@@ -116,7 +116,10 @@ impl Naming {
 
 /// Tools that every back of a wire has, besides its own.
 fn is_generic(wire: Wire, tool: &ToolName) -> bool {
-    matches!((wire, tool.as_str()), (Wire::Oracle, "invoke") | (Wire::Mediocre, "call"))
+    matches!(
+        (wire, tool.as_str()),
+        (toolbus_proto::oracle::WIRE, "invoke") | (toolbus_proto::mediocre::WIRE, "call")
+    )
 }
 
 /// Two tools would have one name.
@@ -182,8 +185,8 @@ mod tests {
     #[test]
     fn names_are_plain_or_dotted() {
         let offers = [
-            offer("stdio:a", Wire::Oracle, &["f", "a.b"]),
-            offer("builtin:", Wire::Inside, &["add"]),
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["f", "a.b"]),
+            offer("builtin:", Wire::INSIDE, &["add"]),
         ];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "a.b=0:a.b add=1:add f=0:f");
         let dotted = "a.a.b=0:a.b a.f=0:f builtin.add=1:add";
@@ -192,8 +195,10 @@ mod tests {
 
     #[test]
     fn one_name_of_two_is_an_error_that_names_both() {
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["f"]), offer("stdio:b", Wire::Oracle, &["f"])];
+        let offers = [
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["f"]),
+            offer("stdio:b", toolbus_proto::oracle::WIRE, &["f"]),
+        ];
         let taken = "tool `f` is offered by both `stdio:a` and `stdio:b`";
         assert_eq!(names(Naming::Plain, &offers).unwrap_err(), taken);
         assert_eq!(names(Naming::Dotted, &offers).unwrap(), "a.f=0:f b.f=1:f");
@@ -201,11 +206,15 @@ mod tests {
 
     #[test]
     fn names_with_underscores_may_fall_together() {
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["b"]), offer("builtin:", Wire::Inside, &["add"])];
+        let offers = [
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["b"]),
+            offer("builtin:", Wire::INSIDE, &["add"]),
+        ];
         assert_eq!(names(Naming::Underscored, &offers).unwrap(), "a_b=0:b builtin_add=1:add");
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["b_c"]), offer("stdio:a_b", Wire::Oracle, &["c"])];
+        let offers = [
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["b_c"]),
+            offer("stdio:a_b", toolbus_proto::oracle::WIRE, &["c"]),
+        ];
         // What an address is called has no underscores; what a config names may.
         let offers =
             offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
@@ -216,8 +225,8 @@ mod tests {
     #[test]
     fn a_tool_that_its_server_lists_twice_is_one() {
         let offers = [
-            offer("mcp+stdio:a", Wire::Mcp, &["f", "g", "f"]),
-            offer("builtin:", Wire::Inside, &["add"]),
+            offer("mcp+stdio:a", toolbus_proto::mcp::WIRE, &["f", "g", "f"]),
+            offer("builtin:", Wire::INSIDE, &["add"]),
         ];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "add=1:add f=0:f g=0:g");
         let underscored = "a_f=0:f a_g=0:g builtin_add=1:add";
@@ -227,15 +236,15 @@ mod tests {
     #[test]
     fn of_generic_tools_the_first_is_offered() {
         let offers = [
-            offer("stdio:a", Wire::Oracle, &["invoke"]),
-            offer("stdio:b", Wire::Oracle, &["invoke"]),
-            offer("mediocre+tcp://h:1", Wire::Mediocre, &["call"]),
-            offer("mediocre+tcp://h:2", Wire::Mediocre, &["call"]),
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["invoke"]),
+            offer("stdio:b", toolbus_proto::oracle::WIRE, &["invoke"]),
+            offer("mediocre+tcp://h:1", toolbus_proto::mediocre::WIRE, &["call"]),
+            offer("mediocre+tcp://h:2", toolbus_proto::mediocre::WIRE, &["call"]),
         ];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "call=2:call invoke=0:invoke");
         let offers = [
-            offer("stdio:a", Wire::Oracle, &["invoke"]),
-            offer("mcp+stdio:b", Wire::Mcp, &["invoke"]),
+            offer("stdio:a", toolbus_proto::oracle::WIRE, &["invoke"]),
+            offer("mcp+stdio:b", toolbus_proto::mcp::WIRE, &["invoke"]),
         ];
         assert!(names(Naming::Plain, &offers).is_err());
     }

@@ -171,7 +171,7 @@ impl Bus {
     /// calls one of those waits for nobody else.
     pub fn offer_own(&self) {
         let listed = self.members.iter().map(|member| {
-            let own = (member.back.wire() == Wire::Inside).then(|| {
+            let own = (member.back.wire() == Wire::INSIDE).then(|| {
                 let mut tools = member.back.tools();
                 tools.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             });

@@ -59,7 +59,7 @@ impl Shell {
 
 impl Back for Shell {
     fn wire(&self) -> Wire {
-        Wire::Oracle
+        toolbus_proto::oracle::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

@@ -42,14 +42,14 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
         Place::Shell if !settings.allow_shell => Err(OpenError::ShellIsOff),
         Place::Shell => Ok(Rc::new(Shell::new(oracle_settings(settings)))),
         Place::Unix(path) => Ok(Rc::new(mediocre_at(Host::Unix(path.clone()), address, settings))),
-        Place::Command { wire: Wire::Oracle, words } => {
+        Place::Command { wire: toolbus_proto::oracle::WIRE, words } => {
             let options = oracle_options(address, words, settings)?;
             Ok(Rc::new(Oracle::new(options)))
         }
-        Place::Command { wire: Wire::Mcp, words } => {
+        Place::Command { wire: toolbus_proto::mcp::WIRE, words } => {
             Ok(Rc::new(Mcp::new(mcp_options(words, settings))))
         }
-        Place::Command { wire: Wire::Mediocre, words } => {
+        Place::Command { wire: toolbus_proto::mediocre::WIRE, words } => {
             let pass = settings.program.env_pass.clone();
             let started = Started {
                 program: program(words, settings, EnvPolicy::Clean { pass }),
@@ -60,7 +60,7 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
             Ok(Rc::new(Mediocre::program(started, options)))
         }
         Place::Command { wire, .. } => Err(not_yet(wire_name(*wire))),
-        Place::Url(url) if url.wire == Wire::Mediocre => {
+        Place::Url(url) if url.wire == toolbus_proto::mediocre::WIRE => {
             let (host, port) = (url.host.clone(), url.port);
             let host = match url.carrier {
                 Transport::Tcp => Host::Tcp { host, port },
@@ -77,7 +77,7 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
             Ok(Rc::new(mediocre_at(host, address, settings)))
         }
         #[cfg(feature = "http")]
-        Place::Url(url) if url.wire == Wire::Mcp => {
+        Place::Url(url) if url.wire == toolbus_proto::mcp::WIRE => {
             let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
             let options = mcp_http::Options::of(&name, url, settings);
             let fault = |error| OpenError::McpHttp { address: address.clone(), error };
@@ -240,13 +240,13 @@ fn patience(usual: Patience, settings: &Settings) -> Patience {
 
 fn wire_name(wire: Wire) -> &'static str {
     match wire {
-        Wire::Oracle => "the oracle's wire",
-        Wire::Mediocre => "the mediocre wire",
-        Wire::Mcp => "the MCP wire",
-        Wire::Orchestra => "the Orchestra wire",
-        Wire::Orchard => "the Orchard wire",
-        Wire::Godex => "the godex wire",
-        Wire::Inside => "this wire",
+        toolbus_proto::oracle::WIRE => "the oracle's wire",
+        toolbus_proto::mediocre::WIRE => "the mediocre wire",
+        toolbus_proto::mcp::WIRE => "the MCP wire",
+        crate::address::ORCHESTRA => "the Orchestra wire",
+        crate::address::ORCHARD => "the Orchard wire",
+        crate::address::GODEX => "the godex wire",
+        _ => "this wire",
     }
 }
 

@@ -14,7 +14,7 @@ use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{codec, felts};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 
 use super::outcome::{self, Form};
 use super::{InvokeArgs, batch, connection, functions};
@@ -103,7 +103,7 @@ impl Client {
     /// Calls a selector with felts that are canonical.
     pub(super) async fn call(&self, selector: &str, calldata: Bytes) -> Result<Outcome, Failure> {
         let method = Bytes::copy_from_slice(selector.as_bytes());
-        let what = What::Native { wire: Wire::Oracle, method, body: calldata };
+        let what = What::Native { wire: toolbus_proto::oracle::WIRE, method, body: calldata };
         let mut call = Call::of(Instant::now(), what);
         call.deadline.quiet = self.timeout;
         let (inbox, slot) = Inbox::new();

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use toolbus::address::{Address, Place, Purpose};
 use toolbus::wire::settings::{BlobLen, MediocreSettings};
-use toolbus_proto::tool::Wire;
 
 use super::decode::Ends;
 use crate::args::value;
@@ -156,8 +155,8 @@ pub(super) fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
     let address = Address::parse_for(purpose, &full);
     let address = address.map_err(|error| Failed::usage(error.to_string()))?;
     match address.place() {
-        Place::Unix(_) | Place::Command { wire: Wire::Mediocre, .. } => Ok(address),
-        Place::Url(found) if found.wire == Wire::Mediocre => Ok(address),
+        Place::Unix(_) | Place::Command { wire: toolbus_proto::mediocre::WIRE, .. } => Ok(address),
+        Place::Url(found) if found.wire == toolbus_proto::mediocre::WIRE => Ok(address),
         _ => Err(Failed::usage(format!("`{url}` is no mediocre-rpc server")).hint(
             "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \
              or by `stdio:COMMAND`",

@@ -12,7 +12,6 @@ use toolbus::bus::{Route, SwappableRoute};
 use toolbus::wire::mcp::front::Backs;
 use toolbus::wire::mcp::front_http::{self as mcp_http, At};
 use toolbus::wire::mediocre::front::{self as mediocre, Mediocre};
-use toolbus_proto::tool::Wire;
 
 use crate::command::mcp::{cannot_serve, listen, token_of};
 use crate::command::rpc::Entry;
@@ -37,8 +36,8 @@ impl Plan {
     /// Checks all that can be checked before it listens.
     pub(super) fn of(front: &FrontConfig) -> Result<Plan, Failed> {
         let kind = match front.serve.place() {
-            Place::Url(url) if url.wire == Wire::Mcp => mcp_plan(front, url)?,
-            Place::Url(url) if url.wire != Wire::Mediocre => {
+            Place::Url(url) if url.wire == toolbus_proto::mcp::WIRE => mcp_plan(front, url)?,
+            Place::Url(url) if url.wire != toolbus_proto::mediocre::WIRE => {
                 let FrontConfig { name, serve, .. } = front;
                 return Err(Failed::usage(format!(
                     "`front.{name}.serve`: fronts like `{serve}` are not there yet"
@@ -147,8 +146,9 @@ impl Front {
 
     /// Is it all that `plan` wants, once it leads to the backs of `after`?
     pub(super) fn can_become(&self, plan: &Plan, before: &Bus, after: &Bus) -> bool {
-        let passes_through =
-            |bus: &Bus| speaks_mcp(&self.config) && bus.native_wire() == Some(Wire::Mcp);
+        let passes_through = |bus: &Bus| {
+            speaks_mcp(&self.config) && bus.native_wire() == Some(toolbus_proto::mcp::WIRE)
+        };
         self.config == plan.config
             && match (passes_through(before), passes_through(after)) {
                 (false, false) => true,
@@ -182,5 +182,5 @@ fn hub(bus: &Bus) -> Rc<dyn Route> {
 }
 
 fn speaks_mcp(config: &FrontConfig) -> bool {
-    matches!(config.serve.place(), Place::Url(url) if url.wire == Wire::Mcp)
+    matches!(config.serve.place(), Place::Url(url) if url.wire == toolbus_proto::mcp::WIRE)
 }

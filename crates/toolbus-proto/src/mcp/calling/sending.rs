@@ -8,10 +8,11 @@ use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, pa
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::mcp::WIRE;
 use crate::mcp::wire::{
     self, CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What, Wire};
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
 struct Request<'a> {
@@ -101,7 +102,7 @@ impl Client {
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(Wire::Mcp);
+        let is_native = call.options.native == Some(WIRE);
         let purpose = Purpose::Tool { name: name.to_owned(), is_native };
         let params = Some(params.into());
         let request = Request { method: "tools/call", params, token, level: None, purpose };

@@ -109,7 +109,7 @@ impl Plays for Client {
             }
             "foreign" => {
                 let (method, body) = (Bytes::new(), Bytes::new());
-                let what = What::Native { wire: Wire::Mcp, method, body };
+                let what = What::Native { wire: Wire::INSIDE, method, body };
                 self.call(now, ticket(&mut words), Call::of(now, what));
             }
             "up" => {

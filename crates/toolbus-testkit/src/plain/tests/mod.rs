@@ -11,7 +11,7 @@ use toolbus_proto::channel::{AskId, Asked, Calling, Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What, Wire};
 
-use super::{Client, Limits, Server};
+use super::{Client, Limits, Server, WIRE};
 use crate::pair::Pair;
 
 pub(crate) const SMALL: Limits = Limits { line_bytes_max: 200, calls_max: 3, queue_max: 2 };
@@ -35,7 +35,7 @@ pub(crate) fn everything(now: Instant) -> Pair<Client, Server> {
     pair.call(first, call);
     pair.run();
     let native = What::Native {
-        wire: Wire::Inside,
+        wire: WIRE,
         method: Bytes::from_static(b"ping"),
         body: Bytes::from_static(b"{}"),
     };

@@ -74,7 +74,7 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
         },
         mediocre: MediocreSettings {
             methods: {
-                keys.only_for("mediocre backs", speaks(&address, Wire::Mediocre));
+                keys.only_for("mediocre backs", speaks(&address, toolbus_proto::mediocre::WIRE));
                 keys.take("methods", Entry::strings)?
             },
             ..mediocre(&mut keys, &address)?
@@ -97,7 +97,7 @@ fn program(keys: &mut Keys<'_>, address: &Address) -> Result<ProgramSettings, Co
 }
 
 fn oracle(keys: &mut Keys<'_>, address: &Address) -> Result<OracleSettings, ConfigError> {
-    keys.only_for("oracle backs", speaks(address, Wire::Oracle));
+    keys.only_for("oracle backs", speaks(address, toolbus_proto::oracle::WIRE));
     Ok(OracleSettings {
         functions: keys.take("functions", Entry::strings)?.unwrap_or_default(),
         lenient_felts: keys.take("lenient_felts", Entry::bool)?.unwrap_or_default(),
@@ -107,7 +107,7 @@ fn oracle(keys: &mut Keys<'_>, address: &Address) -> Result<OracleSettings, Conf
 
 /// What both sides of the mediocre wire have.
 fn mediocre(keys: &mut Keys<'_>, address: &Address) -> Result<MediocreSettings, ConfigError> {
-    keys.only_for("the mediocre wire", speaks(address, Wire::Mediocre));
+    keys.only_for("the mediocre wire", speaks(address, toolbus_proto::mediocre::WIRE));
     let blob_len = keys.take("blob_len", |entry| {
         choice(entry, "\"exact\" or \"hint\"", |text| match text {
             "exact" => Some(BlobLen::Exact),
@@ -125,7 +125,7 @@ fn mediocre(keys: &mut Keys<'_>, address: &Address) -> Result<MediocreSettings, 
 }
 
 fn orchard(keys: &mut Keys<'_>, address: &Address) -> Result<OrchardSettings, ConfigError> {
-    keys.only_for("orchard backs", speaks(address, Wire::Orchard));
+    keys.only_for("orchard backs", speaks(address, crate::address::ORCHARD));
     Ok(OrchardSettings {
         config: keys.take("config", Entry::secret_object)?,
         configure_timeout: keys.take("configure_timeout", Entry::duration)?,
@@ -134,7 +134,7 @@ fn orchard(keys: &mut Keys<'_>, address: &Address) -> Result<OrchardSettings, Co
 }
 
 fn mcp(keys: &mut Keys<'_>, address: &Address) -> Result<McpSettings, ConfigError> {
-    keys.only_for("MCP backs", speaks(address, Wire::Mcp));
+    keys.only_for("MCP backs", speaks(address, toolbus_proto::mcp::WIRE));
     let timeout_total = keys.take("timeout_total", Entry::duration)?;
     let probe_timeout = keys.take("probe_timeout", Entry::duration)?;
     let input_timeout = keys.take("input_timeout", Entry::duration)?;
@@ -147,7 +147,7 @@ fn mcp(keys: &mut Keys<'_>, address: &Address) -> Result<McpSettings, ConfigErro
         })
     })?;
     let is_url = matches!(address.place(), Place::Url(_));
-    keys.only_for("MCP over HTTP", speaks(address, Wire::Mcp) && is_url);
+    keys.only_for("MCP over HTTP", speaks(address, toolbus_proto::mcp::WIRE) && is_url);
     Ok(McpSettings {
         timeout_total,
         probe_timeout,
@@ -178,7 +178,7 @@ fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
         idle_timeout: keys.take("idle_timeout", Entry::duration)?,
         call_timeout: keys.take("call_timeout", Entry::duration)?,
     };
-    keys.only_for("MCP over HTTP", speaks(&serve, Wire::Mcp));
+    keys.only_for("MCP over HTTP", speaks(&serve, toolbus_proto::mcp::WIRE));
     let token_env = keys.take("token_env", Entry::string)?;
     let insecure = keys.take("insecure", Entry::bool)?.unwrap_or_default();
     let origins = keys.take("origins", Entry::strings)?.unwrap_or_default();
@@ -208,9 +208,9 @@ fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
 
 fn speaks(address: &Address, wire: Wire) -> bool {
     match address.place() {
-        Place::Builtin | Place::Shell => wire == Wire::Inside,
+        Place::Builtin | Place::Shell => wire == Wire::INSIDE,
         Place::Command { wire: spoken, .. } => *spoken == wire,
-        Place::Unix(_) => wire == Wire::Mediocre,
+        Place::Unix(_) => wire == toolbus_proto::mediocre::WIRE,
         Place::Url(url) => url.wire == wire,
     }
 }
@@ -219,7 +219,7 @@ fn can_be_served(address: &Address) -> bool {
     match address.place() {
         Place::Builtin | Place::Shell | Place::Command { .. } => false,
         Place::Unix(_) => true,
-        Place::Url(url) if url.wire == Wire::Mcp => {
+        Place::Url(url) if url.wire == toolbus_proto::mcp::WIRE => {
             url.carrier == Transport::Http && !url.path.contains('?')
         }
         Place::Url(_) => true,

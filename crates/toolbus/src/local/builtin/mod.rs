@@ -95,7 +95,7 @@ async fn run(
 
 impl Back for Builtin {
     fn wire(&self) -> Wire {
-        Wire::Inside
+        Wire::INSIDE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

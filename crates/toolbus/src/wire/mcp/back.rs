@@ -85,7 +85,7 @@ fn child(options: &Options) -> Child<Client> {
 
 impl Back for Mcp {
     fn wire(&self) -> Wire {
-        Wire::Mcp
+        toolbus_proto::mcp::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use toolbus_proto::channel::{Ended, Notice};
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
-use toolbus_proto::tool::{CallerId, Wire};
+use toolbus_proto::tool::CallerId;
 
 use crate::bus::Bus;
 use crate::bus::lenient::LenientBus;
@@ -84,7 +84,7 @@ impl Backs {
 }
 
 fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
-    if bus.native_wire() == Some(Wire::Mcp) {
+    if bus.native_wire() == Some(toolbus_proto::mcp::WIRE) {
         return (Behind::Server, bus);
     }
     let bell = changed.clone();

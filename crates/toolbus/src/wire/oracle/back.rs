@@ -47,7 +47,7 @@ impl Oracle {
 
 impl Back for Oracle {
     fn wire(&self) -> Wire {
-        Wire::Oracle
+        toolbus_proto::oracle::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

@@ -12,7 +12,7 @@ use toolbus_proto::oracle::cairo::{self, Cheatcode, SelectorForm};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::oracle::shell::Exec;
 use toolbus_proto::oracle::{Client, Functions, felts};
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
 use crate::address::{Address, Place};
 use crate::child::supervisor::{Restart, Supervisor};
@@ -214,7 +214,7 @@ fn invoke(
         let mut body = Vec::new();
         felts::write(calldata, &mut body);
         let method = Bytes::copy_from_slice(selector.as_bytes());
-        let what = What::Native { wire: Wire::Oracle, method, body: body.into() };
+        let what = What::Native { wire: toolbus_proto::oracle::WIRE, method, body: body.into() };
         let deadline = Deadline { asked: now, quiet: settings.timeout, total: None };
         Call { deadline, ..Call::of(now, what) }
     };

@@ -92,7 +92,7 @@ impl McpHttp {
 
 impl Back for McpHttp {
     fn wire(&self) -> Wire {
-        Wire::Mcp
+        toolbus_proto::mcp::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

@@ -111,7 +111,7 @@ impl Mediocre {
 
 impl Back for Mediocre {
     fn wire(&self) -> Wire {
-        Wire::Mediocre
+        toolbus_proto::mediocre::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

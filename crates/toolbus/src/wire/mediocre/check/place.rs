@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolbus_proto::tool::{Failure, FailureKind, Wire};
+use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::line::Line;
 use crate::address::{self, Address, Transport};
@@ -48,11 +48,11 @@ impl Place {
         let not_yet = |wire| OpenError::NotYet { address: address.clone(), wire };
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
-            address::Place::Command { wire: Wire::Mediocre, words } => {
+            address::Place::Command { wire: toolbus_proto::mediocre::WIRE, words } => {
                 let env = EnvPolicy::Clean { pass: Vec::new() };
                 Ok(Place::Program(Program { env, ..Program::new(words.clone()) }))
             }
-            address::Place::Url(url) if url.wire == Wire::Mediocre => {
+            address::Place::Url(url) if url.wire == toolbus_proto::mediocre::WIRE => {
                 let (host, port) = (url.host.clone(), url.port);
                 match url.carrier {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
