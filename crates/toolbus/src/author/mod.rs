@@ -54,12 +54,14 @@ pub use arguments::{Arguments, Nothing, Raw};
 pub use back::Authored;
 pub use context::{AsyncContext, Context};
 pub use reply::{Json, Reply};
-pub use serve::Protocol;
+pub use serve::AuthorKind;
 pub use tool::Tool;
 pub use tools::Tools;
 
+pub(crate) use serve::{on_either, with_runtime};
+
 pub use toolbus_proto::channel::Ended;
-pub use toolbus_proto::tool::{Failure, FailureKind};
+pub use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 #[cfg(test)]
 mod tests;

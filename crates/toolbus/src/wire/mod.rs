@@ -1,14 +1,31 @@
-//! The wires, a folder each, and how an address becomes a back.
+//! The wires, a folder each, and the registry in which each of them has one line.
+//!
+//! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
+//! the tests of all pairs ask the [`Registry`] and name no wire.
 
 pub mod check;
-pub mod mcp;
-pub mod mediocre;
+pub mod decode;
+pub mod fixture;
+mod front;
+mod kind;
 mod open;
-pub mod oracle;
+mod planned;
+mod registry;
 pub mod settings;
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "mcp")]
+pub mod mcp;
+#[cfg(feature = "mediocre")]
+pub mod mediocre;
+#[cfg(feature = "oracle")]
+pub mod oracle;
+
+pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+pub use kind::PeerKind;
+pub use open::{Cause, OpenError, open};
+pub use registry::Registry;
+
+#[cfg(all(feature = "mediocre", feature = "tls"))]
 pub(crate) use open::client_tls;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "mediocre", feature = "http"))]
 pub(crate) use open::origin;
-pub use open::{OpenError, open};

@@ -15,12 +15,12 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
 use super::sessions::Sessions;
+use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
 use crate::engine::program::Child;
-use crate::wire::settings::Share;
 
 /// How long a server may take for each step of its goodbye once we were told to end.
 const IN_A_HURRY: Duration = Duration::from_secs(1);

@@ -29,7 +29,7 @@ pub struct Options {
 }
 
 /// Serves the tools of a bus until the client has had enough. The bus is
-/// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
+/// [named without dots](Bus::named_without_dots); nobody behind it is asked before the client is there.
 pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
     let Backs { behind, route, changed } = Backs::of(bus);
     // A pipe has one client.
@@ -60,7 +60,7 @@ pub struct Backs {
 }
 
 impl Backs {
-    /// Those of a bus that is [named for MCP](Bus::named_for_mcp). Nobody is asked yet.
+    /// Those of a bus that is [named without dots](Bus::named_without_dots). Nobody is asked yet.
     pub fn of(bus: Rc<Bus>) -> Backs {
         let changed = Rc::new(Wake::default());
         let (behind, route) = route(bus, &changed);

@@ -14,7 +14,7 @@ use toolbus_proto::oracle::shell::Exec;
 use toolbus_proto::oracle::{Client, Functions, felts};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
-use crate::address::{Address, Place};
+use crate::address::Place;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program, shell};
 use crate::engine::blocking::calling::Caller;
@@ -177,13 +177,10 @@ impl Opened {
 impl Oracle {
     fn open(connection: &str, settings: &Settings) -> Result<Oracle, Failure> {
         let refused = |message: String| Failure::new(FailureKind::InvalidArguments, message);
-        let address =
-            Address::parse_oracle(connection).map_err(|error| refused(error.to_string()))?;
+        let address = super::connection(connection).map_err(|error| refused(error.to_string()))?;
         match address.place() {
-            Place::Shell if settings.allow_shell => Ok(Oracle::Shell),
-            Place::Command { words, .. } => {
-                Ok(Oracle::Stdio(Box::new(caller(words.clone(), settings))))
-            }
+            Place::Inside if settings.allow_shell => Ok(Oracle::Shell),
+            Place::Command(words) => Ok(Oracle::Stdio(Box::new(caller(words.clone(), settings)))),
             // The program shows this text alone, so it has to say what to do.
             _ => Err(refused(format!("{}; it has to be allowed", OpenError::ShellIsOff))),
         }

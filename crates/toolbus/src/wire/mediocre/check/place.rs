@@ -45,14 +45,14 @@ pub enum Place {
 impl Place {
     /// Where an address leads to; the files that it names are read.
     pub fn of(address: &Address) -> Result<Place, OpenError> {
-        let not_yet = |wire| OpenError::NotYet { address: address.clone(), wire };
+        let not_yet = |what| OpenError::NotYet { address: address.clone(), what };
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
-            address::Place::Command { wire: toolbus_proto::mediocre::WIRE, words } => {
+            address::Place::Command(words) => {
                 let env = EnvPolicy::Clean { pass: Vec::new() };
                 Ok(Place::Program(Program { env, ..Program::new(words.clone()) }))
             }
-            address::Place::Url(url) if url.wire == toolbus_proto::mediocre::WIRE => {
+            address::Place::Url(url) => {
                 let (host, port) = (url.host.clone(), url.port);
                 match url.carrier {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
@@ -69,7 +69,7 @@ impl Place {
                     _ => Err(not_yet("what carries it")),
                 }
             }
-            _ => Err(not_yet("a test of it")),
+            address::Place::Inside => Err(not_yet("a test of it")),
         }
     }
 

@@ -42,9 +42,7 @@ impl ListenAddress {
             Place::Unix(path) => {
                 Socket::Unix { path: path.clone(), shown: address.as_str().to_owned() }
             }
-            Place::Url(url) if url.wire == toolbus_proto::mediocre::WIRE => {
-                Socket::Host(url.clone())
-            }
+            Place::Url(url) => Socket::Host(url.clone()),
             _ => return Err(closed()),
         };
         let carrier = match &socket {

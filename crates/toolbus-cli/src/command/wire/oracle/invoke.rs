@@ -9,7 +9,8 @@ use bytes::Bytes;
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire;
-use toolbus::wire::settings::{OracleSettings, Settings};
+use toolbus::wire::oracle::settings::OracleSettings;
+use toolbus::wire::settings::{Settings, WireSettings};
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
@@ -43,11 +44,11 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
     let settings = Settings {
         start_timeout: Some(args.start_timeout),
         stop_timeout: Some(args.stop_timeout),
-        oracle: OracleSettings {
+        wire: WireSettings::of(OracleSettings {
             lenient_felts: args.lenient_felts,
             line_bytes_max: Some(args.line_max),
             ..OracleSettings::default()
-        },
+        }),
         allow_shell: args.allow_shell,
         ..Settings::default()
     };
