@@ -24,8 +24,3 @@ pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 pub use kind::PeerKind;
 pub use open::{Cause, OpenError, open};
 pub use registry::Registry;
-
-#[cfg(all(feature = "mediocre", feature = "tls"))]
-pub(crate) use open::client_tls;
-#[cfg(all(feature = "mediocre", feature = "http"))]
-pub(crate) use open::origin;

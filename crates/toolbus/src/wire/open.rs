@@ -2,8 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-#[cfg(all(feature = "mediocre", feature = "tls"))]
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,18 +9,8 @@ use thiserror::Error;
 
 use super::settings::{ProgramSettings, Settings};
 use crate::address::Address;
-#[cfg(all(feature = "mediocre", feature = "http", feature = "tls"))]
-use crate::address::Transport;
-#[cfg(all(feature = "mediocre", any(feature = "tls", feature = "http")))]
-use crate::address::Url;
 use crate::bus::back::Back;
-#[cfg(all(feature = "mediocre", feature = "tls"))]
-use crate::bus::back::causes;
 use crate::child::{EnvPolicy, Patience, Program};
-#[cfg(all(feature = "mediocre", feature = "http"))]
-use crate::transport::http::{Origin, Uri};
-#[cfg(all(feature = "mediocre", feature = "tls"))]
-use crate::transport::tls::{ClientTls, Identity, Inside};
 
 /// Makes a back of an address. Nothing is started or connected to before it is asked.
 pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
@@ -32,42 +20,6 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
 /// What of an address is not there yet.
 pub(super) fn not_yet(address: &Address, what: &'static str) -> OpenError {
     OpenError::NotYet { address: address.clone(), what }
-}
-
-/// Whom to call by HTTP, and by which path.
-#[cfg(all(feature = "mediocre", feature = "http"))]
-pub(crate) fn origin(address: &Address, url: &Url) -> Result<(Origin, Uri), OpenError> {
-    let path = url
-        .path
-        .parse()
-        .map_err(|_| OpenError::unusable(address, "its path can stand in no request"))?;
-    let origin = Origin {
-        host: url.host.clone(),
-        port: url.port,
-        #[cfg(feature = "tls")]
-        tls: match url.carrier {
-            Transport::Https => Some(client_tls(address, url, Inside::Http)?),
-            _ => None,
-        },
-    };
-    Ok((origin, path))
-}
-
-/// What the parameters of an address say about whom to trust and who we are.
-#[cfg(all(feature = "mediocre", feature = "tls"))]
-pub(crate) fn client_tls(
-    address: &Address,
-    url: &Url,
-    inside: Inside,
-) -> Result<ClientTls, OpenError> {
-    let path = |name| url.parameter(name).map(Path::new);
-    let fault = |why: String| OpenError::unusable(address, why);
-    let identity = match (path("cert"), path("key")) {
-        (Some(cert), Some(key)) => Some(Identity { cert, key }),
-        (None, None) => None,
-        _ => return Err(fault("`cert` and `key` belong together".to_owned())),
-    };
-    ClientTls::load(path("ca"), identity, inside).map_err(|error| fault(causes(&error)))
 }
 
 /// What the log calls a program that has no other name.

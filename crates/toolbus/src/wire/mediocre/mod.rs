@@ -5,6 +5,8 @@ pub mod check;
 pub mod decode;
 pub mod front;
 mod listening;
+#[cfg(any(feature = "http", feature = "tls"))]
+mod reach;
 pub mod settings;
 
 #[cfg(feature = "author")]
@@ -111,12 +113,12 @@ impl PeerKind for MediocreKind {
                     Transport::Tcp => Host::Tcp { host, port },
                     #[cfg(feature = "tls")]
                     Transport::Tls => {
-                        let tls = super::client_tls(address, url, Inside::Bytes)?;
+                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
                         Host::Tls { host, port, tls }
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = super::origin(address, url)?;
+                        let (origin, path) = reach::origin(address, url)?;
                         let (options, start) =
                             (options(address.peer_name(), settings), start(settings));
                         return Ok(Rc::new(Mediocre::over_http(origin, path, options, start)));

@@ -17,6 +17,8 @@ use crate::transport::tls::{ClientTls, Inside};
 use crate::transport::{Stream, tcp, unix};
 use crate::wire::OpenError;
 use crate::wire::check::talk;
+#[cfg(any(feature = "http", feature = "tls"))]
+use crate::wire::mediocre::reach;
 
 /// Where a server is.
 #[derive(Debug, Clone)]
@@ -58,12 +60,12 @@ impl Place {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
                     #[cfg(feature = "tls")]
                     Transport::Tls => {
-                        let tls = crate::wire::client_tls(address, url, Inside::Bytes)?;
+                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
                         Ok(Place::Tls { host, port, tls })
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = crate::wire::origin(address, url)?;
+                        let (origin, path) = reach::origin(address, url)?;
                         Ok(Place::Http { origin, path })
                     }
                     _ => Err(not_yet("what carries it")),
