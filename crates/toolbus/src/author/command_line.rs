@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use toolbus_proto::channel::Ended;
 
 use super::{AuthorKind, Tools};
-use crate::wire::Registry;
+use crate::wire::AUTHORS;
 
 /// Wrong usage; nothing was served.
 const USAGE: u8 = 2;
@@ -36,12 +36,7 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
 
 /// The flag of each wire that tools can be served in.
 fn flags() -> Vec<(String, &'static dyn AuthorKind)> {
-    let registry = Registry::default();
-    let authored = registry.kinds().filter_map(|kind| Some((kind, kind.author()?)));
-    let mut flags: Vec<_> =
-        authored.map(|(kind, author)| (format!("--{}", kind.name()), author)).collect();
-    flags.sort_by_key(|(_, author)| author.rank());
-    flags
+    AUTHORS.iter().map(|author| (format!("--{}", author.wire().name()), *author)).collect()
 }
 
 fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {

@@ -54,11 +54,10 @@ pub use arguments::{Arguments, Nothing, Raw};
 pub use back::Authored;
 pub use context::{AsyncContext, Context};
 pub use reply::{Json, Reply};
-pub use serve::AuthorKind;
 pub use tool::Tool;
 pub use tools::Tools;
 
-pub(crate) use serve::{on_either, with_runtime};
+pub(crate) use serve::{AuthorKind, on_either, with_runtime};
 
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind, Wire};

@@ -7,18 +7,18 @@ use std::rc::Rc;
 use tokio::task::LocalSet;
 use toolbus_proto::channel::{Channel, Ended, Serving};
 
-use super::{Authored, Tools};
+use super::{Authored, Tools, Wire};
 use crate::engine::blocking::serving::serve_talking;
 use crate::engine::front::Front;
 use crate::transport::{pipe, stdio};
 
 /// How an author's tools are served in a wire. The flag for it is the wire's name.
-pub trait AuthorKind: Sync {
+pub(crate) trait AuthorKind: Sync {
+    /// The wire.
+    fn wire(&self) -> Wire;
+
     /// What the program is then, in the imperative.
     fn help(&self) -> &'static str;
-
-    /// Where the flag stands in the help: what most authors want has the least.
-    fn rank(&self) -> u8;
 
     /// Serves on standard input and output, until the caller has had enough.
     fn serve(&self, tools: Tools) -> io::Result<Ended>;

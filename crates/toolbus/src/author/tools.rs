@@ -10,7 +10,7 @@ use toolbus_proto::tool::ToolSpec;
 
 use super::command_line;
 use super::{Arguments, Authored, Reply, Tool, Wire};
-use crate::wire::{PeerKind, Registry};
+use crate::wire::AUTHORS;
 
 /// The tools of one program.
 #[must_use]
@@ -60,7 +60,7 @@ impl Tools {
     /// Serves a wire on standard input and output, until the caller has had enough; e.g.
     /// [`mcp::WIRE`](crate::wire::mcp::WIRE).
     pub fn serve(self, wire: Wire) -> io::Result<Ended> {
-        match Registry::default().speaking(wire).and_then(PeerKind::author) {
+        match AUTHORS.iter().find(|author| author.wire() == wire) {
             Some(author) => author.serve(self),
             None => {
                 let message = format!("{wire:?} is not in this build");

@@ -12,8 +12,6 @@ use super::fixture::Fixture;
 use super::front::FrontKind;
 use super::settings::Settings;
 use crate::address::{Address, Scheme};
-#[cfg(feature = "author")]
-use crate::author::AuthorKind;
 use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 
@@ -76,12 +74,6 @@ pub trait PeerKind: Sync {
 
     /// Begins to tell what one side of a captured conversation says, if captures can be read.
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
-        None
-    }
-
-    /// How an author's tools are served in it, if they are.
-    #[cfg(feature = "author")]
-    fn author(&self) -> Option<&'static dyn AuthorKind> {
         None
     }
 

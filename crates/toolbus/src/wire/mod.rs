@@ -24,3 +24,6 @@ pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 pub use kind::PeerKind;
 pub use open::{Cause, OpenError, open};
 pub use registry::Registry;
+
+#[cfg(feature = "author")]
+pub(crate) use registry::AUTHORS;

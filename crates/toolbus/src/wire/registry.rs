@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use toolbus_proto::tool::Wire;
-
 use super::{PeerKind, planned};
 use crate::address::{Address, AddressError, Purpose};
+#[cfg(feature = "author")]
+use crate::author::AuthorKind;
 use crate::local::builtin::BUILTIN;
 
 /// All that are compiled in, in the order in which they are listed.
@@ -23,6 +23,17 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
+];
+
+/// The wires that an author's tools can be served in, in the order of the help.
+#[cfg(feature = "author")]
+pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
+    #[cfg(feature = "mcp")]
+    &super::mcp::author::Author,
+    #[cfg(feature = "oracle")]
+    &super::oracle::author::Author,
+    #[cfg(feature = "mediocre")]
+    &super::mediocre::author::Author,
 ];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.
@@ -69,11 +80,6 @@ impl Registry {
     /// The kind of that name.
     pub fn find(&self, name: &str) -> Option<&'static dyn PeerKind> {
         self.kinds().find(|kind| kind.name() == name)
-    }
-
-    /// The kind that speaks this wire.
-    pub fn speaking(&self, wire: Wire) -> Option<&'static dyn PeerKind> {
-        self.wires().find(|kind| kind.wire() == wire)
     }
 
     /// Reads an address of one of these kinds.

@@ -1,5 +1,7 @@
 //! The Model Context Protocol, over pipes and HTTP.
 
+#[cfg(feature = "author")]
+pub(super) mod author;
 pub mod back;
 #[cfg(feature = "http")]
 pub mod back_http;
@@ -11,20 +13,12 @@ mod listening;
 mod sessions;
 pub mod settings;
 
-#[cfg(feature = "author")]
-use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus_proto::capture::Side;
-#[cfg(feature = "author")]
-use toolbus_proto::channel::Ended;
 use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
-#[cfg(feature = "author")]
-use toolbus_proto::mcp::{Behind, Server, conversation};
-#[cfg(feature = "author")]
-use toolbus_proto::tool::CallerId;
 use toolbus_proto::tool::{Failure, Wire};
 
 use self::back::{Mcp, Options};
@@ -38,8 +32,6 @@ use super::open::{file_name, not_yet, patience, program};
 use super::settings::{Settings, WireSettings};
 use super::{FrontKind, OpenError, PeerKind};
 use crate::address::{Address, Place, Query, Scheme, Transport};
-#[cfg(feature = "author")]
-use crate::author::{AuthorKind, Tools, on_either};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
@@ -127,11 +119,6 @@ impl PeerKind for McpKind {
         Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
     }
 
-    #[cfg(feature = "author")]
-    fn author(&self) -> Option<&'static dyn AuthorKind> {
-        Some(&MCP)
-    }
-
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
@@ -169,23 +156,6 @@ impl Target for check::Subject {
         tell: &'a mut dyn FnMut(Finding),
     ) -> LocalFuture<'a, Result<(), Failure>> {
         Box::pin(check::check(self, tell))
-    }
-}
-
-#[cfg(feature = "author")]
-impl AuthorKind for McpKind {
-    fn help(&self) -> &'static str {
-        "Be an MCP server, for editors and agents"
-    }
-
-    fn rank(&self) -> u8 {
-        0
-    }
-
-    fn serve(&self, tools: Tools) -> io::Result<Ended> {
-        let mut settings = conversation::Settings::new(tools.version(), CallerId(1), Behind::Hub);
-        settings.name = tools.name().to_owned();
-        on_either(Server::new(settings), tools.into_back())
     }
 }
 

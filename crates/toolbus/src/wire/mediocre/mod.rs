@@ -1,5 +1,7 @@
 //! The mediocre-rpc wire: streaming JSON and raw bytes.
 
+#[cfg(feature = "author")]
+pub(super) mod author;
 pub mod back;
 pub mod check;
 pub mod decode;
@@ -9,20 +11,14 @@ mod listening;
 mod reach;
 pub mod settings;
 
-#[cfg(feature = "author")]
-use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus_proto::capture::Side;
-#[cfg(feature = "author")]
-use toolbus_proto::channel::Ended;
 use toolbus_proto::mediocre::{Methods, Reading};
 use toolbus_proto::tool::{Failure, Wire};
 
 use self::back::{Host, Mediocre, Options, Started};
-#[cfg(feature = "author")]
-use self::front::Talked;
 use self::settings::MediocreSettings;
 use super::check::{CheckKind, CheckOption, Finding, Target, TargetError, Wanted};
 use super::decode::Decoding;
@@ -31,8 +27,6 @@ use super::open::{file_name, not_yet, patience, program};
 use super::settings::{Settings, WireSettings};
 use super::{FrontKind, OpenError, PeerKind};
 use crate::address::{Address, Place, Purpose, Query, Scheme, Transport};
-#[cfg(feature = "author")]
-use crate::author::{AuthorKind, Tools, with_runtime};
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
@@ -147,11 +141,6 @@ impl PeerKind for MediocreKind {
         Some(Box::new(decode::Capture::new(side, Reading::default())))
     }
 
-    #[cfg(feature = "author")]
-    fn author(&self) -> Option<&'static dyn AuthorKind> {
-        Some(&MEDIOCRE)
-    }
-
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
@@ -207,28 +196,6 @@ pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
         ));
     }
     Ok(address)
-}
-
-#[cfg(feature = "author")]
-impl AuthorKind for MediocreKind {
-    fn help(&self) -> &'static str {
-        "Be a mediocre-rpc server"
-    }
-
-    fn rank(&self) -> u8 {
-        2
-    }
-
-    fn serve(&self, tools: Tools) -> io::Result<Ended> {
-        with_runtime(async |input, output| {
-            let tools = Rc::new(tools.into_back());
-            let server = front::Mediocre::new(tools, front::Settings::default());
-            match server.talk(input, output).await {
-                Talked::ToTheEnd(ended) => ended,
-                Talked::UntilStopped => Ended::Well,
-            }
-        })
-    }
 }
 
 /// How long connecting may take.

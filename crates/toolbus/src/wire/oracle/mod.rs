@@ -1,5 +1,7 @@
 //! The oracle wire: JSON-RPC over pipes, field elements as data.
 
+#[cfg(feature = "author")]
+pub(super) mod author;
 pub mod back;
 pub mod blocking;
 pub mod check;
@@ -14,15 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Ended;
-#[cfg(feature = "author")]
-use toolbus_proto::json::Json;
-#[cfg(feature = "author")]
-use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{Functions, signature};
-#[cfg(feature = "author")]
-use toolbus_proto::oracle::{Served, Server};
-#[cfg(feature = "author")]
-use toolbus_proto::tool::ToolSpec;
 use toolbus_proto::tool::{Failure, Wire};
 
 use self::back::{Options, Oracle};
@@ -34,8 +28,6 @@ use super::open::{file_name, not_yet, patience, program};
 use super::settings::{Settings, WireSettings};
 use super::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
 use crate::address::{Address, AddressError, Place, Purpose, Scheme};
-#[cfg(feature = "author")]
-use crate::author::{AuthorKind, Tools, on_either};
 use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
@@ -127,11 +119,6 @@ impl PeerKind for OracleKind {
         Some(Box::new(DecodedLines::new(line_bytes_max, event)))
     }
 
-    #[cfg(feature = "author")]
-    fn author(&self) -> Option<&'static dyn AuthorKind> {
-        Some(&ORACLE)
-    }
-
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
@@ -161,28 +148,6 @@ impl Target for check::Subject {
         tell: &'a mut dyn FnMut(Finding),
     ) -> LocalFuture<'a, Result<(), Failure>> {
         Box::pin(check::check(self, tell))
-    }
-}
-
-#[cfg(feature = "author")]
-impl AuthorKind for OracleKind {
-    fn help(&self) -> &'static str {
-        "Be an oracle, for Cairo programs"
-    }
-
-    fn rank(&self) -> u8 {
-        1
-    }
-
-    fn serve(&self, tools: Tools) -> io::Result<Ended> {
-        let served = |tool: &ToolSpec| {
-            let output = tool.output.as_ref().map(Json::as_str);
-            let binding = Binding::from_schemas(tool.name.as_str(), tool.input.as_str(), output);
-            Served { tool: tool.name.clone(), binding }
-        };
-        let served = tools.specs().iter().map(served).collect();
-        let settings = toolbus_proto::oracle::Settings::default();
-        on_either(Server::new(&settings, served), tools.into_back())
     }
 }
 
