@@ -8,6 +8,7 @@
 //! [1,{"part":{"text":"more"}}]                        [1,{"ask":[7,"sure?"]}]
 //! [1,{"answer":[7,"yes"]}]                            [1,{"part":{"bytes":{"hex":"00ff","last":true}}}]
 //! [1,{"end":null}]                                    [1,{"value":"hi, more"}]
+//! [2,"tools"]                                         [2,{"tools":[{"name":"say","input":{}}]}]
 //! ```
 
 mod calling;

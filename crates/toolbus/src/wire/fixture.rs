@@ -11,8 +11,8 @@ pub struct Fixture {
     pub scheme: &'static str,
     /// What is called first to see that it works.
     pub hello: Probe,
-    /// What calls of this wire cannot do, each with the reason.
-    pub cannot: &'static [(Trait, &'static str)],
+    /// What calls of this wire cannot do, or not as it is, each with the reason.
+    pub limits: &'static [(Trait, &'static str)],
 }
 
 /// A call and what it answers.
@@ -27,31 +27,30 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A call that every wire can carry which carries tools of any name.
+    /// A call of a built-in tool that any wire can carry.
     pub const UPPER: Probe =
         Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
 }
 
-/// What a call may be, besides one that succeeds.
+/// What may be wanted of the calls of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Trait {
-    /// It fails, and the caller learns why.
+    Lists,
+    Succeeds,
     Fails,
-    /// Its arguments and its answer are nested.
     Nested,
-    /// Its arguments and its answer are large: a mebibyte.
     Large,
-    /// Its answer comes in parts, each passed on as it comes.
     Streams,
-    /// It takes too long, and is given up.
     TimesOut,
-    /// Its caller gives it up.
     Cancelled,
 }
 
 impl Trait {
     /// All of them.
-    pub const ALL: [Trait; 6] = [
+    pub const ALL: [Trait; 8] = [
+        Trait::Lists,
+        Trait::Succeeds,
         Trait::Fails,
         Trait::Nested,
         Trait::Large,
@@ -60,22 +59,43 @@ impl Trait {
         Trait::Cancelled,
     ];
 
-    /// What it is called in tables.
-    pub fn name(self) -> &'static str {
+    /// What it is called.
+    pub fn title(self) -> &'static str {
         match self {
-            Trait::Fails => "fails",
-            Trait::Nested => "nested",
-            Trait::Large => "large",
-            Trait::Streams => "streams",
-            Trait::TimesOut => "times out",
-            Trait::Cancelled => "cancelled",
+            Trait::Lists => "Tools are listed",
+            Trait::Succeeds => "A call succeeds",
+            Trait::Fails => "A call fails",
+            Trait::Nested => "Nested values",
+            Trait::Large => "Large values",
+            Trait::Streams => "Answers in parts",
+            Trait::TimesOut => "Time-outs",
+            Trait::Cancelled => "Cancellation",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Trait::Lists => "The caller learns which tools the back has.",
+            Trait::Succeeds => "The answer is the back's.",
+            Trait::Fails => "The caller learns what the tool said when it failed.",
+            Trait::Nested => "Arguments and answers are objects and arrays in each other.",
+            Trait::Large => "Arguments and answers of 1 MiB.",
+            Trait::Streams => "Each part of an answer is passed on as it comes.",
+            Trait::TimesOut => {
+                "A call that is quiet for too long is given up, and the caller told."
+            }
+            Trait::Cancelled => {
+                "The caller gives a call up while it runs, and the next call on the same \
+                 connection is answered."
+            }
         }
     }
 }
 
 impl Fixture {
-    /// Why calls of this wire cannot be so, if they cannot.
+    /// Why calls of this wire cannot do this, or not as it is.
     pub fn why_not(&self, what: Trait) -> Option<&'static str> {
-        self.cannot.iter().find(|(cannot, _)| *cannot == what).map(|(_, why)| *why)
+        self.limits.iter().find(|(limit, _)| *limit == what).map(|(_, why)| *why)
     }
 }

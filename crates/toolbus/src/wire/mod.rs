@@ -10,6 +10,7 @@ mod front;
 mod kind;
 mod open;
 mod planned;
+pub mod program;
 mod registry;
 pub mod settings;
 

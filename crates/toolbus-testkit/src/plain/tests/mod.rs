@@ -77,7 +77,7 @@ fn everything_crosses_as_it_was_said() {
         .collect();
     expect![[r#"
         0 Tool { name: ToolName("stream"), args: Some([1]) }
-        1 Native { wire: Inside, method: b"ping", body: b"{}" }
+        1 Native { wire: plain, method: b"ping", body: b"{}" }
         2 Tool { name: ToolName("slow"), args: None }
         0 Part(Text("a\n"))
         0 Part(Bytes(Piece { data: b"\0\xff", media_type: Some("image/png"), len: None, last: true }))

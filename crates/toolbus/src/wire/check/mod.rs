@@ -76,11 +76,14 @@ pub struct TargetError {
 }
 
 impl TargetError {
-    pub(crate) fn new(message: impl ToString) -> TargetError {
+    /// What is wrong with it.
+    pub fn new(message: impl ToString) -> TargetError {
         TargetError { message: message.to_string(), hint: None }
     }
 
-    pub(crate) fn hint(self, hint: &str) -> TargetError {
+    /// The same, with what the reader can do about it.
+    #[must_use]
+    pub fn hint(self, hint: &str) -> TargetError {
         TargetError { hint: Some(hint.to_owned()), ..self }
     }
 }

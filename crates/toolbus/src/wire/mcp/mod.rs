@@ -27,7 +27,7 @@ use self::back_http::McpHttp;
 use self::settings::McpSettings;
 use super::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use super::decode::{DecodedLines, Decoding};
-use super::fixture::{Fixture, Probe};
+use super::fixture::{Fixture, Probe, Trait};
 use super::open::{file_name, not_yet, patience, program};
 use super::settings::{Settings, WireSettings};
 use super::{FrontKind, OpenError, PeerKind};
@@ -124,8 +124,15 @@ impl PeerKind for McpKind {
     }
 }
 
-const FIXTURE: Fixture =
-    Fixture { words: &["mcp"], scheme: "mcp+stdio:", hello: Probe::UPPER, cannot: &[] };
+const FIXTURE: Fixture = Fixture {
+    words: &["mcp"],
+    scheme: "mcp+stdio:",
+    hello: Probe::UPPER,
+    limits: &[(
+        Trait::Streams,
+        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+    )],
+};
 
 impl CheckKind for McpKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {

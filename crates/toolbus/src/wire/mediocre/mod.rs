@@ -150,7 +150,7 @@ const FIXTURE: Fixture = Fixture {
     words: &["rpc", "serve", "--listen", "stdio:"],
     scheme: "mediocre+stdio:",
     hello: Probe::UPPER,
-    cannot: &[],
+    limits: &[],
 };
 
 impl CheckKind for MediocreKind {

@@ -23,7 +23,7 @@ use self::back::{Options, Oracle};
 use self::settings::OracleSettings;
 use super::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use super::decode::{DecodedLines, Decoding};
-use super::fixture::{Fixture, Probe};
+use super::fixture::{Fixture, Probe, Trait};
 use super::open::{file_name, not_yet, patience, program};
 use super::settings::{Settings, WireSettings};
 use super::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
@@ -124,8 +124,16 @@ impl PeerKind for OracleKind {
     }
 }
 
-const FIXTURE: Fixture =
-    Fixture { words: &["oracle", "serve"], scheme: "stdio:", hello: Probe::UPPER, cannot: &[] };
+const FIXTURE: Fixture = Fixture {
+    words: &["oracle", "serve"],
+    scheme: "stdio:",
+    hello: Probe::UPPER,
+    limits: &[
+        (Trait::Nested, "what has no Cairo type travels as the text of its JSON"),
+        (Trait::Streams, "an answer is one list of felts, so its parts are collected"),
+        (Trait::Cancelled, "a call cannot be taken back, and the next one waits for it"),
+    ],
+};
 
 impl CheckKind for OracleKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
