@@ -8,7 +8,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use toolbus::address::Purpose;
+use tokio::task::JoinSet;
+use toolbus::address::{Address, Purpose};
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::Registry;
@@ -34,16 +35,22 @@ pub(crate) async fn all_pairs(registry: &Registry, program: &str) -> Table {
     for &(front, serving) in &wires {
         for &(back, behind) in &wires {
             let address = address(program, serving, &address(program, behind, "builtin:"));
-            let mut carried = Vec::new();
-            for what in Trait::ALL {
-                let why = [serving, behind].into_iter().find_map(|wire| wire.why_not(what));
-                let is_limited = why.is_some();
-                let pair = Pair { registry, address: &address, back: behind, is_limited };
-                let seen = pair.try_out(what).await;
-                if seen != Carried::Yes && !is_limited {
+            let is_limited = |what: Trait| {
+                [serving, behind].into_iter().any(|wire| wire.why_not(what).is_some())
+            };
+            let mut trials = JoinSet::new();
+            for (order, what) in Trait::ALL.into_iter().enumerate() {
+                let parsed = registry.address(Purpose::Call, &address).unwrap();
+                let pair = Pair { address: parsed, back: behind, is_limited: is_limited(what) };
+                trials.spawn_local(async move { (order, what, pair.try_out(what).await) });
+            }
+            let mut carried = trials.join_all().await;
+            carried.sort_by_key(|(order, ..)| *order);
+            let carried: Vec<_> = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
+            for (what, seen) in &carried {
+                if *seen != Carried::Yes && !is_limited(*what) {
                     unsaid.push(format!("{front} over {back}: {}: {seen:?}", what.title()));
                 }
-                carried.push((what, seen));
             }
             cells.push(Cell { front, back, address, carried });
         }
@@ -87,18 +94,16 @@ impl Carried {
     }
 }
 
-struct Pair<'a> {
-    registry: &'a Registry,
-    address: &'a str,
+struct Pair {
+    address: Address,
     back: &'static Fixture,
     /// One of its wires says that it cannot do this.
     is_limited: bool,
 }
 
-impl Pair<'_> {
+impl Pair {
     async fn try_out(&self, what: Trait) -> Carried {
-        let address = self.registry.address(Purpose::Call, self.address).unwrap();
-        let bus = Bus::of_addresses(&[address], &Settings::default()).unwrap();
+        let bus = Bus::of_addresses(&[self.address.clone()], &Settings::default()).unwrap();
         let carried = self.try_on(&bus, what).await;
         bus.kill();
         bus.shutdown().await;
@@ -152,8 +157,8 @@ impl Pair<'_> {
                 let sleeping = call(bus, "sleep", r#"{"ms":600000}"#, PATIENCE);
                 // It is given up once it has surely begun; should it not have, it is no less so.
                 let _ = tokio::time::timeout(SHORT, sleeping).await;
-                // Who surely waits in vain need not wait for long.
-                let quiet = if self.is_limited { SHORT } else { PATIENCE / 2 };
+                // Who probably waits in vain need not wait for long.
+                let quiet = if self.is_limited { PATIENCE / 12 } else { PATIENCE / 2 };
                 let answer = call(bus, hello.tool, hello.args, quiet).await?;
                 same(answer.as_str(), hello.answer)
             }
@@ -220,6 +225,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    #[allow(dead_code, reason = "not all who use this file look so close")]
     pub(crate) fn is_all_carried(&self) -> bool {
         self.carried.iter().all(|(_, carried)| *carried == Carried::Yes)
     }
