@@ -17,8 +17,11 @@ const FOLDERS: [&str; 3] =
     ["crates/toolbus-proto/src", "crates/toolbus/src/wire", "crates/toolbus-cli/src/command/wire"];
 
 /// Where each wire has its line.
-const REGISTRIES: [&str; 2] =
-    ["crates/toolbus/src/wire/registry.rs", "crates/toolbus-cli/src/command/wire/mod.rs"];
+const REGISTRIES: [&str; 3] = [
+    "crates/toolbus/src/wire/registry.rs",
+    "crates/toolbus/src/wire/authors.rs",
+    "crates/toolbus-cli/src/command/wire/mod.rs",
+];
 
 /// Where a wire may be a `mod` or a feature.
 const MODULES: [&str; 3] = [

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::io::duplex;
 use tokio::task::{LocalSet, spawn_local};
-use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::client::{Client as Connection, Sharing};
 use toolbus::bus::Route;
 use toolbus::engine::front::Front;
 use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
@@ -35,7 +35,7 @@ pub fn hop(sharing: Sharing, route: Rc<dyn Route>) -> Connection<Client> {
     let (far_out, near_in) = duplex(WIRE_BYTES);
     let front = Front::with_sharing(Server::new(Limits::default()), route, None, sharing);
     spawn_local(async move { front.serve(far_in, far_out).await });
-    Connection::new(Client::new(Limits::default()), sharing, near_in, near_out)
+    Connection::new("peer", Client::new(Limits::default()), sharing, near_in, near_out)
 }
 
 /// Whoever answers at the other end of a connection.
@@ -59,7 +59,7 @@ impl Route for Echo {
             return RunningCall::ended();
         }
         let is_early = name.as_str() == "early";
-        let _ = down.send(Down::Begin(None));
+        let _ = down.send(Down::Begin { head: None, parts: None });
         RunningCall::new(Rc::new(Echoing { down, is_early, is_full: Cell::new(false) }), Ticket(0))
     }
 }

@@ -8,7 +8,7 @@ use toolbus::bus::config::Config;
 
 use crate::failed::Failed;
 
-/// What is read if nobody names a file.
+/// What is read if the user names no file.
 pub(crate) const USUAL: &str = "toolbus.toml";
 
 /// A config and where it was read.
@@ -17,7 +17,7 @@ pub(crate) struct Found {
     pub(crate) config: Config,
 }
 
-/// Reads the config; `None` if nobody named one and none lies here.
+/// Reads the config; `None` if the user named none and none lies here.
 pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
     let path = asked.map_or_else(|| PathBuf::from(USUAL), Path::to_path_buf);
     let shown = path.display();

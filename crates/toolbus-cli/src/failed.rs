@@ -12,7 +12,7 @@ use crate::{render, stderr};
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) exit: Exit,
-    /// `None` where there is nobody left to read it.
+    /// `None` where the reader of standard error has gone.
     pub(crate) report: Option<Report>,
 }
 

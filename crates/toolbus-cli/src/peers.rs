@@ -41,8 +41,8 @@ impl Peers {
         Ok(Peers::Addresses(addresses, Box::new(settings)))
     }
 
-    /// Leaves out the backs that a tool of this name cannot belong to, so that nobody is
-    /// troubled by them. If none is left all stay: then the name is wrong.
+    /// Leaves out the backs that a tool of this name cannot belong to, so that they
+    /// are not started in vain. If none is left all stay: then the name is wrong.
     pub(crate) fn only_for_tool(mut self, tool: &str) -> Peers {
         if let Peers::Config(config) = &mut self {
             let back = tool.split_once('.').map_or(tool, |(back, _)| back);
@@ -117,7 +117,7 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
     Ok(config)
 }
 
-/// An address that cannot be opened, whoever is there.
+/// An address that cannot be opened, whether or not a peer is there.
 pub(crate) fn not_opened(error: &OpenError) -> Failed {
     Failed::usage(error.to_string()).hint_if_any(error.hint())
 }

@@ -1,4 +1,4 @@
-//! Parts made into one reply or one input, for wires that cannot stream (`design` §2).
+//! Parts made into one reply or one input, for wires that cannot stream.
 //!
 //! Blobs become `{"$bytes":"<base64>"}`, parts that are all text become one text, and what
 //! grows has a limit: a reply over it is a failure that names it.

@@ -19,7 +19,7 @@ pub fn tools<'a>(specs: impl IntoIterator<Item = &'a ToolSpec>) -> Json {
     Json::from_trusted(format!("[{}]", specs.join(",")))
 }
 
-/// The members of [`tool`], for whoever has more to say.
+/// The members of [`tool`], for a listing that adds some of its own.
 pub fn write_members(out: &mut Vec<u8>, spec: &ToolSpec) {
     out.extend_from_slice(br#""name":"#);
     write_string(out, spec.name.as_str());

@@ -1,6 +1,6 @@
 //! What every wire translates to and from: tools, calls, replies, failures.
 //!
-//! These types cross between protocols and are nobody's wire format, so none of them knows
+//! These types cross between protocols and are the wire format of no protocol, so none of them knows
 //! serde: a room's `translate.rs` says how each looks on its wire.
 
 use std::fmt;
@@ -37,6 +37,12 @@ impl fmt::Display for ToolName {
 
 impl From<&str> for ToolName {
     fn from(name: &str) -> ToolName {
+        ToolName::new(name)
+    }
+}
+
+impl From<String> for ToolName {
+    fn from(name: String) -> ToolName {
         ToolName::new(name)
     }
 }
@@ -134,23 +140,28 @@ pub struct Call {
     pub deadline: Deadline,
     /// The W3C `traceparent` of the caller.
     pub trace: Option<Trace>,
+    /// What the caller's wire carries beside the call for traces and logs, an object: `debug`
+    /// of mediocre-rpc. For the tool to see; it is not passed on to other peers. Boxed, since
+    /// few calls have one and all are moved about.
+    pub debug: Option<Box<Json>>,
     /// What the caller can make use of besides the answer.
     pub options: CallOptions,
 }
 
 impl Call {
-    /// A call of a tool by somebody of no importance, without a deadline.
+    /// A call of a tool, by no caller in particular and without a deadline.
     pub fn tool(now: Instant, name: impl Into<ToolName>, args: Option<Json>) -> Call {
         Call::of(now, What::Tool { name: name.into(), args })
     }
 
-    /// A call of anything by somebody of no importance, without a deadline.
+    /// A call of anything, by no caller in particular and without a deadline.
     pub fn of(now: Instant, what: What) -> Call {
         Call {
             what,
             caller: CallerId::default(),
             deadline: Deadline::never(now),
             trace: None,
+            debug: None,
             options: CallOptions::default(),
         }
     }
@@ -234,7 +245,8 @@ pub struct CallOptions {
     /// How many parts it will send, if it knows.
     pub parts: Option<u64>,
     /// What the answering peer said in its own wire, event by event, as [`Down::Log`] and as
-    /// `toolbus decode` prints it. For people who look at a wire; not every wire can.
+    /// `toolbus decode` prints it, with the `debug` of the response where there is one. For
+    /// people who look at a wire; not every wire can.
     ///
     /// [`Down::Log`]: crate::channel::Down::Log
     pub events: bool,
@@ -281,6 +293,7 @@ pub struct Piece {
 
 /// How a call that went well ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The reply is one JSON value.
     Value(Json),
@@ -324,6 +337,11 @@ impl Failure {
         }
     }
 
+    /// The caller changed its mind.
+    pub fn cancelled() -> Failure {
+        Failure::new(FailureKind::Cancelled, "cancelled")
+    }
+
     /// The same failure with how the process ended.
     #[must_use]
     pub fn with_last_words(mut self, words: LastWords) -> Failure {
@@ -345,6 +363,7 @@ impl std::error::Error for Failure {}
 
 /// The ways a call can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FailureKind {
     /// There is no tool of that name.
     UnknownTool,

@@ -1,7 +1,7 @@
 //! The W3C trace context: which larger piece of work a call is a part of.
 
-/// Where a call stands in its trace. Forwarded on with the same trace and a new parent, since
-/// whoever passes it on is a step of its own.
+/// Where a call stands in its trace. A program that passes a call on keeps the trace and names
+/// itself as the parent, since it is a step of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace(Box<Context>);
 
@@ -34,7 +34,7 @@ impl Trace {
         self.0.state.as_deref()
     }
 
-    /// The same trace, with whoever has this id as the parent.
+    /// The same trace, with the span of this id as the parent.
     #[must_use]
     pub fn passed_on(&self, id: [u8; 8]) -> Trace {
         // All zeros would be no id.

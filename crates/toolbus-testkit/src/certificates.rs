@@ -18,7 +18,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority that nobody else believes in.
+    /// Makes an authority that no system trusts.
     #[expect(clippy::new_without_default, reason = "two authorities are not the same")]
     #[expect(clippy::unwrap_used, reason = "a test that cannot make them has failed")]
     pub fn new() -> Certificates {

@@ -1,19 +1,23 @@
 //! The sparring partner: what the tests of every other crate are written with.
 //!
 //! Machines: [`transcript`] replays golden conversations; [`plain`] is a wire of our own that
-//! uses the whole contract; [`pair`] lets two ends of any wire talk, [`faults`] spoils what
+//! uses the whole contract, [`many`] the same over many streams; [`pair`] lets two ends of any wire talk, [`faults`] spoils what
 //! they said; [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all
 //! it did; [`peer`] is a program that plays good and bad peers; [`certificates`] are for those
-//! who speak TLS; [`process`], [`scratch`] and [`patience`] help with both.
+//! who speak TLS; [`process`], [`scratch`] and [`patience`] help with both. Async code, with
+//! the feature `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
 pub mod faults;
 pub mod fuzz;
+pub mod many;
 pub mod page;
 pub mod pair;
 pub mod patience;
 pub mod peer;
 pub mod plain;
 pub mod process;
+#[cfg(feature = "runtime")]
+pub mod runtime;
 pub mod scratch;
 pub mod transcript;

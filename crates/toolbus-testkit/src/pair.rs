@@ -100,7 +100,7 @@ impl<C: Calling + Channel, S: Serving + Channel> Pair<C, S> {
         self.serving.down(self.now, ticket, down);
     }
 
-    /// Carries everything across until nobody has anything to say.
+    /// Carries everything across until neither end has anything to say.
     pub fn run(&mut self) {
         while self.carry(usize::MAX, usize::MAX) {}
     }

@@ -1,4 +1,4 @@
-//! Processes as a test looks at them: is anybody of this group left?
+//! Processes as a test looks at them: which of a group are left, and do they move?
 
 use std::process::Child;
 
@@ -21,7 +21,7 @@ impl Group {
         Group(pid)
     }
 
-    /// The processes of it that live. The dead that nobody has collected do not count.
+    /// The processes of it that live. The dead that are not reaped yet do not count.
     pub fn living(self) -> Vec<u32> {
         let all = list().into_iter();
         all.filter(|process| process.group == self.0 && process.lives)
@@ -29,13 +29,13 @@ impl Group {
             .collect()
     }
 
-    /// Waits until nobody of it lives.
+    /// Waits until no process of it lives.
     #[track_caller]
     pub fn assert_gone(self) {
-        eventually(&format!("nobody is left of group {}", self.0), || self.living().is_empty());
+        eventually(&format!("no process is left of group {}", self.0), || self.living().is_empty());
     }
 
-    /// Kills all of it; nobody may be left to kill.
+    /// Kills all of it; no process need be left.
     pub fn kill(self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -49,8 +49,6 @@ impl Group {
 pub struct Vitals {
     /// The most memory it ever had, in bytes.
     pub memory_peak: usize,
-    /// It waits for something.
-    pub is_asleep: bool,
     /// How many files, pipes and sockets it has open.
     pub open_files: usize,
 }
@@ -67,13 +65,53 @@ impl Vitals {
         };
         let kib: usize = value("VmHWM:").parse().expect("a size in KiB");
         let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
-        let is_asleep = value("State:") == "S";
-        Vitals { memory_peak: kib * 1024, is_asleep, open_files: open.count() }
+        Vitals { memory_peak: kib * 1024, open_files: open.count() }
     }
+}
+
+/// Do the process `pid` and all that it has started sleep, so that only a timer or something
+/// from outside could wake one of them?
+///
+/// No guess: each is looked at twice, first all of them and then all again, and one that has
+/// run in between is known by how often it was switched to.
+#[cfg(target_os = "linux")]
+pub fn stands_still(pid: u32) -> bool {
+    let look = || family(pid).into_iter().map(asleep).collect::<Option<Vec<_>>>();
+    let first = look();
+    first.is_some() && first == look()
+}
+
+/// A process and all that it has started, and they in turn, unless its parent is dead.
+#[cfg(target_os = "linux")]
+fn family(pid: u32) -> Vec<u32> {
+    let all = list();
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = family.get(at).copied() {
+        let children = all.iter().filter(|process| process.parent == parent && process.lives);
+        family.extend(children.map(|process| process.pid));
+        at += 1;
+    }
+    family
+}
+
+/// A process that sleeps, and how often it was switched to or away from by now.
+#[cfg(target_os = "linux")]
+fn asleep(pid: u32) -> Option<(u32, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()
+    };
+    let switches = |name: &str| value(name)?.parse::<u64>().ok();
+    let count = switches("voluntary_ctxt_switches:")? + switches("nonvoluntary_ctxt_switches:")?;
+    (value("State:")? == "S").then_some((pid, count))
 }
 
 struct Process {
     pid: u32,
+    #[cfg(target_os = "linux")]
+    parent: u32,
     group: u32,
     lives: bool,
 }
@@ -91,8 +129,9 @@ fn list() -> Vec<Process> {
             let (_, behind) = stat.rsplit_once(") ")?;
             let mut fields = behind.split(' ');
             let lives = !matches!(fields.next()?, "Z" | "X");
-            let group = fields.nth(1)?.parse().ok()?;
-            Some(Process { pid, group, lives })
+            let parent = fields.next()?.parse().ok()?;
+            let group = fields.next()?.parse().ok()?;
+            Some(Process { pid, parent, group, lives })
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use std::{env, fs, process};
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes a folder that nobody else has.
+    /// Makes a folder that no other test has.
     #[expect(clippy::new_without_default, reason = "two folders are not the same")]
     pub fn new() -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -25,6 +25,7 @@ impl OsRandom {
 /// # Panics
 ///
 /// If the system has no chance to give.
+#[cfg(feature = "bus")]
 pub(crate) fn bytes<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     getrandom::fill(&mut bytes).expect("the system has a generator");

@@ -1,5 +1,24 @@
 //! What was probably meant by a word that nobody knows.
 
+use toolbus_proto::tool::{Failure, FailureKind, LastWords, ToolName};
+
+/// What is told to whoever asks for a tool that is not there.
+pub(crate) fn unknown_tool<'a>(
+    name: &ToolName,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Failure {
+    let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
+    hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
+}
+
+/// A failure that says what the reader can do about it, if there is anything.
+pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
+    match hint {
+        Some(_) => failure.with_last_words(LastWords { hint, ..LastWords::default() }),
+        None => failure,
+    }
+}
+
 /// The candidate that is spelled most like `word`, if one is near enough to be worth a hint.
 pub(crate) fn nearest<'a>(
     word: &str,

@@ -1,8 +1,34 @@
-//! Any tool answers any caller, whatever wire each of them speaks: the hands of toolbus.
+//! Any tool answers any caller, whatever protocol each of them speaks.
 //!
-//! What may be said on a wire is decided in `toolbus-proto`; here it is read, written, started
-//! and stopped. A call comes in by a [`front`], is routed by the [`bus`], hangs on a [`link`],
-//! and is answered by a [`back`]; a [`pump`] moves the bytes of each.
+//! **Call tools.** A [`Bus`] has backs: programs and servers that speak MCP, mediocre-rpc or the
+//! protocol of Cairo's oracles, and what your own program brings. A call is one line:
+//!
+//! ```
+//! # #[cfg(feature = "bus")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use toolbus::{Bus, json};
+//!
+//! // On a thread of its own, usable from everywhere. `builtin:` could be `mcp+stdio:COMMAND`.
+//! let bus = Bus::builder().address("builtin:")?.spawn()?;
+//! let sum = bus.blocking().call("add", json!({"a": 1, "b": 2}))?;
+//! assert_eq!(sum.read::<i64>()?, 3);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "bus"))]
+//! # fn main() {}
+//! ```
+//!
+//! [`BusBuilder`] says which backs there may be and where a bus can live, [`Back`] how to write
+//! one, and `docs/embed.md` in the repository tells the whole story.
+//!
+//! **Write tools.** [`author`] makes a server of functions, in any of the protocols.
+//!
+//! | feature | | |
+//! |---|---|---|
+//! | `author` | default | tools as functions, served on standard streams without a runtime |
+//! | `bus` | default | the bus, and async tools |
+//! | `http`, `tls` | | those transports |
+//! | one for each wire | default | that wire, on both sides |
 
 // Where a wire is left out, so is the only use of some of the engine.
 #![cfg_attr(
@@ -13,18 +39,48 @@
 #[cfg(not(unix))]
 compile_error!("toolbus is not supported on this system yet; it runs on Linux and macOS");
 
+#[cfg(feature = "bus")]
 pub mod address;
 #[cfg(feature = "author")]
 pub mod author;
+#[cfg(feature = "bus")]
 pub mod bus;
+#[cfg(any(feature = "author", feature = "bus"))]
 pub mod engine;
+#[cfg(feature = "bus")]
 pub mod local;
+#[cfg(any(feature = "author", feature = "bus"))]
 pub mod wire;
 
+#[cfg(any(feature = "author", feature = "bus"))]
 pub mod chance;
+#[cfg(feature = "bus")]
 pub mod child;
+#[cfg(any(feature = "author", feature = "bus"))]
 pub mod transport;
+#[cfg(feature = "bus")]
 pub mod units;
 
+#[cfg(any(feature = "author", feature = "bus"))]
 mod did_you_mean;
+#[cfg(any(feature = "author", feature = "bus"))]
 mod panics;
+
+#[cfg(feature = "bus")]
+pub use address::{Address, AddressError};
+#[cfg(feature = "bus")]
+pub use bus::back::{Back, LocalFuture};
+#[cfg(feature = "bus")]
+pub use bus::{
+    BlockingBus, BuildError, Bus, BusBuilder, BusHandle, Event, LocalReplyStream, Reply,
+    ReplyStream, Request, answer,
+};
+#[cfg(feature = "bus")]
+pub use engine::calls::{Inbox, Pressure, ReplyTo, RunningCall};
+pub use serde_json::json;
+pub use toolbus_proto::channel::{Down, Up};
+pub use toolbus_proto::json::{Json, JsonError};
+pub use toolbus_proto::tool::{
+    Call, CallOptions, CallerId, Code, Deadline, Exit, Failure, FailureKind, Hints, LastWords,
+    Outcome, Part, Piece, ToolName, ToolSpec, Trace, What, Wire,
+};

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::client::{Client as Connection, Sharing};
 use toolbus::engine::calls::{Asker, Pressure, ReplyTo};
 use toolbus_bench_engine::{Echo, hop, memory, run};
 use toolbus_proto::channel::{Down, Ticket};

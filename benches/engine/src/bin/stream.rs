@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::client::{Client as Connection, Sharing};
 use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus_bench_engine::{Echo, Over, hop, memory, run};
 use toolbus_proto::channel::{Down, Up};

@@ -90,7 +90,7 @@ pub(crate) struct Globals {
     verbose: u8,
     /// Say less: errors only, no warnings
     #[arg(short, long, global = true, conflicts_with = "verbose")]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// Colour words for people: auto (on a terminal), always or never
     #[arg(
         long,

@@ -10,7 +10,7 @@ use crate::failed::Failed;
 pub(crate) fn failed(error: &clap::Error) -> Failed {
     let mut failed = Failed::usage(message(error));
     let usage = context(error, ContextKind::Usage);
-    // In a conflict the usage repeats one of the two options and helps nobody.
+    // In a conflict the usage repeats one of the two options and is of no help.
     if let (Some(usage), false) = (usage, error.kind() == ErrorKind::ArgumentConflict) {
         failed = failed.lines([usage.replacen("Usage:", "usage:", 1)]);
     }
@@ -96,7 +96,7 @@ fn hint(error: &clap::Error) -> Option<String> {
         })
 }
 
-/// Nobody looks for a mistake in the words when it was not made there.
+/// Where a wrong value came from, if it was an environment variable and not the command line.
 fn from_environment(error: &clap::Error) -> Option<String> {
     let variable = "TOOLBUS_TIMEOUT";
     let value = context(error, ContextKind::InvalidValue)?;

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
     )?;
     peers.meet(async |bus| {
         let listed = bus.list().await;
-        // What nobody could call by its name is not listed as if one could.
+        // A tool that cannot be called by its name is not listed.
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };
         render::print(&text)?;

@@ -288,13 +288,13 @@ mod tests {
     fn check(max: LevelFilter, happens: impl FnOnce(), expect: Expect) {
         let lines = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&lines);
-        let write = move |line: &str| sink.lock().expect("nobody panicked").push_str(line);
+        let write = move |line: &str| sink.lock().expect("no thread panicked").push_str(line);
         let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
         let counts = Counts::new(form, write);
         let log = Log { max, form, counts: counts.clone() };
         tracing::subscriber::with_default(log, happens);
         counts.finish(Instant::now());
-        expect.assert_eq(&lines.lock().expect("nobody panicked"));
+        expect.assert_eq(&lines.lock().expect("no thread panicked"));
     }
 
     fn happens() {

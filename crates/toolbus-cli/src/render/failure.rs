@@ -25,6 +25,7 @@ pub(crate) fn exit(failure: &Failure) -> Exit {
         | FailureKind::BrokeProtocol
         | FailureKind::Unavailable
         | FailureKind::TooLarge => Exit::Unreachable,
+        _ => Exit::Failed,
     }
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn not_open(error: &BusError) -> Failed {
                 None => failed,
             }
         }
-        BusError::NameTaken(_) => {
+        _ => {
             let failed = Failed::usage(error.to_string());
             match error.hint() {
                 Some(hint) => failed.hint(hint),

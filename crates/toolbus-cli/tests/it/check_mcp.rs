@@ -91,7 +91,7 @@ fn a_program_that_is_no_server() {
 }
 
 #[test]
-fn nobody_to_test() {
+fn no_server_to_test() {
     check(
         "check mcp builtin:",
         expect![[r#"

@@ -6,9 +6,11 @@
 //! folder; `toolbus` and the library's examples are in PATH, and `$?` is what the command before
 //! left.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::{env, fs};
 
 use toolbus_testkit::page::Program;
@@ -41,11 +43,23 @@ fn mediocre() {
 
 #[test]
 fn author() {
-    let example = read("crates/toolbus/examples/echo_text.rs");
-    let shown = blocks(&read("docs/author.md"));
-    let shown = shown.iter().find(|block| block.fence == "rust echo_text.rs");
-    assert_eq!(shown.expect("it is shown").text, example, "the document shows another program");
+    check_example("docs/author.md", "echo_text.rs");
     check("docs/author.md");
+}
+
+#[test]
+fn embed() {
+    check_example("docs/embed.md", "embed.rs");
+    check("docs/embed.md");
+}
+
+/// The document shows this example of the library.
+#[track_caller]
+fn check_example(document: &str, file: &str) {
+    let example = read(&format!("crates/toolbus/examples/{file}"));
+    let shown = blocks(&read(document));
+    let shown = shown.iter().find(|block| block.fence == format!("rust {file}"));
+    assert_eq!(shown.expect("it is shown").text, example, "{document} shows another program");
 }
 
 fn read(document: &str) -> String {
@@ -98,14 +112,65 @@ fn replay(folder: &Scratch, block: &str) -> String {
     replayed
 }
 
-/// With the programs that were built for this test before all others; the examples of the
-/// library are, with `cargo test` of all or of the default members.
+/// With the programs that were built for this test before all others.
 fn path() -> OsString {
     let program = Path::new(env!("CARGO_BIN_EXE_toolbus"));
     let folder = program.parent().expect("a program is in a folder").to_owned();
     let usual = env::var_os("PATH").unwrap_or_default();
-    let all = [folder.join("examples"), folder].into_iter().chain(env::split_paths(&usual));
+    let all = [examples().to_owned(), folder].into_iter().chain(env::split_paths(&usual));
     env::join_paths(all).expect("folders of cargo have no colons")
+}
+
+/// The folder of the library's examples, which are built once.
+///
+/// Cargo builds the examples of a package for the tests of that package alone: with
+/// `cargo test -p toolbus-cli` they would be missing, or be those of an older source. Where
+/// every package is tested they are there already, and cargo finds nothing to do.
+fn examples() -> &'static Path {
+    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLES.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "build",
+            "--workspace",
+            "--examples",
+            "--message-format=json-render-diagnostics",
+        ]);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null());
+        // What cargo tells a test of its package would make build scripts that look at such
+        // variables run again, here and the next time.
+        for (name, _) in env::vars_os() {
+            if name
+                .to_str()
+                .is_some_and(|name| OF_THIS_PACKAGE.iter().any(|of| name.starts_with(of)))
+            {
+                cargo.env_remove(name);
+            }
+        }
+        let built = cargo.output().expect("the cargo that built this test can be run");
+        let (said, errors) = (text(&built.stdout), text(&built.stderr));
+        assert!(built.status.success(), "cannot build the examples: {errors}");
+        let program = said.lines().find_map(program).expect("the library has an example");
+        program.parent().expect("a program is in a folder").to_owned()
+    })
+}
+
+/// How the variables begin that cargo sets for the package under test.
+const OF_THIS_PACKAGE: [&str; 4] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+
+/// The program of an example that a line of cargo's JSON tells of.
+fn program(line: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_example = message["target"]["kind"][0] == "example";
+    message["executable"].as_str().filter(|_| is_example).map(PathBuf::from)
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
 struct Block {

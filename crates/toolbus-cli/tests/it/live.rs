@@ -42,7 +42,7 @@ impl Live {
         let (tell, lines) = mpsc::channel();
         let (deaf, is_deaf) = mpsc::channel::<()>();
         thread::spawn(move || {
-            // Nobody sends: it is dropped.
+            // Nothing is ever sent: it ends when the other half is dropped.
             let _ = is_deaf.recv();
             stdout.lines().map_while(Result::ok).try_for_each(|l| tell.send(l))
         });
@@ -59,7 +59,7 @@ impl Live {
         self.deaf = None;
     }
 
-    /// What it reads, for whoever writes on a thread of their own.
+    /// Its standard input, for a test that writes on a thread of its own.
     pub(crate) fn take_stdin(&mut self) -> ChildStdin {
         self.stdin.take().expect("has not hung up")
     }
@@ -143,7 +143,7 @@ impl Drop for Live {
 /// The processes that have left their mark in this file by now, at least `count` of them.
 #[track_caller]
 pub(crate) fn marked(file: &str, count: usize) -> Vec<Group> {
-    awaited("somebody leaves a mark", || {
+    awaited("a process leaves its mark", || {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let pids: Vec<_> = text.lines().filter_map(|line| line.parse().ok()).collect();
         (count <= pids.len()).then(|| pids.into_iter().map(Group::led_by).collect())

@@ -10,6 +10,7 @@ mod color;
 mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;
+mod demo;
 mod docs;
 mod help;
 mod http;

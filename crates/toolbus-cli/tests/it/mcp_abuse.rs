@@ -9,21 +9,21 @@
 //! - a server that dies in the middle of a call, that call and the next:
 //!   `mcp_backs::a_server_that_dies_fails_its_call_at_once_and_serves_the_next`
 //! - SIGTERM and SIGKILL of toolbus, with a stubborn child and a grandchild: `mcp_stop`, and
-//!   `serve::nobody_is_left_however_it_ends`
+//!   `serve::no_process_is_left_however_it_ends`
 //!
 //! Memory is that of the toolbus process at its worst, with an ample bound: many times less
 //! than what was sent, and not more for a longer flood.
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ChildStdin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use toolbus_testkit::patience::eventually;
-use toolbus_testkit::process::Vitals;
+use toolbus_testkit::process::{Vitals, stands_still};
 
 use crate::http::{Request, session};
 use crate::listening::Server;
@@ -39,33 +39,28 @@ fn assert_memory_below(limit: usize, pid: u32) {
     assert!(peak < limit, "{} MiB, where {} are allowed", peak / MIB, limit / MIB);
 }
 
-/// Says all of it on a thread of its own, and awaits that no more of it is taken.
+/// Says all of it on a thread of its own, and awaits that toolbus takes no more of it.
 fn pour(live: &mut Live, lines: String) -> thread::JoinHandle<ChildStdin> {
     let mut stdin = live.take_stdin();
-    let taken = Arc::new(AtomicUsize::new(0));
-    let told = taken.clone();
+    let pipe = stdin.as_fd().try_clone_to_owned().expect("descriptors are left");
     let pouring = thread::spawn(move || {
         for piece in lines.as_bytes().chunks(4096) {
             stdin.write_all(piece).expect("it reads in the end");
-            told.fetch_add(piece.len(), Ordering::Relaxed);
         }
         stdin
     });
-    await_standstill(live.id(), || taken.load(Ordering::Relaxed));
+    eventually("nothing moves any more", || {
+        // Else it may sleep only because the other thread is slow.
+        let is_told = || pouring.is_finished() || is_full(&pipe);
+        is_told() && stands_still(live.id()) && is_told()
+    });
     pouring
 }
 
-/// Waits until the process has nothing to do, look after look, and `moved` stays the same.
-/// That moment decides nothing but when somebody begins to read.
-fn await_standstill(pid: u32, moved: impl Fn() -> usize) {
-    let (mut last, mut looks) = (None, 0);
-    eventually("nothing moves any more", || {
-        let vitals = Vitals::of(pid);
-        let now = Some((moved(), vitals.memory_peak));
-        looks = if vitals.is_asleep && now == last { looks + 1 } else { 0 };
-        last = now;
-        50 <= looks
-    });
+/// Does a pipe take nothing before something is read from it?
+fn is_full(pipe: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
+    poll(&mut polled, Some(&Timespec::default())).expect("the pipe is ours") == 0
 }
 
 #[test]
@@ -76,7 +71,7 @@ fn a_client_that_pipelines_100_000_requests_without_reading() {
         let calls = (1..=COUNT).map(|id| legacy_call(id, "add", r#"{"a":1,"b":2}"#));
         let lines = std::iter::once(INITIALIZE.to_owned()).chain(calls);
         let pouring = pour(&mut live, lines.map(|line| line + "\n").collect());
-        assert!(!pouring.is_finished(), "{address}: all is taken, though nobody reads");
+        assert!(!pouring.is_finished(), "{address}: all is taken, though its output is not read");
         live.listen();
         assert!(live.hear().contains("serverInfo"));
         let mut answered = vec![false; COUNT as usize];
@@ -158,7 +153,7 @@ fn http_connections_that_are_only_half_there() {
 fn a_thousand_sessions_opened_and_dropped() {
     for address in ["builtin:", &mcp_ourselves(&["builtin:"])] {
         let server = Server::start(&["mcp", "--http", "0", address], 1);
-        // Both eras have been spoken: whoever is behind is there.
+        // Both eras have been spoken: the server behind has been started for each.
         assert_serves(&server);
         session(server.url());
         let before = Vitals::of(server.id()).open_files;
@@ -193,11 +188,14 @@ fn http_clients_that_do_not_read() {
     let name = session(server.url());
     let call = |id| Request::send(server.url(), "POST", &name, &legacy_call(id, "f", "{}"));
     let unread: Vec<_> = (1..=24).map(call).collect();
-    // The other side of the session is still there, whoever does not read.
+    // The session still answers, though these do not read.
     let ping = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
     let answer = Request::send(server.url(), "POST", &name, ping).answer();
     assert!(answer.ends_with(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#), "{answer}");
-    await_standstill(server.id(), || 0);
+    for request in &unread {
+        request.stream.peek(&mut [0]).expect("each answer begins");
+    }
+    eventually("nothing moves any more", || stands_still(server.id()));
     for request in unread {
         let answer = request.answer();
         assert!(20 * MIB < answer.len(), "{}", &answer[..200.min(answer.len())]);

@@ -1,4 +1,4 @@
-//! `toolbus mcp --http`: the tools of the bus for whoever can reach it.
+//! `toolbus mcp --http`: the tools of the bus for every client that can reach it.
 
 use expect_test::expect;
 use rustix::process::Signal;
@@ -39,7 +39,7 @@ fn an_mcp_server_behind_it_is_passed_through() {
 }
 
 #[test]
-fn whoever_listens_is_told_that_tools_have_changed() {
+fn a_client_that_listens_is_told_that_tools_have_changed() {
     let server = Server::start(&["mcp", "--http", "0", "builtin:", &changing()], 1);
     let mut live = Live::start(&["mcp", &format!("mcp+{}", server.url())]);
     let wanted = format!(r#"{{{META},"notifications":{{"toolsListChanged":true}}}}"#);

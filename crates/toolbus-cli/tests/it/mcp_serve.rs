@@ -168,7 +168,7 @@ fn who_cannot_be_opened_is_left_out() {
 }
 
 #[test]
-fn where_nobody_can_be_opened_the_client_is_told() {
+fn where_no_peer_can_be_opened_the_client_is_told() {
     let dies = mcp_server(&["err", "no licence", "exit", "3"]);
     let mut live = Live::start(&["mcp", "-q", &dies]);
     expect![[r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"`faulty-tool` ended with exit status 3 before it was ready","data":{"kind":"unavailable","status":3,"stderr":["no licence"]}}}"#]].assert_eq(&live.ask(INITIALIZE));

@@ -1,4 +1,5 @@
-//! How MCP servers are left: closed, made to go, and that nobody stays behind (`specs` 2.10).
+//! How MCP servers are left: closed, made to go, and that no process stays behind
+//! (`docs/protocols/mcp.md` 2.10).
 
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -30,7 +31,7 @@ fn the_end_of_input_is_the_goodbye() {
 }
 
 #[test]
-fn whoever_does_not_go_is_made_to() {
+fn a_server_that_does_not_go_is_made_to() {
     let scratch = Scratch::new();
     let mark = scratch.file("called");
     let mut live = Live::start(&["mcp", "--stop-timeout", "100ms", &stubborn(&mark)]);
@@ -56,7 +57,7 @@ fn a_signal_makes_the_goodbye_a_short_one() {
 }
 
 #[test]
-fn nobody_outlives_us() {
+fn no_server_outlives_us() {
     let scratch = Scratch::new();
     let mark = scratch.file("called");
     let mut live = Live::start(&["mcp", &stubborn(&mark)]);

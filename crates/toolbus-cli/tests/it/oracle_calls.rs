@@ -1,4 +1,5 @@
-//! What an oracle may answer, and what becomes of one that answers otherwise (`specs` I1 to I9).
+//! What an oracle may answer, and what becomes of one that answers otherwise (`docs/protocols/oracle.md` I1
+//! to I9).
 
 use expect_test::{Expect, expect};
 

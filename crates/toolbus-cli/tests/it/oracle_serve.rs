@@ -1,4 +1,5 @@
-//! `toolbus oracle serve`: what an executor may say, and what it is answered (`specs` O1 to O5).
+//! `toolbus oracle serve`: what an executor may say, and what it is answered (`docs/protocols/oracle.md`
+//! O1 to O5).
 
 use expect_test::{Expect, expect};
 use rustix::process::Signal;

@@ -1,5 +1,5 @@
 //! `toolbus oracle serve` in front of oracles: what becomes of their signatures and failures,
-//! and that nobody stays behind.
+//! and that no process stays behind.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -142,7 +142,7 @@ fn a_reply_that_does_not_fit_is_the_backs_fault() {
 }
 
 #[test]
-fn an_executor_that_is_killed_leaves_nobody_behind() {
+fn an_executor_that_is_killed_leaves_no_process_behind() {
     let scratch = Scratch::new();
     let mark = scratch.file("back");
     let address = oracle(&["mark", &mark, "ignore-term", "echo-oracle"]);
@@ -163,7 +163,7 @@ fn backs_go_with_the_end_of_input() {
 }
 
 #[test]
-fn nobody_waits_for_an_answer_that_nobody_reads() {
+fn an_answer_that_is_not_read_is_not_waited_for() {
     let scratch = Scratch::new();
     let mark = scratch.file("called");
     let address = oracle(&["ready", "read", "mark", &mark, "readall"]);

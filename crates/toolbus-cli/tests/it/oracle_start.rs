@@ -1,4 +1,5 @@
-//! How an oracle may begin, and what becomes of one that begins otherwise (`specs` C3 to C10).
+//! How an oracle may begin, and what becomes of one that begins otherwise (`docs/protocols/oracle.md`
+//! C3 to C10).
 
 use expect_test::{Expect, expect};
 

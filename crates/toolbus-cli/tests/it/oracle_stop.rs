@@ -1,5 +1,5 @@
-//! How an oracle is left: the goodbye, the ladder, signals, and that nobody stays behind
-//! (`specs` §6).
+//! How an oracle is left: the goodbye, the ladder, signals, and that no process stays behind
+//! (`docs/protocols/oracle.md` 6).
 
 use expect_test::expect;
 use rustix::process::Signal;
@@ -24,7 +24,7 @@ fn shutdown_and_the_end_of_input_are_the_goodbye() {
 }
 
 #[test]
-fn whoever_does_not_go_is_made_to() {
+fn an_oracle_that_does_not_go_is_made_to() {
     let scratch = Scratch::new();
     let mark = scratch.file("deaf");
     let steps = ["mark", &mark, "ignore-term", "ready", "read", "answer", "[]", "stay"];
@@ -115,7 +115,7 @@ fn a_second_signal_ends_the_patience() {
 }
 
 #[test]
-fn nobody_outlives_us() {
+fn no_oracle_outlives_us() {
     let scratch = Scratch::new();
     let mark = scratch.file("called");
     let steps = [

@@ -48,7 +48,7 @@ impl Page {
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
         let page = self.run().to_string().replace('\x1b', "␛");
-        // Where it was built to is nobody's business.
+        // Where it was built to differs from machine to machine.
         let tool = faulty_tool().to_str().expect("cargo works in folders whose names are text");
         expect.assert_eq(&page.replace(tool, "faulty-tool"));
     }
@@ -61,7 +61,7 @@ impl Page {
 /// The program before anything is said of its pipes.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolbus"));
-    // Not in a folder where somebody keeps a config.
+    // Not in a folder where the user keeps a config.
     command.args(words).current_dir(env!("CARGO_TARGET_TMPDIR"));
     // What the tester's own shell has set must not show on a page.
     for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {

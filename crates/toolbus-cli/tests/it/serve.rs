@@ -145,7 +145,7 @@ fn a_back_that_cannot_be_opened_is_left_out_and_tried_again() {
 }
 
 #[test]
-fn nobody_is_left_however_it_ends() {
+fn no_process_is_left_however_it_ends() {
     for signal in [Signal::TERM, Signal::KILL] {
         let scratch = Scratch::new();
         let mark = scratch.file("there");
@@ -247,7 +247,7 @@ fn a_reload_keeps_what_is_as_before() {
 }
 
 #[test]
-fn whoever_listens_is_told_of_a_reload() {
+fn a_client_that_listens_is_told_of_a_reload() {
     let config = Config::of(&format!("{BUILTIN}{MCP}"));
     let server = config.serve(1);
     let mut client = Live::start(&["mcp", &format!("mcp+{}", server.url())]);
@@ -427,7 +427,7 @@ fn an_address_that_is_taken_ends_it() {
 }
 
 #[test]
-fn tables_that_nobody_reads_yet_are_named() {
+fn tables_that_are_not_used_yet_are_named() {
     let server = Config::of(&format!("{BUILTIN}{MCP}[journal]\npath = \"j\"\n")).serve(1);
     server.signal(Signal::TERM);
     let said = server.end();

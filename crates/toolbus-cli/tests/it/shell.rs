@@ -1,4 +1,4 @@
-//! `shell:`: one tool that runs any command, off unless somebody allows it.
+//! `shell:`: one tool that runs any command, off unless the user allows it.
 
 use expect_test::expect;
 

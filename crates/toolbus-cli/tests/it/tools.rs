@@ -71,7 +71,7 @@ fn tools_of_the_config() {
 }
 
 #[test]
-fn nobody_to_ask() {
+fn no_peer_to_ask() {
     check(
         "tools",
         expect![[r#"

@@ -151,6 +151,18 @@ pub trait Serving: Machine {
         let _ = (now, notice);
     }
 
+    /// We are about to stop. Takes no more calls, and lets go those who only listen; calls
+    /// under way go on, and are answered.
+    fn close(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// What is still under way has had its time: ends whatever streams are left, as the wire
+    /// ends what it will not answer.
+    fn give_up(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// Why the conversation is over, once it is.
     fn ended(&self) -> Option<&Ended>;
 }
@@ -269,6 +281,13 @@ pub enum Notice {
     LeftOut {
         /// What it wrote.
         text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The peer offers a tool that cannot be called over this wire, and why.
+    Unfit {
+        /// Its name.
+        tool: String,
         /// What is wrong with it.
         why: String,
     },

@@ -51,6 +51,21 @@ impl Outbox {
         self.len += self.tail.len() - before;
     }
 
+    /// Appends the digits of a number.
+    pub fn put_number(&mut self, mut number: u64) {
+        // As many as the largest has.
+        let mut digits = [b'0'; 20];
+        let mut from = digits.len() - 1;
+        loop {
+            digits[from] += (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return self.put(&digits[from..]);
+            }
+            from -= 1;
+        }
+    }
+
     /// Appends bytes, without a copy where they are many.
     #[inline]
     pub fn put_shared(&mut self, bytes: &Bytes) {
@@ -164,6 +179,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_are_written_as_they_are_displayed() {
+        let powers = (0..20).map(|exponent| 10u64.pow(exponent));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
+            let mut outbox = Outbox::new();
+            outbox.put_number(number);
+            assert_eq!(outbox.take(), number.to_string());
+        }
+    }
 
     proptest! {
         #[test]

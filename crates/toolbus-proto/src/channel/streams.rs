@@ -35,6 +35,9 @@ pub enum Writing {
     Open,
     /// Nothing follows what was handed out: the stream ends well behind it.
     Finish,
+    /// Nothing follows what was handed out, and it is not all there should be: the stream
+    /// breaks off behind it, with the wire's code.
+    BreakOff(u64),
     /// The stream is given up in both directions, with the wire's code. What was handed out
     /// and is not written yet is thrown away.
     Reset(u64),
@@ -61,10 +64,26 @@ pub trait Streams: Machine {
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
 
     /// The peer has finished writing on `stream`; `input` holds what never became a frame.
+    /// Told again after a [`Flow::Pause`], as by [`Streams::handle_bytes`].
     fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow;
 
+    /// What the peer writes on `stream` broke off: it was reset, or cut short; `input` holds
+    /// what never became a frame. What we write may still arrive, so an answer can be given.
+    /// Unless the wire knows better, the whole stream is lost.
+    fn handle_cut(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        input: &mut BytesMut,
+        why: StreamLost,
+    ) -> Flow {
+        input.clear();
+        self.handle_lost(now, stream, why);
+        Flow::Close
+    }
+
     /// The stream is lost: it could not be opened, was reset, or broke off. It is over in both
-    /// directions, and is not spoken of again.
+    /// directions.
     fn handle_lost(&mut self, now: Instant, stream: StreamId, why: StreamLost);
 
     /// The peer reads no more of what we write on `stream`. What it writes may still come.
@@ -74,6 +93,11 @@ pub trait Streams: Machine {
 
     /// All that was handed out for `stream` has been written.
     fn handle_sent(&mut self, now: Instant, stream: StreamId) {
+        let _ = (now, stream);
+    }
+
+    /// The hands are done with `stream`, however it ended: it has no number any more.
+    fn handle_closed(&mut self, now: Instant, stream: StreamId) {
         let _ = (now, stream);
     }
 
@@ -92,7 +116,12 @@ pub trait Streams: Machine {
     /// Appends what is to be written on `stream`.
     fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox);
 
-    /// What becomes of our writing side of `stream`.
+    /// What becomes of our writing side of `stream`: [`Writing::Reset`] if there is no such
+    /// stream, or none any more.
+    ///
+    /// [`Flow::Close`] is for one stream here: the hands read no more from it, write what was
+    /// handed out and end it as this says. [`Writing::Open`] then counts as
+    /// [`Writing::BreakOff`]: what may not be complete must not look as if it were.
     fn writing(&self, stream: StreamId) -> Writing;
 }
 
@@ -118,6 +147,17 @@ impl<C: Channel> Streams for C {
     }
 
     fn handle_eof(&mut self, now: Instant, _stream: StreamId, input: &mut BytesMut) -> Flow {
+        Channel::handle_eof(self, now, input)
+    }
+
+    /// A stream that breaks has ended: what came before is all there is.
+    fn handle_cut(
+        &mut self,
+        now: Instant,
+        _stream: StreamId,
+        input: &mut BytesMut,
+        _why: StreamLost,
+    ) -> Flow {
         Channel::handle_eof(self, now, input)
     }
 

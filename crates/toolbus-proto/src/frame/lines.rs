@@ -15,7 +15,7 @@ pub struct Lines {
     /// The rest of a line that is too long is being thrown away.
     skipping: bool,
     bytes_max: usize,
-    /// The ends of the line that is being thrown away, where somebody wants to see them.
+    /// The ends of the line that is being thrown away, where the owner asked for them.
     glimpse: Option<Glimpse>,
 }
 

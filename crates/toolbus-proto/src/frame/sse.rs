@@ -33,7 +33,7 @@ pub fn write_id(out: &mut Vec<u8>, id: &str) {
     out.extend_from_slice(format!("id: {id}\ndata:\n\n").as_bytes());
 }
 
-/// A line that means nothing, so that the way stays open.
+/// A comment, which means nothing to the reader: it keeps proxies from closing a quiet stream.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// One event as it was read.
@@ -179,7 +179,7 @@ impl Events {
     }
 }
 
-/// Pressure for the name of a field before its value.
+/// Room for the name of a field before its value.
 const FIELD_NAME_MAX: usize = 64;
 /// The longest id that is kept.
 const ID_BYTES_MAX: usize = 1024;

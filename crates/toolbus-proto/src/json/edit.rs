@@ -121,7 +121,7 @@ fn offset(whole: &str, part: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Any JSON with blanks, odd numbers and escapes in it.
-    fn any_json() -> impl Strategy<Value = String> {
+    pub(in crate::json) fn any_json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),
             Just("-1.50E+2".to_owned()),

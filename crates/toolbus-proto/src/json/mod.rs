@@ -1,16 +1,19 @@
 //! One JSON value as its own text, and the scanner that finds where values begin and end.
 //!
 //! Arguments and results cross the bus as [`Json`]: checked once when they arrive, cut out
-//! of the read buffer without a copy, never parsed again unless somebody must look inside.
+//! of the read buffer without a copy, never parsed again unless a wire has to look inside.
 
 pub mod edit;
+pub(crate) mod known;
 mod scan;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use bytes::{BufMut, Bytes};
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 pub use scan::{DEPTH_MAX, Kind, Scanner};
@@ -50,6 +53,12 @@ impl Json {
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Json {
         let text = serde_json::to_vec(value).expect("our own types have string keys");
         Json(text.into())
+    }
+
+    /// The JSON of anything that may be written as JSON, or why it cannot be: a map whose keys
+    /// are no strings, for one.
+    pub fn try_of<T: Serialize + ?Sized>(value: &T) -> Result<Json, serde_json::Error> {
+        Ok(Json(serde_json::to_vec(value)?.into()))
     }
 
     /// Text that was put together by us, piece by valid piece.
@@ -121,6 +130,14 @@ impl fmt::Debug for Json {
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Written by serde_json as the text that it is, also inside of other values.
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = self.read().map_err(S::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 

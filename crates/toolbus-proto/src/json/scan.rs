@@ -1,7 +1,7 @@
 //! Where JSON values begin and end, by RFC 8259, without building anything from them.
 //!
-//! The envelope of a message is read member by member with a [`Scanner`]; whatever nobody
-//! needs to look into is stepped over and handed on as a slice.
+//! The envelope of a message is read member by member with a [`Scanner`]; a value whose
+//! inside does not matter is stepped over and handed on as a slice.
 
 use std::borrow::Cow;
 use std::ops::{Index, Range};
@@ -83,8 +83,8 @@ impl<'a> Scanner<'a> {
 }
 
 impl<'a> Scanner<'a, [u8]> {
-    /// Stands before the first of bytes of which nobody knows where the JSON in them ends. That
-    /// strings are UTF-8 is for whoever takes one to find out.
+    /// Stands before bytes that begin with JSON and may go on with something else. Whether
+    /// strings are UTF-8 is checked when one is taken.
     pub(crate) fn of_bytes(bytes: &'a [u8]) -> Self {
         Scanner { text: bytes, at: 0, inside: 0 }
     }
@@ -104,12 +104,18 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
     pub fn value(&mut self) -> Result<&'a T, JsonError> {
         self.blanks();
         let from = self.at;
-        self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
+        // Most members of an envelope are strings, which need no stack.
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            self.rest_of_string()?;
+        } else {
+            self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
+        }
         Ok(&self.text[from..self.at])
     }
 
-    /// Like [`Scanner::value`]; of an object each member is shown on the way, so that nobody
-    /// has to look through it a second time.
+    /// Like [`Scanner::value`]; of an object each member is shown on the way, so that the
+    /// caller need not look through it a second time.
     #[inline]
     pub fn value_with_members(
         &mut self,
@@ -290,6 +296,20 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
     #[inline]
     fn rest_of_string(&mut self) -> Result<(), JsonError> {
         let bytes = self.text.as_ref();
+        // Keys and short words are most strings, though not most bytes.
+        if let Some(word) = bytes[self.at..].first_chunk() {
+            let found = not_plain(u64::from_le_bytes(*word));
+            let end = self.at + found.trailing_zeros() as usize / 8;
+            if found != 0 && bytes[end] == b'"' {
+                self.at = end + 1;
+                return Ok(());
+            }
+        }
+        self.rest_of_long_string()
+    }
+
+    fn rest_of_long_string(&mut self) -> Result<(), JsonError> {
+        let bytes = self.text.as_ref();
         loop {
             self.at += plain_prefix(&bytes[self.at..]);
             match self.peek() {
@@ -387,41 +407,66 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
 /// the bus, and are looked at block by block, which the compiler does with vectors.
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 64;
-    let first = plain_words(&bytes[..bytes.len().min(BLOCK)]);
-    if first < BLOCK {
-        return first;
+    const BLOCK: usize = 32;
+    let (words, _) = bytes.as_chunks::<8>();
+    let Some(word) = words.first() else { return plain_bytes(bytes) };
+    let found = not_plain(u64::from_le_bytes(*word));
+    if found != 0 {
+        return found.trailing_zeros() as usize / 8;
     }
-    let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    let is_plain_block =
-        |block: &&[u8; BLOCK]| block.iter().fold(true, |plain, byte| plain & is_plain(*byte));
-    let from = blocks.iter().take_while(is_plain_block).count() * BLOCK;
+    let behind = &bytes[8..];
+    let (blocks, _) = behind.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        let mut found = [0; BLOCK];
+        for (found, byte) in found.iter_mut().zip(block) {
+            *found = if is_plain(*byte) { 0 } else { u8::MAX };
+        }
+        let (words, _) = found.as_chunks();
+        let words: [u64; BLOCK / 8] = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+        // All at once first: most blocks have none.
+        if words.iter().fold(0, |all, word| all | word) == 0 {
+            continue;
+        }
+        let at = words.iter().take_while(|word| **word == 0).count();
+        let in_word = words.get(at).map_or(0, |word| word.trailing_zeros() as usize / 8);
+        return 8 + index * BLOCK + at * 8 + in_word;
+    }
+    let from = 8 + blocks.len() * BLOCK;
     from + plain_words(&bytes[from..])
 }
 
 /// The same, eight at a time.
 #[inline]
 fn plain_words(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let found = not_plain(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    words.len() * 8 + plain_bytes(rest)
+}
+
+/// The same, one at a time.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| is_plain(**byte)).count()
+}
+
+/// The lowest bit that is set stands in the first byte that is not plain.
+#[inline]
+fn not_plain(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
 
-    let (words, _) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let quote = (word ^ QUOTES).wrapping_sub(ONES);
-        let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
-        let control = word.wrapping_sub(ONES * 0x20);
-        // A byte that was too small to subtract from has its high bit set, and had it not
-        // before. Bits above a true hit may be false; the lowest one never is.
-        let hits = (quote | backslash | control) & !word & HIGHS;
-        if hits != 0 {
-            return index * 8 + hits.trailing_zeros() as usize / 8;
-        }
-    }
-    let from = words.len() * 8;
-    from + bytes[from..].iter().take_while(|byte| is_plain(**byte)).count()
+    let quote = (word ^ QUOTES).wrapping_sub(ONES);
+    let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    // A byte that was too small to subtract from has its high bit set, and had it not before.
+    // Bits above a true hit may be false; the lowest one never is.
+    (quote | backslash | control) & !word & HIGHS
 }
 
 fn is_plain(byte: u8) -> bool {

@@ -160,3 +160,12 @@ fn a_string_ends_where_it_ends_however_long_it_is() {
         assert_eq!(scan::plain_prefix(&b"~".repeat(len)), len);
     }
 }
+
+#[test]
+fn a_value_is_written_inside_others_as_it_is() {
+    let json = Json::parse(r#"{"b":1.00, "a":"\u0061"}"#).unwrap();
+    assert_eq!(Json::try_of(&json).unwrap(), json);
+    assert_eq!(Json::try_of(&[&json]).unwrap().as_str(), format!("[{json}]"));
+    let keyed_by_lists = std::collections::BTreeMap::from([(vec![1], 2)]);
+    assert!(Json::try_of(&keyed_by_lists).is_err());
+}

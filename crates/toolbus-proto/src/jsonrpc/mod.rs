@@ -6,7 +6,6 @@
 mod id;
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -28,7 +27,7 @@ pub struct Rules {
 /// One message, borrowing from its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// CallOptions an answer.
+    /// Wants an answer.
     Request {
         /// To be echoed byte for byte.
         id: Id,
@@ -37,7 +36,7 @@ pub enum Message<'a> {
         /// The raw value, if there is one.
         params: Option<&'a str>,
     },
-    /// CallOptions none.
+    /// Wants no answer.
     Notification {
         /// What is told.
         method: Cow<'a, str>,
@@ -134,8 +133,9 @@ impl Rules {
         self.read_picking(line, []).map(|(message, [])| message)
     }
 
-    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for who
-    /// would have to look through them a second time. Of two of a name it is the last.
+    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for a
+    /// caller that would have to look through them a second time. Of two members of one name
+    /// it is the last.
     pub fn read_picking<'a, const N: usize>(
         &self,
         line: &'a Bytes,
@@ -245,7 +245,7 @@ impl<'a> Members<'a> {
 }
 
 impl Member {
-    /// The one that a raw key spells. Hardly anybody escapes a key, so that is looked for last.
+    /// The one that a raw key spells. Hardly any peer escapes a key, so that is looked for last.
     #[inline]
     fn of_key(key: &str) -> Option<Member> {
         let inner = key.get(1..key.len() - 1)?;
@@ -281,7 +281,7 @@ impl Member {
     }
 }
 
-/// Which of the names a raw key spells. Hardly anybody escapes a key, so that is looked for
+/// Which of the names a raw key spells. Hardly any peer escapes a key, so that is looked for
 /// last.
 fn which(key: &str, names: &[&str]) -> Option<usize> {
     let inner = key.get(1..key.len() - 1)?;
@@ -311,8 +311,7 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 /// Writes a request as one line, up to its parameters; the caller appends those and `}\n`.
 pub fn begin_request(out: &mut Outbox, id: u64, method: &str) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
-    // An outbox takes whatever it is given.
-    let _ = write!(out, "{id}");
+    out.put_number(id);
     out.put(br#","method":""#);
     out.put(method.as_bytes());
     out.put(br#"","params":"#);

@@ -3,13 +3,14 @@
 //! A message here has no newline: lines end it on stdio, events and bodies over HTTP.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use memchr::memchr2;
 
 use crate::channel::Outbox;
-use crate::json::edit;
-use crate::json::{Json, JsonError, Kind, write_string};
+use crate::json::known::Rare;
+use crate::json::{Json, JsonError, Kind, edit, write_string};
 use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
 use crate::tool::Trace;
 
@@ -67,7 +68,13 @@ pub(super) struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// Reads the `_meta` of these parameters.
     pub(super) fn read(params: Option<&'a str>) -> Meta<'a> {
-        Meta::of(params.and_then(|params| edit::member(params, "_meta")))
+        Meta::in_body(params.unwrap_or_default().as_bytes())
+    }
+
+    /// Reads the `_meta` of parameters that were checked when they arrived.
+    pub(super) fn in_body(params: &'a [u8]) -> Meta<'a> {
+        static META: LazyLock<Rare> = LazyLock::new(|| Rare::new("_meta"));
+        Meta::of(META.find(params).and_then(|raw| str::from_utf8(raw).ok()))
     }
 
     /// Reads it.
@@ -130,23 +137,31 @@ pub(super) fn said(invalid: &Invalid) -> (i64, Cow<'static, str>) {
 
 /// A request or a notification; without an id it is the latter.
 pub(super) fn request(id: Option<u64>, method: &str, params: Option<&Bytes>) -> Outbox {
-    let mut head = br#"{"jsonrpc":"2.0""#.to_vec();
-    if let Some(id) = id {
-        head.extend_from_slice(format!(",\"id\":{id}").as_bytes());
-    }
-    head.extend_from_slice(br#","method":"#);
-    write_string(&mut head, method);
     let mut out = Outbox::new();
-    match params {
-        Some(params) => {
-            head.extend_from_slice(br#","params":"#);
-            out.put(&head);
-            out.put_shared(params);
-        }
-        None => out.put(&head),
+    put_request(&mut out, id, method, params);
+    out
+}
+
+/// Writes a request or a notification behind what waits already.
+pub(super) fn put_request(out: &mut Outbox, id: Option<u64>, method: &str, params: Option<&Bytes>) {
+    out.reserve(MESSAGE_BYTES);
+    out.put(br#"{"jsonrpc":"2.0""#);
+    if let Some(id) = id {
+        out.put(br#","id":"#);
+        out.put_number(id);
+    }
+    put_call(out, method, params);
+}
+
+/// Writes the rest of a request or a notification behind its id.
+pub(super) fn put_call(out: &mut Outbox, method: &str, params: Option<&Bytes>) {
+    out.put(br#","method":"#);
+    out.put_string(method);
+    if let Some(params) = params {
+        out.put(br#","params":"#);
+        out.put_shared(params);
     }
     out.put(b"}");
-    out
 }
 
 /// A notification.
@@ -157,10 +172,15 @@ pub(super) fn notification(method: &str, params: Option<&Bytes>) -> Outbox {
 /// A good answer.
 pub(super) fn result(id: &Id, result: &Bytes) -> Outbox {
     let mut out = Outbox::new();
-    begin_result(&mut out, id);
+    put_result(&mut out, id, result);
+    out
+}
+
+/// Writes a good answer behind what waits already.
+pub(super) fn put_result(out: &mut Outbox, id: &Id, result: &Bytes) {
+    begin_result(out, id);
     out.put_shared(result);
     out.put(b"}");
-    out
 }
 
 /// A good answer up to its result; the caller appends that and `}`.
@@ -180,13 +200,13 @@ pub(super) fn error(id: &Id, error: &Bytes) -> Outbox {
 }
 
 fn begin_response(out: &mut Outbox, id: &Id) {
-    out.reserve(RESPONSE_BYTES);
+    out.reserve(MESSAGE_BYTES);
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     out.put(id.as_bytes());
 }
 
-/// Most answers that are no long text fit into so much.
-const RESPONSE_BYTES: usize = 256;
+/// Most messages that are no long text fit into so much.
+const MESSAGE_BYTES: usize = 256;
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,21 +8,21 @@ use super::matcher::Matcher;
 
 #[derive(Debug)]
 pub(super) struct Blob {
-    stage: Stage,
+    state: BlobState,
     matcher: Matcher,
-    /// The length that decides.
+    /// The announced length, where it decides where the blob ends.
     exact: Option<u64>,
-    /// The length that does not.
+    /// The announced length, where it is only a hint.
     hint: Option<u64>,
     /// So many bytes have been told.
     told: u64,
-    /// Where the object before it begins.
+    /// The offset of the object that announced the blob.
     header: u64,
     notes: Notes,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum BlobState {
     /// So much of the first frame stands there.
     Prefix(usize),
     /// So many bytes are missing.
@@ -51,10 +51,10 @@ impl Blob {
             BlobLen::Hint => (None, len),
         };
         let matcher = Matcher::new(frame);
-        Blob { stage: Stage::Prefix(0), matcher, exact, hint, told: 0, header, notes }
+        Blob { state: BlobState::Prefix(0), matcher, exact, hint, told: 0, header, notes }
     }
 
-    /// Where the object before it begins.
+    /// The offset of the object that announced the blob.
     pub(super) fn header(&self) -> u64 {
         self.header
     }
@@ -66,8 +66,8 @@ impl Blob {
         mut offset: u64,
     ) -> Option<Result<Event, FramingError>> {
         loop {
-            match &mut self.stage {
-                Stage::Prefix(matched) => {
+            match &mut self.state {
+                BlobState::Prefix(matched) => {
                     if *matched == 0 {
                         offset += skip_blanks(input);
                     }
@@ -78,30 +78,30 @@ impl Blob {
                             return Some(Err(FramingError { code, offset }));
                         }
                     }
-                    self.stage = self.exact.map_or(Stage::Scan, Stage::Sized);
+                    self.state = self.exact.map_or(BlobState::Scan, BlobState::Sized);
                     return Some(Ok(Event::new(Said::BlobBegin, Notes::default())));
                 }
-                Stage::Sized(0) => self.stage = Stage::Suffix(0),
-                Stage::Sized(missing) => {
+                BlobState::Sized(0) => self.state = BlobState::Suffix(0),
+                BlobState::Sized(missing) => {
                     let len = usize::try_from(*missing).unwrap_or(usize::MAX).min(input.len());
                     *missing -= len as u64;
                     return self.piece(input.split_to(len).freeze());
                 }
-                Stage::Scan if input.is_empty() => return None,
-                Stage::Scan => {
+                BlobState::Scan if input.is_empty() => return None,
+                BlobState::Scan => {
                     let first = self.scan(input);
                     if !first.is_empty() {
                         return self.piece(first);
                     }
                 }
-                Stage::Found { data, is_end } => {
+                BlobState::Found { data, is_end } => {
                     let data = std::mem::take(data);
-                    self.stage = if *is_end { Stage::Over } else { Stage::Scan };
+                    self.state = if *is_end { BlobState::Over } else { BlobState::Scan };
                     if !data.is_empty() {
                         return self.piece(data);
                     }
                 }
-                Stage::Suffix(matched) => {
+                BlobState::Suffix(matched) => {
                     match take_frame(self.matcher.frame(), matched, input, offset) {
                         Ok(is_whole) => is_whole.then_some(())?,
                         Err(offset) => {
@@ -109,9 +109,9 @@ impl Blob {
                             return Some(Err(FramingError { code, offset }));
                         }
                     }
-                    self.stage = Stage::Over;
+                    self.state = BlobState::Over;
                 }
-                Stage::Over => {
+                BlobState::Over => {
                     let is_as_announced = self.hint.is_none_or(|hint| hint == self.told);
                     self.notes.add_if(!is_as_announced, Note::BlobLenHintWrong);
                     return Some(Ok(Event::new(Said::BlobEnd, self.notes)));
@@ -120,12 +120,13 @@ impl Blob {
         }
     }
 
-    /// Takes what is certain. Gives what was held back and is data; the rest is [`Stage::Found`].
+    /// Searches the input for the second frame and takes the bytes that are certain to be data.
+    /// Gives those of an earlier read that were held back; the others wait in [`BlobState::Found`].
     fn scan(&mut self, input: &mut BytesMut) -> Bytes {
         let look = self.matcher.look(input);
         let taken = look.end.unwrap_or(input.len());
         let data = input.split_to(taken).freeze().slice(..look.data);
-        self.stage = Stage::Found { data, is_end: look.end.is_some() };
+        self.state = BlobState::Found { data, is_end: look.end.is_some() };
         self.matcher.frame().slice(..look.released)
     }
 

@@ -1,4 +1,4 @@
-//! The decoder: bytes of one direction in, events out (`specs` §2).
+//! The decoder: bytes of one direction in, events out (`docs/protocols/mediocre.md` 2).
 //!
 //! The bytes stay where the hands read them to. [`Decoder::next`] cuts events off their front
 //! and never shows how they were cut: an unfinished object stays there, a blob leaves in
@@ -105,7 +105,7 @@ impl Decoder {
         }
         loop {
             let is_skipped = self.stream.as_ref().is_some_and(|stream| stream.is_skipped);
-            // It may be nothing to tell of: the header of a blob, whose first frame is to come.
+            // `Ok(None)` is the header of a blob: told of only when its first frame is there.
             let step = match &self.state {
                 State::Broken => return None,
                 State::Due => self.next_object(input)?,
@@ -131,7 +131,7 @@ impl Decoder {
         }
     }
 
-    /// The bytes have ended: is that a place to end at?
+    /// The bytes have ended: an error if that is inside a message.
     pub fn end(&mut self, input: &BytesMut) -> Result<(), FramingError> {
         let code = match (&self.state, &self.stream) {
             (State::Broken, _) => return Ok(()),
@@ -154,10 +154,19 @@ impl Decoder {
         matches!(self.state, State::Due) && self.stream.is_none()
     }
 
+    /// The stream that is open is of no use any more, so it may end where it likes: its length
+    /// is not compared with what was announced (`docs/protocols/mediocre.md` 2).
+    pub(super) fn drain(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.len = None;
+        }
+    }
+
     /// The next element, if it is one of the many that hold a value and nothing else.
     fn next_plain(&mut self, input: &mut BytesMut) -> Option<Json> {
         let stream = self.stream.as_mut().filter(|stream| !stream.is_skipped)?;
-        // Only once, or an element that comes byte by byte would be looked at as often.
+        // Only while none of the object has been looked at: else an element that arrives byte by
+        // byte would be looked at from its start with every byte.
         if !matches!(self.state, State::Due) || !self.extent.is_new() {
             return None;
         }
@@ -248,7 +257,7 @@ impl Decoder {
         err: Option<ErrField>,
         object: &Bytes,
     ) -> Result<Event, FramingCode> {
-        // Whoever writes all its empty values writes an empty `el` in heads, too.
+        // A peer that writes all its empty values writes an empty `el` in heads, too.
         let known = [fields.method, fields.res, fields.err, fields.stream_start];
         let may_have_null = known.iter().any(|field| field.is_there());
         let has_el = fields.el.is_there() && (fields.el.value().is_some() || !may_have_null);
@@ -325,7 +334,7 @@ impl Decoder {
         }
     }
 
-    /// Whoever is strict takes the first note for an error.
+    /// When we are strict, the first note is an error.
     fn insist(&self, notes: Notes) -> Result<(), FramingCode> {
         match notes.iter().next().filter(|_| self.reading.is_strict) {
             Some(note) => Err(FramingCode::Insisted(note)),

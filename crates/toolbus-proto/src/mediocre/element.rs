@@ -1,7 +1,7 @@
-//! An element as nearly all are: an object that holds one value and nothing else.
+//! The fast way for an element of the usual form: an object that holds `el` and nothing else.
 //!
-//! Found and checked in one look at its bytes. Whatever it is not, whole and without fault, is
-//! left to be looked at closer, and to be told what is wrong with it.
+//! Found and checked in one look at its bytes. An object that is not whole, not valid or not
+//! of this form is left in place for the decoder, which reads any object and finds its faults.
 
 use bytes::{Buf, BytesMut};
 

@@ -1,7 +1,7 @@
-//! Messages as we write them (`specs` §3): an object a line, what is empty left out.
+//! Messages as we write them (`docs/protocols/mediocre.md` 3): an object a line, what is empty left out.
 //!
 //! A [`Writer`] writes one direction. It keeps the frame of the blob that is open and looks
-//! through our own data for it: whoever feeds that data must not be able to end the blob.
+//! through our own data for it: the source of the data must not be able to end the blob.
 
 use thiserror::Error;
 
@@ -53,7 +53,7 @@ impl<C: Random> Writer<C> {
         Writer { chance, blob: None }
     }
 
-    /// Where its chance comes from.
+    /// The source of its random bytes.
     pub fn chance(&mut self) -> &mut C {
         &mut self.chance
     }
@@ -74,14 +74,14 @@ impl<C: Random> Writer<C> {
         Ok(())
     }
 
-    /// Ends a stream that nobody needs any more, as short as can be. Tells whether it could:
+    /// Ends a stream that the peer needs no more, as short as can be. Tells whether it could:
     /// a sized blob of which much is missing can neither be cut nor be given up.
     pub fn cut_short(&mut self, out: &mut Outbox) -> bool {
         if let Some(Open { missing: Some(missing), .. }) = &mut self.blob {
             if FINISHED_BYTES_MAX < *missing {
                 return false;
             }
-            // Whoever answered already does not look at what is still to come.
+            // A peer that has answered already does not look at what is still to come.
             let filler = vec![0; usize::try_from(*missing).unwrap_or_default()];
             *missing = 0;
             out.put_shared(&filler.into());

@@ -1,4 +1,4 @@
-//! What a decoder says: events, notes beside them, and the errors that end it (`specs` §2).
+//! What a decoder says: events, notes beside them, and the errors that end it (`docs/protocols/mediocre.md` 2).
 
 use std::fmt;
 

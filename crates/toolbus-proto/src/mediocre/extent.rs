@@ -13,14 +13,14 @@ pub(super) struct Extent {
     depth: usize,
     /// One bit for each of them, the innermost lowest; set for an object.
     objects: u128,
-    place: Place,
+    string: StringState,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-enum Place {
+enum StringState {
     #[default]
-    Plain,
-    Text,
+    Outside,
+    Inside,
     /// Behind a backslash.
     Escape,
 }
@@ -40,24 +40,26 @@ impl Extent {
         bytes_max: usize,
         depth_max: usize,
     ) -> Result<Option<usize>, FramingCode> {
-        // Nothing behind the limit is looked at, or the size of a read could be seen.
+        // Nothing behind the limit is looked at: else what is understood would depend on how
+        // much arrived with one read.
         let window = &bytes[..bytes.len().min(bytes_max)];
         while let Some(&byte) = window.get(self.seen) {
-            match self.place {
-                Place::Text => match memchr2(b'"', b'\\', &window[self.seen..]) {
+            match self.string {
+                StringState::Inside => match memchr2(b'"', b'\\', &window[self.seen..]) {
                     Some(at) => {
                         self.seen += at;
                         let is_end = window[self.seen] == b'"';
-                        self.place = if is_end { Place::Plain } else { Place::Escape };
+                        self.string =
+                            if is_end { StringState::Outside } else { StringState::Escape };
                     }
                     None => {
                         self.seen = window.len();
                         break;
                     }
                 },
-                Place::Escape => self.place = Place::Text,
-                Place::Plain => match byte {
-                    b'"' => self.place = Place::Text,
+                StringState::Escape => self.string = StringState::Inside,
+                StringState::Outside => match byte {
+                    b'"' => self.string = StringState::Inside,
                     b'{' | b'[' => {
                         if self.depth == depth_max {
                             return Err(FramingCode::TooDeep);

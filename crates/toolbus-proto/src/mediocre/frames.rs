@@ -1,4 +1,4 @@
-//! The frames we put around blobs (`specs` §4).
+//! The frames we put around blobs (`docs/protocols/mediocre.md` 4).
 //!
 //! A capital letter and 24 small letters or digits: no beginning of such a frame is also its
 //! end, so that data before it cannot move the place where it is found.
@@ -13,7 +13,7 @@ const FRAME_LEN: usize = 25;
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const OTHERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// A frame that nobody has seen before.
+/// A frame that was never used before.
 pub fn draw(chance: &mut impl Random) -> Bytes {
     let mut frame = [0; FRAME_LEN];
     for (index, letter) in frame.iter_mut().enumerate() {

@@ -1,6 +1,7 @@
-//! A way past data that is not the frame, for frames that make an ordinary search slow.
+//! A search for frames that would make an ordinary search slow: it skips data that shares no
+//! four bytes with the frame.
 //!
-//! Ours never do. But a peer may choose one that is long or repeats itself, such as 255 times
+//! Our own frames never do. But a peer may choose one that is long or repeats itself, such as 255 times
 //! `a`, and data to go with it.
 
 use memchr::memmem::Finder;

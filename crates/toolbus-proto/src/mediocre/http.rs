@@ -8,6 +8,7 @@ use super::encode;
 use super::event::PeerError;
 use super::translate;
 use crate::channel::Outbox;
+use crate::http::{RequestHead, ResponseHead};
 use crate::json::Json;
 use crate::tool::Trace;
 
@@ -20,17 +21,6 @@ const READ: [&str; 3] = [SINGLE, STREAM, "application/octet-stream"];
 /// How long a call may take in all, in milliseconds: ours, and one that others send.
 const DEADLINES: [&str; 2] = ["toolbus-timeout-ms", "connect-timeout-ms"];
 
-/// The head of a request that came in.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// `POST`, if all is well.
-    pub method: &'a str,
-    /// Without the query.
-    pub path: &'a str,
-    /// The value of a header field by its name in small letters.
-    pub field: &'a dyn Fn(&str) -> Option<&'a str>,
-}
-
 /// What the head of a request says about its call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
@@ -40,7 +30,7 @@ pub struct Terms {
     pub trace: Option<Trace>,
 }
 
-/// The head of our answer.
+/// What the head of our answer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerHead {
     /// 200 whenever there is a response, errors included.
@@ -49,9 +39,9 @@ pub struct AnswerHead {
     pub single_len: Option<usize>,
 }
 
-/// The head of a request of ours.
+/// What the head of a request of ours says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestHead {
+pub struct AskingHead {
     /// Is it a stream call?
     pub is_stream: bool,
     /// How many bytes its body has, if all of them are there.
@@ -72,14 +62,14 @@ pub struct Refusal {
 }
 
 /// Lets a request in to the one path that is served, or says why not.
-pub fn admit(path: &str, request: &Request<'_>) -> Result<Terms, Refusal> {
+pub fn admit(path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
     if request.path != path {
         return Err(Refusal::new(404, "invalid", &format!("no such path: `{}`", request.path)));
     }
     if request.method != "POST" {
         return Err(Refusal::new(405, "invalid", "only POST is served here"));
     }
-    let content_type = request.field("content-type");
+    let content_type = request.header("content-type");
     let is_read = |name: &str| READ.iter().any(|known| name.eq_ignore_ascii_case(known));
     if let Some(named) = content_type.map(essence).filter(|name| !name.is_empty() && !is_read(name))
     {
@@ -87,23 +77,17 @@ pub fn admit(path: &str, request: &Request<'_>) -> Result<Terms, Refusal> {
             format!("a body of type `{named}` is not read; it can be {}", READ.join(", "));
         return Err(Refusal::new(415, "invalid", &message));
     }
-    let encoding = request.field("content-encoding").map(str::trim).unwrap_or_default();
+    let encoding = request.header("content-encoding").map(str::trim).unwrap_or_default();
     if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
         let message = format!("a body in the encoding `{encoding}` is not read");
         return Err(Refusal::new(415, "invalid", &message));
     }
-    let deadline = DEADLINES.iter().find_map(|name| request.field(name).and_then(millis));
-    let trace = request.field("traceparent").and_then(|parent| {
-        let state = request.field("tracestate").filter(|state| !state.is_empty());
+    let deadline = DEADLINES.iter().find_map(|name| request.header(name).and_then(millis));
+    let trace = request.header("traceparent").and_then(|parent| {
+        let state = request.header("tracestate").filter(|state| !state.is_empty());
         Trace::read(parent, state)
     });
     Ok(Terms { deadline, trace })
-}
-
-impl<'a> Request<'a> {
-    fn field(&self, name: &str) -> Option<&'a str> {
-        (self.field)(name)
-    }
 }
 
 /// A media type without its parameters.
@@ -139,9 +123,9 @@ impl Refusal {
 }
 
 impl AnswerHead {
-    /// Its header fields.
-    pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut fields = match self.single_len {
+    /// The head itself.
+    pub fn head(&self) -> ResponseHead {
+        let mut fields: Vec<(&'static str, String)> = match self.single_len {
             Some(len) => {
                 vec![("content-type", SINGLE.to_owned()), ("content-length", len.to_string())]
             }
@@ -155,13 +139,13 @@ impl AnswerHead {
         if self.status == 405 {
             fields.push(("allow", "POST".to_owned()));
         }
-        fields
+        ResponseHead { status: self.status, headers: fields.into_iter().collect() }
     }
 }
 
-impl RequestHead {
-    /// Its header fields.
-    pub fn fields(&self) -> Vec<(&'static str, String)> {
+impl AskingHead {
+    /// The head itself.
+    pub fn head(&self, path: &str) -> RequestHead {
         let content_type = if self.is_stream { STREAM } else { SINGLE };
         let mut fields = vec![("content-type", content_type.to_owned())];
         fields.extend(self.len.map(|len| ("content-length", len.to_string())));
@@ -174,7 +158,8 @@ impl RequestHead {
             fields.push(("traceparent", trace.parent().to_owned()));
             fields.extend(trace.state().map(|state| ("tracestate", state.to_owned())));
         }
-        fields
+        let headers = fields.into_iter().collect();
+        RequestHead { method: "POST".into(), path: path.to_owned(), headers }
     }
 }
 
@@ -185,11 +170,9 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn asked(method: &str, path: &str, fields: &[(&str, &'static str)]) -> Result<Terms, Refusal> {
-        let field = |name: &str| {
-            let found = fields.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| *value)
-        };
-        admit("/rpc", &Request { method, path, field: &field })
+        let mut head = RequestHead::new(method.to_owned(), path);
+        head.headers.extend(fields.iter().map(|(name, value)| (name.to_string(), *value)));
+        admit("/rpc", &head)
     }
 
     #[track_caller]
@@ -239,17 +222,14 @@ mod tests {
 
     #[test]
     fn our_heads_say_what_there_is() {
-        let single = RequestHead { is_stream: false, len: Some(19), deadline: None, trace: None };
-        let fields = [("content-type", SINGLE.to_owned()), ("content-length", "19".to_owned())];
-        assert_eq!(single.fields(), fields);
+        let single = AskingHead { is_stream: false, len: Some(19), deadline: None, trace: None };
+        let fields = [("content-type", SINGLE), ("content-length", "19")];
+        assert_eq!(single.head("/rpc").headers.iter().collect::<Vec<_>>(), fields);
         let trace = Trace::read(PARENT, None);
         let deadline = Some(Duration::from_micros(1));
-        let stream = RequestHead { is_stream: true, len: None, deadline, trace };
-        let fields = [
-            ("content-type", STREAM.to_owned()),
-            ("toolbus-timeout-ms", "1".to_owned()),
-            ("traceparent", PARENT.to_owned()),
-        ];
-        assert_eq!(stream.fields(), fields);
+        let stream = AskingHead { is_stream: true, len: None, deadline, trace };
+        let fields =
+            [("content-type", STREAM), ("toolbus-timeout-ms", "1"), ("traceparent", PARENT)];
+        assert_eq!(stream.head("/rpc").headers.iter().collect::<Vec<_>>(), fields);
     }
 }

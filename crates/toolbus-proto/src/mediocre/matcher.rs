@@ -1,4 +1,4 @@
-//! Where a frame ends a run of bytes that arrives in pieces (`specs` §12).
+//! Where a frame ends a run of bytes that arrives in pieces (`docs/protocols/mediocre.md` 12).
 //!
 //! Each byte is looked at a bounded number of times, whatever the pieces. The end of a piece
 //! that may be the beginning of the frame is held back, and needs no buffer: those bytes are

@@ -1,10 +1,10 @@
-//! A server's methods as tools of the bus (`specs` §9): which there are, and how to call them.
+//! A server's methods as tools of the bus (`docs/protocols/mediocre.md` 9): which there are, and how to call them.
 
 use std::sync::Arc;
 
 use super::encode::StreamStart;
 use super::translate::TOOLS;
-use super::wire::members;
+use super::wire::{is_empty_container, members};
 use crate::collect::from_base64;
 use crate::json::{Json, Kind};
 use crate::tool::{Call, Failure, FailureKind, Hints, Part, Piece, ToolName, ToolSpec, What};
@@ -36,7 +36,7 @@ impl Methods {
         methods
     }
 
-    /// The tools, if nobody has to be asked.
+    /// The tools, if the server need not be asked.
     pub(super) fn tools(&self) -> Option<Arc<[ToolSpec]>> {
         self.given.clone()
     }
@@ -124,10 +124,12 @@ fn generic_request(args: Option<&Json>) -> Result<Request, Failure> {
         .filter(|method| !method.is_empty())
         .ok_or_else(|| invalid("argument `method` must be a non-empty string"))?;
     let mut request = Request::single(method, member("args"));
-    request.debug = member("debug");
-    if request.debug.as_ref().is_some_and(|debug| debug.kind() != Kind::Object) {
+    let debug = member("debug");
+    if debug.as_ref().is_some_and(|debug| debug.kind() != Kind::Object) {
         return Err(invalid("argument `debug` must be an object"));
     }
+    // Empty is as good as absent, and is never written.
+    request.debug = debug.filter(|debug| !is_empty_container(debug.as_str()));
     request.tail = member("tail");
     let elements = member("elements");
     if request.tail.is_none() && elements.is_none() {
@@ -249,6 +251,8 @@ mod tests {
         let single = request(r#"{"method":"m","args":1,"debug":{"a":2}}"#).unwrap();
         assert!(single.stream.is_none());
         assert_eq!((single.args, single.debug), (Some(json("1")), Some(json(r#"{"a":2}"#))));
+        let empty = request(r#"{"method":"m","debug":{ }}"#).unwrap();
+        assert_eq!(empty.debug, None);
         let stream =
             request(r#"{"method":"m","elements":[1.0,{"$bytes":"aGk="}],"tail":3}"#).unwrap();
         assert_eq!(stream.stream.unwrap().0, Some(2));

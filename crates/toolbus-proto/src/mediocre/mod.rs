@@ -2,7 +2,7 @@
 //!
 //! A message is one object, or a stream of a head, elements and a tail. [`decode`] reads
 //! either direction, [`encode`] writes it; [`Server`] and [`Client`] are our two ends of a
-//! connection, [`Exchange`] and again [`Client`] those of an exchange over HTTP, and
+//! connection, [`HttpServer`] and [`HttpClient`] those of many exchanges over HTTP, and
 //! [`translate`] joins them to the tools of the bus.
 
 mod blob;
@@ -27,10 +27,10 @@ pub mod translate;
 
 use crate::tool::Wire;
 
-pub use calling::Client;
+pub use calling::{Client, HttpClient};
 pub use decode::{Decoder, Reading};
 pub use methods::Methods;
-pub use serving::{Exchange, Server, ServerSettings};
+pub use serving::{Exchange, HttpServer, Server, ServerSettings};
 
 /// The wire of this room.
 pub const WIRE: Wire = Wire::new("mediocre");

@@ -1,6 +1,7 @@
 //! Events as lines of JSON, as `toolbus decode` and `toolbus rpc call --json` print them.
 //!
-//! A blob is printed when it is complete, so its line is for whoever collects its pieces.
+//! A blob is printed when it is complete, so the caller that collects its pieces writes its line, by
+//! [`blob`] or [`large_blob`].
 
 use super::event::{Event, FramingError, Head, Message, PeerError, Said, Tail};
 use crate::capture;

@@ -1,4 +1,5 @@
-//! What one direction has read and nobody has taken yet; reading waits while it is full.
+//! What was read of one direction and not yet taken by its owner; reading waits while it is
+//! full.
 
 use std::collections::VecDeque;
 
@@ -68,7 +69,7 @@ impl<T: Item> Queue<T> {
         !self.is_full() && !self.items.back().is_some_and(|(_, item)| item.comes_first())
     }
 
-    /// Nobody waits for these any more.
+    /// Drops all that waits: its call is over.
     pub(super) fn clear(&mut self) {
         self.items.clear();
         self.bytes = 0;

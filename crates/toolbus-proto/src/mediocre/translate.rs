@@ -1,4 +1,4 @@
-//! Between the wire and the bus: failures, traces and lists of tools (`specs` §7 to §9).
+//! Between the wire and the bus: failures, traces and lists of tools (`docs/protocols/mediocre.md` 7 to 9).
 
 use super::decode::Reading;
 use super::event::{FramingCode, FramingError, PeerError};
@@ -11,7 +11,7 @@ use crate::tool::{Code, Failure, FailureKind, ToolSpec, Trace};
 pub const TOOLS: &str = "toolbus.tools";
 const OURS: &str = "toolbus.";
 
-/// What people are told of an error that says nothing.
+/// What people are told of an error that has no message.
 const NO_MESSAGE: &str = "the peer reported an error without a message";
 
 /// A failure as we tell it.

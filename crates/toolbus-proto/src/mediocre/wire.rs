@@ -149,7 +149,7 @@ pub(super) struct NotALength;
 #[derive(Debug)]
 pub(super) struct ErrField {
     error: PeerError,
-    /// It says nothing but that it is there.
+    /// It has neither a message nor anything else in it.
     is_empty: bool,
     is_malformed: bool,
     pub(super) is_doubled: bool,
@@ -204,6 +204,7 @@ impl ErrField {
     /// one: a failure never becomes a success.
     pub(super) fn of_single(self, has_res: bool, notes: &mut Notes) -> Option<PeerError> {
         if self.is_empty && has_res {
+            notes.add_if(self.is_malformed, Note::ErrMalformed);
             return None;
         }
         Some(self.told(has_res, notes))
@@ -235,7 +236,7 @@ fn message(msg: Field<'_>, object: &Bytes) -> Result<(String, bool), FramingCode
 }
 
 /// `[]` or `{}`, with or without blanks inside.
-fn is_empty_container(raw: &str) -> bool {
+pub(super) fn is_empty_container(raw: &str) -> bool {
     let is_container = matches!(kind(raw), Kind::Array | Kind::Object);
     is_container && raw[1..raw.len() - 1].trim_ascii().is_empty()
 }

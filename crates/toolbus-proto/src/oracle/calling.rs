@@ -1,7 +1,7 @@
-//! The executor: our end when we call an oracle (`specs` §4 to §6).
+//! The executor: our end when we call an oracle (`docs/protocols/oracle.md` 4 to 6).
 //!
 //! It lives as long as one process of the oracle. It says when that process has broken its
-//! word and how to part from it; who starts, signals and replaces processes is elsewhere.
+//! word and how to part from it; the supervisor starts, signals and replaces processes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,13 +18,14 @@ use crate::channel::{
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
+use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
 /// Lines that belong to nothing, between one answer and the next.
 const STRAYS_MAX: u32 = 1000;
 /// Calls that wait for their turn.
-const QUEUE_MAX: usize = 1024;
+const WAITING_MAX: usize = 1024;
 /// How much of a line is shown.
 const LINE_SHOWN_MAX: usize = 200;
 /// A wrong first byte: how long, and how far, its line is awaited in order to show it.
@@ -56,7 +57,7 @@ pub struct Client {
     /// When the oracle said that it is ready.
     opened: Option<Instant>,
     wrong_start: Option<WrongStart>,
-    queue: VecDeque<(Ticket, Call)>,
+    line: Line,
     in_flight: Option<InFlight>,
     next_id: u64,
     strays: u32,
@@ -91,7 +92,7 @@ impl Client {
             readiness: Readiness::Opening,
             opened: None,
             wrong_start: None,
-            queue: VecDeque::new(),
+            line: Line::new(WAITING_MAX, "this oracle"),
             in_flight: None,
             next_id: 0,
             strays: 0,
@@ -162,6 +163,7 @@ impl Client {
         wire::write_ack(&mut self.out, &id);
         self.readiness = Readiness::Open;
         self.opened = Some(now);
+        self.line.reckon(|call| give_up(Some(now), &call.deadline));
     }
 
     fn refuse_first_line(&mut self, line: &[u8], why: &str) {
@@ -170,7 +172,7 @@ impl Client {
         self.break_off(Farewell::Abrupt, FailureKind::Unavailable, message);
     }
 
-    /// Whatever comes behind the handshake: the answer to the call in flight, or stray (§5).
+    /// Whatever comes behind the handshake: the answer to the call in flight, or stray.
     fn handle_answer(&mut self, line: &Bytes) {
         let Ok(Message::Response { id, result, error }) = wire::RULES.read(line) else {
             return self.stray(line);
@@ -224,7 +226,7 @@ impl Client {
     /// it is really about to be written: until then another process could still take it (I7).
     fn send_next(&mut self) {
         while self.readiness == Readiness::Open && self.in_flight.is_none() {
-            let Some((ticket, call)) = self.queue.pop_front() else { return };
+            let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return };
             if call.what == What::Tools {
                 let tools = self.functions.tools();
                 self.done(ticket, Ok(Outcome::Tools(tools)));
@@ -275,18 +277,14 @@ impl Machine for Client {
         if self.wrong_start.as_ref().is_some_and(|wrong| wrong.until <= now) {
             self.refuse_wrong_start();
         }
-        let opened = self.opened;
-        let is_over =
-            |deadline: &Deadline| give_up(opened, deadline).is_some_and(|give_up| give_up <= now);
-        let (late, queue) = self.queue.drain(..).partition(|(_, call)| is_over(&call.deadline));
-        self.queue = queue;
-        let late: VecDeque<(Ticket, Call)> = late;
-        for (ticket, call) in late {
+        for Waiting { ticket, call, .. } in self.line.expire(now) {
             self.done(ticket, Err(call.deadline.missed()));
         }
-        let Some(InFlight { ticket, deadline, .. }) =
-            self.in_flight.take_if(|in_flight| is_over(&in_flight.deadline))
-        else {
+        let opened = self.opened;
+        let is_over = |call: &mut InFlight| {
+            give_up(opened, &call.deadline).is_some_and(|give_up| give_up <= now)
+        };
+        let Some(InFlight { ticket, deadline, .. }) = self.in_flight.take_if(is_over) else {
             return;
         };
         if let Some(ticket) = ticket {
@@ -299,10 +297,9 @@ impl Machine for Client {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let wrong_start = self.wrong_start.as_ref().map(|wrong| wrong.until);
-        let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.deadline);
-        let queued = self.queue.iter().map(|(_, call)| &call.deadline);
-        let give_up = |deadline: &Deadline| give_up(self.opened, deadline);
-        in_flight.chain(queued).filter_map(give_up).chain(wrong_start).min()
+        let in_flight = self.in_flight.as_ref();
+        let in_flight = in_flight.and_then(|call| give_up(self.opened, &call.deadline));
+        [wrong_start, in_flight, self.line.poll_timeout()].into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -352,34 +349,32 @@ impl Channel for Client {
 
 impl Calling for Client {
     fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
-        if QUEUE_MAX <= self.queue.len() {
-            let message = format!("more than {QUEUE_MAX} calls wait for this oracle");
-            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
+        let give_up = give_up(self.opened, &call.deadline);
+        if let Err(failure) = self.line.push(ticket, call, give_up) {
+            self.done(ticket, Err(failure));
         }
-        self.queue.push_back((ticket, call));
     }
 
     fn up(&mut self, _now: Instant, ticket: Ticket, up: Up) {
         // The wire has no parts and no questions; a call is one message.
         let Up::Cancel(_) = up else { return };
-        let queued = self.queue.iter().position(|(queued, _)| *queued == ticket);
         let in_flight = self.in_flight.as_mut().filter(|call| call.ticket == Some(ticket));
-        match (queued, in_flight) {
-            (Some(at), _) => drop(self.queue.remove(at)),
+        match (self.line.remove(ticket), in_flight) {
+            (Some(_), _) => {}
             (None, Some(in_flight)) => in_flight.ticket = None,
             (None, None) => return,
         }
-        self.done(ticket, Err(cancelled()));
+        self.done(ticket, Err(Failure::cancelled()));
     }
 
     fn close(&mut self, _now: Instant) {
         if let Some(in_flight) = &mut self.in_flight
             && let Some(ticket) = in_flight.ticket.take()
         {
-            self.done(ticket, Err(cancelled()));
+            self.done(ticket, Err(Failure::cancelled()));
         }
         for (ticket, _) in self.take_unsent() {
-            self.done(ticket, Err(cancelled()));
+            self.done(ticket, Err(Failure::cancelled()));
         }
         if self.readiness == Readiness::Open {
             wire::write_shutdown(&mut self.out);
@@ -395,7 +390,7 @@ impl Calling for Client {
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.queue.drain(..).collect()
+        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
@@ -414,8 +409,4 @@ fn give_up(opened: Option<Instant>, deadline: &Deadline) -> Option<Instant> {
         Some(opened) => deadline.instant(opened.max(deadline.asked)),
         None => deadline.total.map(|total| deadline.asked + total),
     }
-}
-
-fn cancelled() -> Failure {
-    Failure::new(FailureKind::Cancelled, "cancelled")
 }

@@ -1,4 +1,4 @@
-//! A capture of the oracle wire, told line by line: for whoever looks at what two others said.
+//! A capture of the oracle wire, told line by line: for a person who looks at what two other programs said.
 //!
 //! Nothing is refused here. What is no message of this wire is told as it stands.
 

@@ -15,7 +15,7 @@ use crate::printable::beginning;
 
 /// Reads a JSON array of felts.
 ///
-/// The text is one JSON value; whoever took it off the wire has seen to that.
+/// The text is one JSON value; the caller has checked that.
 pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
     match read_plain(text.as_bytes()) {
         Some(felts) => Ok(felts),
@@ -23,10 +23,10 @@ pub fn read(text: &str, leniency: Leniency) -> Result<Vec<Felt>, FeltsError> {
     }
 }
 
-/// Reads felts that stand as nearly every peer writes them: nothing between them but commas,
-/// and none that has to be judged by its leniency or told about.
+/// The fast way for lists as nearly every peer writes them: nothing between the felts but
+/// commas, and each of them valid. `None` for any other list, which [`read`] then takes slowly.
 fn read_plain(text: &[u8]) -> Option<Vec<Felt>> {
-    // As many as there are at least, unless somebody pads them with zeros.
+    // As many as there are at least, unless the peer pads them with zeros.
     let mut felts = Vec::with_capacity(text.len() / FELT_TEXT_MAX + 1);
     let mut rest = text.strip_prefix(b"[")?;
     if rest == b"]" {

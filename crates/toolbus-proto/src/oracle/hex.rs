@@ -14,7 +14,7 @@ fn read_eight(digits: [u8; 8], wrong: &mut Wrong) -> u32 {
     let word = u64::from_be_bytes(digits);
     let lower = word | (ONES * 0x20);
     *wrong |= not(word, is_decimal(word) | within(lower, b'a', b'f'));
-    // In a letter bit 6 is set, and 9 is missing to its value.
+    // In a letter bit 6 is set, and its low four bits are 9 less than its value.
     let nibbles = (word & (ONES * 0xf)) + (word >> 6 & ONES) * 9;
     let pairs = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;

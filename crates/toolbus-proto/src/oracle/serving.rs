@@ -1,4 +1,4 @@
-//! The oracle: our end when an executor calls our tools (`specs` §9).
+//! The oracle: our end when an executor calls our tools (`docs/protocols/oracle.md` 9).
 //!
 //! Requests are answered strictly in order, one at a time; what arrives meanwhile stays where
 //! it was read to. Nothing that arrives ends the conversation but a goodbye, a wrong
@@ -48,7 +48,7 @@ pub struct Server {
     reserved: [Arc<Served>; 2],
     lines: Lines,
     ahead_bytes_max: usize,
-    stage: Stage,
+    state: ServerState,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
     notices: VecDeque<Notice>,
@@ -56,16 +56,16 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ServerState {
     /// `ready` is out, its answer is not in.
     Greeting,
     Listening,
-    Answering(Answering),
+    Answering(OpenCall),
     Over(Ended),
 }
 
 #[derive(Debug)]
-struct Answering {
+struct OpenCall {
     ticket: Ticket,
     id: Id,
     served: Arc<Served>,
@@ -93,7 +93,7 @@ impl Server {
             reserved: reserved(),
             lines: Lines::new(settings.line_bytes_max),
             ahead_bytes_max: AHEAD_BYTES_MAX.min(settings.line_bytes_max),
-            stage: Stage::Greeting,
+            state: ServerState::Greeting,
             next_ticket: 0,
             ups: VecDeque::new(),
             notices: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Server {
 
     /// Has the executor acknowledged us?
     pub fn is_serving(&self) -> bool {
-        matches!(self.stage, Stage::Listening | Stage::Answering(_))
+        matches!(self.state, ServerState::Listening | ServerState::Answering(_))
     }
 
     fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
@@ -112,9 +112,9 @@ impl Server {
         {
             return;
         }
-        match (&self.stage, line) {
-            (Stage::Greeting, Ok(line)) => self.handle_greeting(&line),
-            (Stage::Greeting, Err(too_long)) => self.end(Ended::Broke(too_long.to_string())),
+        match (&self.state, line) {
+            (ServerState::Greeting, Ok(line)) => self.handle_greeting(&line),
+            (ServerState::Greeting, Err(too_long)) => self.end(Ended::Broke(too_long.to_string())),
             (_, Ok(line)) => self.handle_message(now, &line),
             (_, Err(too_long)) => self.refuse(&Id::NULL, INVALID_REQUEST, &too_long.to_string()),
         }
@@ -130,7 +130,7 @@ impl Server {
             Ok(Message::Response { id, error, .. }) if id.as_number() == Some(0) => {
                 match error.filter(|raw| kind(raw) != Kind::Null) {
                     None => {
-                        self.stage = Stage::Listening;
+                        self.state = ServerState::Listening;
                         return;
                     }
                     Some(error) => Ended::Refused(wire::failure(line, error).message),
@@ -161,7 +161,7 @@ impl Server {
                 self.refuse(&id, INVALID_REQUEST, &Why::Neither.to_string());
             }
             Ok(Message::Response { id, .. }) => self.ignore(format!("response {}", id.to_json())),
-            // Whatever it answers, it was not asked: nothing is said to it either.
+            // An answer to nothing that we asked: it gets no answer itself.
             Err(jsonrpc::Invalid { why: Why::NoId, .. }) => self.ignore("response".to_owned()),
             Err(invalid) => {
                 let is_broken = invalid.why.is_parse_error();
@@ -181,7 +181,7 @@ impl Server {
         self.next_ticket += 1;
         self.ups.push_back((ticket, Asked::Call(Call::of(now, what))));
         let collector = Collector::new();
-        self.stage = Stage::Answering(Answering { ticket, id, served, collector });
+        self.state = ServerState::Answering(OpenCall { ticket, id, served, collector });
     }
 
     fn read_invoke(&self, params: Option<&str>) -> Result<(Arc<Served>, What), String> {
@@ -208,14 +208,14 @@ impl Server {
         format!("unknown selector: {}, this oracle provides: {provided}", quoted(selector))
     }
 
-    fn answer(&mut self, answering: &Answering, outcome: Result<Outcome, Failure>) {
-        let id = &answering.id;
+    fn answer(&mut self, call: &OpenCall, outcome: Result<Outcome, Failure>) {
+        let id = &call.id;
         let felts = outcome.and_then(|outcome| {
             let felts = match &outcome {
-                Outcome::Text(text) => answering.served.binding.felts(Answer::Text(text)),
-                Outcome::Value(json) => answering.served.binding.felts(Answer::Json(json.as_str())),
+                Outcome::Text(text) => call.served.binding.felts(Answer::Text(text)),
+                Outcome::Value(json) => call.served.binding.felts(Answer::Json(json.as_str())),
                 Outcome::Tools(tools) => {
-                    answering.served.binding.felts(Answer::Json(listing::tools(&**tools).as_str()))
+                    call.served.binding.felts(Answer::Json(listing::tools(&**tools).as_str()))
                 }
                 Outcome::End(_) | Outcome::Native(_) => {
                     return Err(broke("the reply is of a kind that felts cannot hold".into()));
@@ -249,13 +249,13 @@ impl Server {
     }
 
     fn end(&mut self, ended: Ended) {
-        self.stage = Stage::Over(ended);
+        self.state = ServerState::Over(ended);
     }
 
     fn flow(&self, input: &BytesMut) -> Flow {
-        match self.stage {
-            Stage::Over(_) => Flow::Close,
-            Stage::Answering(_) if self.ahead_bytes_max <= input.len() => Flow::Pause,
+        match self.state {
+            ServerState::Over(_) => Flow::Close,
+            ServerState::Answering(_) if self.ahead_bytes_max <= input.len() => Flow::Pause,
             _ => Flow::More,
         }
     }
@@ -275,7 +275,7 @@ impl Machine for Server {
 
 impl Channel for Server {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        while matches!(self.stage, Stage::Greeting | Stage::Listening) {
+        while matches!(self.state, ServerState::Greeting | ServerState::Listening) {
             let Some(line) = self.lines.next(input) else { break };
             self.handle_line(now, line);
         }
@@ -287,13 +287,13 @@ impl Channel for Server {
             return Flow::Close;
         }
         // What came before the end is answered first; the hands come back when it is.
-        if let Stage::Answering(_) = self.stage {
+        if let ServerState::Answering(_) = self.state {
             return Flow::Pause;
         }
         if let Some(line) = self.lines.last(input) {
             self.handle_line(now, line);
         }
-        if let Stage::Greeting | Stage::Listening = self.stage {
+        if let ServerState::Greeting | ServerState::Listening = self.state {
             self.end(Ended::Well);
         }
         self.flow(input)
@@ -310,12 +310,13 @@ impl Serving for Server {
     }
 
     fn down(&mut self, _now: Instant, ticket: Ticket, down: Down) -> Flow {
-        let Stage::Answering(answering) = &mut self.stage else { return Flow::More };
+        let ServerState::Answering(answering) = &mut self.state else { return Flow::More };
         if answering.ticket != ticket {
             return Flow::More;
         }
         let Some(outcome) = answering.collector.take(down) else { return Flow::More };
-        let Stage::Answering(answering) = std::mem::replace(&mut self.stage, Stage::Listening)
+        let ServerState::Answering(answering) =
+            std::mem::replace(&mut self.state, ServerState::Listening)
         else {
             return Flow::More;
         };
@@ -324,8 +325,8 @@ impl Serving for Server {
     }
 
     fn ended(&self) -> Option<&Ended> {
-        match &self.stage {
-            Stage::Over(ended) => Some(ended),
+        match &self.state {
+            ServerState::Over(ended) => Some(ended),
             _ => None,
         }
     }

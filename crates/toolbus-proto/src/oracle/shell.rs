@@ -1,6 +1,6 @@
-//! `shell:` as an oracle of our own: what may be asked of it and how it answers (`specs` §11).
+//! `shell:` as an oracle of our own: what may be asked of it and how it answers (`docs/protocols/oracle.md` 11).
 //!
-//! It has one function and runs nothing by itself: who runs the command is elsewhere.
+//! It has one function and runs nothing by itself: `child::shell` of the crate `toolbus` does.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use crate::tool::{Code, Failure, FailureKind, Outcome, ToolName, ToolSpec, What}
 
 static EXEC: LazyLock<Function> = LazyLock::new(known::shell_exec);
 
-/// A command that somebody wants to be run, and how the answer is to look.
+/// A command that a caller wants to be run, and how the answer is to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exec {
     command: String,
@@ -23,9 +23,9 @@ pub struct Exec {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As one JSON value, for whoever called the tool.
+    /// As one JSON value, for a caller of the tool.
     Value,
-    /// As felts, for whoever speaks the oracle's wire.
+    /// As felts, for a caller that speaks the oracle's wire.
     Felts,
 }
 

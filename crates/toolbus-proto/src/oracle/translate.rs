@@ -35,7 +35,7 @@ impl Binding {
         Binding { function, form: ArgsForm::Signature }
     }
 
-    /// A tool that somebody wrote a signature for; its input schema says how it is called.
+    /// A tool whose signature was given by the user; its input schema says how it is called.
     pub fn declared(function: Function, input_schema: &str) -> Binding {
         let takes_all = function.params.len() == 1
             && function.params.at(0).is_some_and(|(name, param)| {

@@ -1,4 +1,4 @@
-//! The oracle's messages as they stand on the wire (`specs` §1, §2).
+//! The oracle's messages as they stand on the wire (`docs/protocols/oracle.md` 1, 2).
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::json::{Json, Kind, Scanner, write_string};
 use crate::jsonrpc::{self, Id, Rules, kind, string};
 use crate::tool::{Code, Failure, FailureKind};
 
-/// How the oracle wire reads the envelope: any id, any params; a room of small freedoms.
+/// How the oracle wire reads the envelope: any id, any params.
 pub const RULES: Rules = Rules { null_id: true, any_params: true };
 
 /// How much of a peer's malformed error is shown.

@@ -1,4 +1,4 @@
-//! The rules as somebody outside sees them.
+//! The rules as a user of the crate sees them.
 //!
 //! Tests that use the testkit stand here rather than beside the code: inside the crate its
 //! types and those the testkit knows would be two builds of the same, and not fit together.
@@ -11,6 +11,7 @@ mod mcp_bridge;
 mod mcp_calling;
 mod mcp_faults;
 mod mcp_http;
+mod mcp_http_faults;
 mod mcp_remote;
 mod mcp_serving;
 mod mediocre;

@@ -10,8 +10,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::conversation::Settings;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Remote};
-use toolbus_proto::mcp::{Behind, Client, Server, calling, http};
+use toolbus_proto::mcp::{Behind, Client, Server, calling};
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What};
 use toolbus_testkit::faults;
 use toolbus_testkit::pair::{ToCalling, ToServing};
@@ -24,7 +23,7 @@ fn server(behind: Behind) -> Server {
     Server::new(Settings { line_bytes_max: LINE_BYTES_MAX, calls_max: 3, ..settings })
 }
 
-fn json(text: &str) -> Json {
+pub(crate) fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
@@ -103,7 +102,7 @@ fn client(now: Instant) -> Client {
     client
 }
 
-fn native(now: Instant, method: &'static str, body: &'static str) -> Call {
+pub(crate) fn native(now: Instant, method: &'static str, body: &'static str) -> Call {
     let (method, body) =
         (Bytes::from_static(method.as_bytes()), Bytes::from_static(body.as_bytes()));
     let mut call = Call::of(now, What::Native { wire: WIRE, method, body });
@@ -142,6 +141,44 @@ fn a_client_survives_its_server() {
         ToCalling::Close,
     ];
     faults::calling(now, &recorded, LINE_BYTES_MAX, || client(now));
+}
+
+#[test]
+fn who_waits_behind_endless_listening_is_let_go_in_time() {
+    let now = Instant::now();
+    let settings = calling::Settings { calls_max: 2, ..calling::Settings::new("w", "1") };
+    let mut client = Client::new(settings);
+    let listen = |ticket| {
+        let body = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        (Ticket(ticket), native(now, "subscriptions/listen", body))
+    };
+    let (first, second) = (listen(0), listen(1));
+    client.call(now, first.0, first.1);
+    client.call(now, second.0, second.1);
+    let found = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}"#;
+    client.handle_bytes(now, &mut BytesMut::from(&bytes(&[found])[..]));
+    client.poll_transmit(&mut Outbox::new());
+
+    // A call that can never go out, and one that would listen.
+    let mut late = Call::tool(now, "a", None);
+    late.deadline.quiet = Some(Duration::from_secs(5));
+    client.call(now, Ticket(2), late);
+    let (ticket, third) = listen(3);
+    client.call(now, ticket, third);
+    assert_eq!(client.poll_timeout(), Some(now + Duration::from_secs(5)));
+    let mut out = Outbox::new();
+    client.poll_transmit(&mut out);
+    assert!(out.is_empty(), "there is no room for more");
+
+    client.handle_timeout(now + Duration::from_secs(5));
+    let (ticket, down) = client.poll_down().expect("a call is late");
+    let Down::Done(Err(failure)) = down else { panic!("{down:?}") };
+    assert_eq!((ticket, failure.kind), (Ticket(2), FailureKind::TimedOut));
+    assert_eq!(failure.message, "timed out after 5 s");
+    assert!(client.poll_down().is_none(), "who listens does so for ever");
+    assert_eq!(client.poll_timeout(), None);
+    client.poll_transmit(&mut out);
+    assert!(out.is_empty(), "what was never asked is not cancelled");
 }
 
 const METHODS: &[&str] = &[
@@ -194,7 +231,7 @@ fn message() -> impl Strategy<Value = String> {
 }
 
 /// Messages, batches of them, and what is neither.
-fn fragment() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let line = message().prop_map(|message| format!("{message}\n").into_bytes());
     let batch = prop::collection::vec(message(), 0..4)
         .prop_map(|all| format!("[{}]\n", all.join(",")).into_bytes());
@@ -207,7 +244,7 @@ fn fragments() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 /// What is said to a call that chance has made.
-fn reply(turn: usize, call: &Call) -> Down {
+pub(crate) fn reply(turn: usize, call: &Call) -> Down {
     match (turn % 6, &call.what) {
         (0, _) => Down::Ask(AskId(1), json(r#"{"method":"roots/list","params":{}}"#)),
         (1, _) => Down::Begin {
@@ -297,123 +334,6 @@ proptest! {
         client.handle_eof(now, &mut input);
         client.handle_lost(now, &Failure::new(FailureKind::Gone, "gone"));
         while let Some((ticket, down)) = client.poll_down() {
-            prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
-            if matches!(down, Down::Done(_)) {
-                open.remove(&ticket);
-            }
-        }
-        prop_assert!(open.is_empty(), "never ended: {:?}", open);
-    }
-
-    #[test]
-    fn no_request_can_break_an_endpoint(
-        requests in prop::collection::vec(
-            (
-                prop::sample::select(&["POST", "GET", "DELETE", "PUT"][..]),
-                prop::sample::select(&["", "2025-11-25", "2026-07-28", "x"][..]),
-                any::<bool>(),
-                fragment(),
-                any::<u8>(),
-            ),
-            0..20,
-        ),
-    ) {
-        let mut now = Instant::now();
-        let gate = Admission {
-            bound: Bound::Loopback,
-            path: "/".into(),
-            origins: Vec::new(),
-            token: None,
-            body_bytes_max: 1 << 20,
-        };
-        let settings =
-            http::Settings { version: "1".into(), behind: Behind::Hub, gate, first_caller: 0 };
-        let mut names = 0;
-        let mut endpoint = Endpoint::new(settings, move || {
-            names += 1;
-            format!("s{names}")
-        });
-        let mut open: Vec<(Ticket, Call)> = Vec::new();
-        for (number, (method, version, has_session, body, turn)) in requests.into_iter().enumerate() {
-            let mut headers = vec![
-                ("Content-Type", "application/json"),
-                ("Accept", "application/json, text/event-stream"),
-                ("Mcp-Method", "tools/call"),
-                ("Mcp-Name", "a"),
-            ];
-            headers.extend(Some(("MCP-Protocol-Version", version)).filter(|(_, v)| !v.is_empty()));
-            headers.extend(has_session.then_some(("Mcp-Session-Id", "s1")));
-            let head = Head { method, path: "/", headers };
-            let exchange = ExchangeId(number as u64 + 1);
-            endpoint.handle_request(now, exchange, &head, &body.into());
-            while let Some((ticket, asked)) = endpoint.poll_up() {
-                match asked {
-                    Asked::Call(call) => open.push((ticket, call)),
-                    Asked::Up(Up::Cancel(_)) => open.retain(|(known, _)| *known != ticket),
-                    Asked::Up(_) => {}
-                }
-            }
-            if let Some((ticket, call)) = open.get(usize::from(turn) % open.len().max(1)).cloned() {
-                let down = reply(turn.into(), &call);
-                if matches!(down, Down::Done(_)) {
-                    open.retain(|(known, _)| *known != ticket);
-                }
-                endpoint.down(now, ticket, down);
-            }
-            if turn % 5 == 0 {
-                endpoint.handle_gone(now, ExchangeId(u64::from(turn) % 8));
-            }
-            now += Duration::from_secs(turn.into());
-            endpoint.handle_timeout(now);
-            while endpoint.poll_write().is_some() {}
-        }
-    }
-
-    #[test]
-    fn no_answer_can_break_a_remote(
-        answers in prop::collection::vec(
-            (
-                prop::sample::select(&[200u16, 202, 400, 401, 404, 500][..]),
-                prop::sample::select(&["application/json", "text/event-stream", ""][..]),
-                any::<bool>(),
-                fragment(),
-                0..4u64,
-            ),
-            0..30,
-        ),
-    ) {
-        let mut now = Instant::now();
-        let mut remote = Remote::new(calling::Settings::new("w", "1"));
-        let mut open: std::collections::BTreeSet<_> = (0..3).map(Ticket).collect();
-        remote.call(now, Ticket(0), native(now, "initialize", "{}"));
-        remote.call(now, Ticket(1), native(now, "x", "{}"));
-        remote.call(now, Ticket(2), Call::tool(now, "a", None));
-        let mut exchanges = Vec::new();
-        for (status, kind, has_session, body, turn) in answers {
-            while let Some((exchange, _)) = remote.poll_request() {
-                exchanges.push(exchange);
-            }
-            let Some(exchange) = exchanges.pop() else { break };
-            let mut headers = vec![("Content-Type", kind)];
-            headers.extend(has_session.then_some(("Mcp-Session-Id", "s")));
-            remote.handle_head(exchange, status, &headers);
-            let event = [b"id: 1\ndata: ", &body[..], b"\n\n"].concat();
-            let body = if kind == "text/event-stream" { event } else { body };
-            remote.handle_body(now, exchange, &mut BytesMut::from(&body[..]));
-            if turn > 0 {
-                remote.handle_end(now, exchange);
-            }
-            now += Duration::from_secs(turn);
-            remote.handle_timeout(now);
-            while let Some((ticket, down)) = remote.poll_down() {
-                prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
-                if matches!(down, Down::Done(_)) {
-                    open.remove(&ticket);
-                }
-            }
-        }
-        remote.close(now);
-        while let Some((ticket, down)) = remote.poll_down() {
             prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
             if matches!(down, Down::Done(_)) {
                 open.remove(&ticket);

@@ -1,16 +1,20 @@
 //! The serving end of MCP over HTTP, replayed from `transcripts/mcp/http`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Asked, Calling, Channel, Down, Machine, Outbox, Ticket, Up};
+use toolbus_proto::channel::{
+    Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, StreamId, StreamLost, Streams,
+    Ticket, Up, Writing,
+};
+use toolbus_proto::http::{RequestHead, ResponseHead};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, ExchangeId, Head, Settings, Write};
+use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
 use toolbus_proto::mcp::{Behind, Client};
-use toolbus_proto::tool::{Call, Outcome, ToolSpec, What};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
 use crate::mcp_serving::lines;
@@ -38,7 +42,7 @@ struct Front {
     calls: Vec<Ticket>,
     /// Calls to the server: what they are called there, and here.
     passed: HashMap<Ticket, Ticket>,
-    exchanges: u64,
+    streams: u64,
     /// What stands behind the arrows of the client.
     wire: &'static str,
 }
@@ -46,7 +50,7 @@ struct Front {
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const SETUP: Ticket = Ticket(u64::MAX - 1);
 
-fn gate() -> Admission {
+fn admission() -> Admission {
     Admission {
         bound: Bound::Loopback,
         path: "/mcp".into(),
@@ -56,8 +60,8 @@ fn gate() -> Admission {
     }
 }
 
-fn endpoint(behind: Behind, gate: Admission) -> Endpoint {
-    let settings = Settings { version: "VERSION".into(), behind, gate, first_caller: 1 };
+fn endpoint(behind: Behind, admission: Admission) -> Endpoint {
+    let settings = Settings { version: "VERSION".into(), behind, admission, first_caller: 1 };
     Endpoint::new(settings, || "SESSION".to_owned())
 }
 
@@ -65,13 +69,13 @@ impl Front {
     fn new() -> Front {
         Front {
             clock: Clock::new(),
-            endpoint: endpoint(Behind::Hub, gate()),
+            endpoint: endpoint(Behind::Hub, admission()),
             tools: Vec::new(),
             back: None,
             input: BytesMut::new(),
             calls: Vec::new(),
             passed: HashMap::new(),
-            exchanges: 0,
+            streams: 0,
             wire: "",
         }
     }
@@ -86,12 +90,20 @@ impl Front {
         let (method, path) = pieces.remove(0).split_once(' ').unwrap();
         let is_header = |piece: &&str| !piece.starts_with(['{', '[']) && piece.contains(": ");
         let body = pieces.pop_if(|piece| !is_header(&&**piece)).unwrap_or_default();
-        let headers = pieces.iter().map(|piece| piece.split_once(": ").unwrap()).collect();
-        let head = Head { method, path, headers };
-        self.exchanges += 1;
-        let exchange = ExchangeId(self.exchanges);
-        let body = Bytes::copy_from_slice(body.as_bytes());
-        self.endpoint.handle_request(self.clock.now, exchange, &head, &body);
+        let mut head = RequestHead::new(method.to_owned(), path);
+        let headers = pieces.iter().map(|piece| piece.split_once(": ").unwrap());
+        head.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
+        self.streams += 1;
+        let stream = StreamId::Theirs(self.streams);
+        let mut input = BytesMut::from(body);
+        let now = self.clock.now;
+        let mut flow = self.endpoint.handle_opened(now, stream, head);
+        if flow == Flow::More {
+            flow = Streams::handle_bytes(&mut self.endpoint, now, stream, &mut input);
+        }
+        if flow == Flow::More {
+            Streams::handle_eof(&mut self.endpoint, now, stream, &mut input);
+        }
     }
 
     fn set_scene(&mut self, scene: &str) {
@@ -104,14 +116,14 @@ impl Front {
             "listening on 127.0.0.1:8932, no token" => return,
             "listening on 0.0.0.0:8932, token s3cret" => {
                 let token = Some("s3cret".into());
-                let gate = Admission { bound: Bound::Elsewhere, token, ..gate() };
-                self.endpoint = endpoint(Behind::Hub, gate);
+                let admission = Admission { bound: Bound::Elsewhere, token, ..admission() };
+                self.endpoint = endpoint(Behind::Hub, admission);
                 return;
             }
             _ => {}
         }
         self.wire = "c";
-        self.endpoint = endpoint(Behind::Server, gate());
+        self.endpoint = endpoint(Behind::Server, admission());
         self.back = Some(Client::new(calling::Settings::new("w", "VERSION")));
         let json = "Content-Type: application/json";
         if scene.starts_with("client modern") {
@@ -137,7 +149,7 @@ impl Front {
     fn hear(&mut self, line: &str) {
         self.drain();
         let mut input = BytesMut::from(format!("{line}\n").as_bytes());
-        self.back.as_mut().unwrap().handle_bytes(self.clock.now, &mut input);
+        Channel::handle_bytes(self.back.as_mut().unwrap(), self.clock.now, &mut input);
         self.drain();
     }
 
@@ -145,8 +157,11 @@ impl Front {
         let mut came = Vec::new();
         loop {
             while self.endpoint.poll_notice().is_some() {}
-            while let Some((_, write)) = self.endpoint.poll_write() {
-                came.push(format!(">>{} {}", self.wire, shown(&write)));
+            let ready = std::iter::from_fn(|| self.endpoint.poll_ready());
+            let ready: BTreeSet<_> = ready.collect();
+            for stream in ready {
+                let written = written(&mut self.endpoint, stream);
+                came.extend(written.iter().map(|line| format!(">>{} {line}", self.wire)));
             }
             if let Some((ticket, asked)) = self.endpoint.poll_up() {
                 came.extend(self.asked(ticket, asked));
@@ -154,7 +169,7 @@ impl Front {
             }
             let Some(back) = &mut self.back else { return came };
             let mut out = Outbox::new();
-            back.poll_transmit(&mut out);
+            Channel::poll_transmit(back, &mut out);
             came.extend(lines(&out.take()).iter().map(|line| line.replacen(">>", ">>b", 1)));
             while back.poll_notice().is_some() {}
             let Some((ticket, down)) = back.poll_down() else { return came };
@@ -196,20 +211,32 @@ impl Front {
     }
 }
 
-fn shown(write: &Write) -> String {
-    let head = |answer: &toolbus_proto::mcp::http::Answer| {
-        let mut pieces = vec![answer.status.to_string()];
-        pieces.extend(answer.headers.iter().map(|(name, value)| format!("{name}: {value}")));
-        if !answer.body.is_empty() {
-            pieces.push(String::from_utf8(answer.body.to_vec()).unwrap());
+/// What is written on a stream: a head, with its body if that is whole; events; the end.
+fn written(endpoint: &mut Endpoint, stream: StreamId) -> Vec<String> {
+    let mut out = Outbox::new();
+    Streams::poll_transmit(endpoint, stream, &mut out);
+    let body = String::from_utf8(out.take().to_vec()).unwrap();
+    let head = endpoint.poll_answer(stream);
+    let ends = endpoint.writing(stream) == Writing::Finish;
+    let is_stream = |head: &ResponseHead| head.header("Content-Type") == Some("text/event-stream");
+    let mut lines = Vec::new();
+    if let Some(head) = &head {
+        let mut pieces = vec![head.status.to_string()];
+        // How long it is can be seen.
+        let headers = head.headers.iter().filter(|(name, _)| *name != "Content-Length");
+        pieces.extend(headers.map(|(name, value)| format!("{name}: {value}")));
+        if !is_stream(head) {
+            assert!(ends, "{stream:?} is neither whole nor a stream");
+            let len = head.header("Content-Length").map(|len| len.parse().unwrap());
+            assert_eq!(len, Some(body.len()).filter(|_| head.status != 204));
+            pieces.extend(Some(body).filter(|body| !body.is_empty()));
+            return vec![pieces.join(" | ")];
         }
-        pieces.join(" | ")
-    };
-    match write {
-        Write::Whole(answer) | Write::Begin(answer) => head(answer),
-        Write::Piece(piece) => str::from_utf8(piece).unwrap().replace('\n', "\\n"),
-        Write::End => "end".to_owned(),
+        lines.push(pieces.join(" | "));
     }
+    lines.extend(body.split_inclusive("\n\n").map(|event| event.replace('\n', "\\n")));
+    lines.extend(ends.then(|| "end".to_owned()));
+    lines
 }
 
 impl Player for Front {
@@ -221,7 +248,10 @@ impl Player for Front {
         let mut words = Words::new(what);
         match what {
             "the client closes the connection" => {
-                self.endpoint.handle_gone(self.clock.now, ExchangeId(self.exchanges));
+                let failure = Failure::new(FailureKind::Gone, "gone");
+                let why = StreamLost { code: None, failure };
+                let stream = StreamId::Theirs(self.streams);
+                Streams::handle_lost(&mut self.endpoint, self.clock.now, stream, why);
             }
             _ if words.is("reply") => {
                 let number: usize = words.word().unwrap().parse().unwrap();
@@ -247,7 +277,7 @@ impl Player for Front {
         assert_eq!(wire, "b", "clients send requests");
         self.input.extend_from_slice(bytes);
         let back = self.back.as_mut().expect("there is a server");
-        back.handle_bytes(self.clock.now, &mut self.input);
+        Channel::handle_bytes(back, self.clock.now, &mut self.input);
         self.drain()
     }
 

@@ -1,10 +1,16 @@
 //! The calling end of MCP over HTTP, replayed from `transcripts/mcp/remote`.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Down, Readiness, Ticket, Up};
+use toolbus_proto::channel::{
+    Calling, Down, Machine, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket, Up, Writing,
+};
+use toolbus_proto::http::ResponseHead;
 use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling::Settings;
-use toolbus_proto::mcp::http::{ExchangeId, Remote, Verb};
+use toolbus_proto::mcp::http::{ClientSettings, HttpClient};
 use toolbus_proto::tool::{Call, Failure, FailureKind, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
@@ -25,49 +31,74 @@ fn where_a_read_ends_does_not_matter() {
 /// Our end, before a server that the conversation plays.
 struct Back {
     clock: Clock,
-    remote: Remote,
-    /// Whose body is arriving, and what of it was not taken.
-    exchange: ExchangeId,
-    input: BytesMut,
+    client: HttpClient,
+    /// Whose body is arriving.
+    stream: StreamId,
+    /// What of bodies was not taken.
+    inputs: HashMap<StreamId, BytesMut>,
     was_broken: bool,
+    /// We stop: whatever is under way is given up, and that is not worth a word.
+    is_over: bool,
+}
+
+pub(crate) fn settings() -> ClientSettings {
+    ClientSettings {
+        calling: Settings::new("w", "VERSION"),
+        path: "/mcp".into(),
+        origin: "http://127.0.0.1:80".into(),
+        start_timeout: Duration::from_secs(3600),
+    }
+}
+
+fn stream(words: &mut Words<'_>) -> StreamId {
+    StreamId::Ours(words.word().unwrap().parse().unwrap())
 }
 
 impl Back {
     fn new() -> Back {
         Back {
             clock: Clock::new(),
-            remote: Remote::new(Settings::new("w", "VERSION")),
-            exchange: ExchangeId(0),
-            input: BytesMut::new(),
+            client: HttpClient::new(settings()),
+            stream: StreamId::Ours(0),
+            inputs: HashMap::new(),
             was_broken: false,
+            is_over: false,
         }
     }
 
     fn drain(&mut self) -> Vec<String> {
         let mut came: Vec<_> =
-            std::iter::from_fn(|| self.remote.poll_down()).filter_map(learned_or_begun).collect();
-        while self.remote.poll_notice().is_some() {}
-        if let Readiness::Broken(fault) = self.remote.readiness()
+            std::iter::from_fn(|| self.client.poll_down()).filter_map(learned_or_begun).collect();
+        while self.client.poll_notice().is_some() {}
+        if let Readiness::Broken(fault) = self.client.readiness()
             && !std::mem::replace(&mut self.was_broken, true)
         {
             came.push(format!("== broken {}: {}", fault.failure.kind, fault.failure));
         }
-        while let Some((exchange, request)) = self.remote.poll_request() {
-            let verb = match request.verb {
-                Verb::Post => "POST",
-                Verb::Get => "GET",
-                Verb::Delete => "DELETE",
-            };
-            let mut pieces = vec![format!(">> {} {verb}", exchange.0)];
+        while let Some((stream, head)) = self.client.poll_open() {
+            let StreamId::Ours(number) = stream else { panic!("{stream:?} is not ours") };
+            let mut pieces = vec![format!(">> {number} {}", head.method)];
+            assert_eq!(head.path, "/mcp");
             // What every request has is not worth a word.
-            let common = ["Content-Type", "Accept"];
-            let headers = request.headers.iter().filter(|(name, _)| !common.contains(&&**name));
+            let common = ["Content-Type", "Accept", "Content-Length"];
+            let headers = head.headers.iter().filter(|(name, _)| !common.contains(name));
             pieces.extend(headers.map(|(name, value)| format!("{name}: {value}")));
-            pieces.extend(Some(String::from_utf8(request.body.to_vec()).unwrap()));
+            let mut body = Outbox::new();
+            self.client.poll_transmit(stream, &mut body);
+            let len = head.header("Content-Length").map_or(0, |len| len.parse().unwrap());
+            assert_eq!(len, body.len());
+            assert_eq!(self.client.writing(stream), Writing::Finish);
+            pieces.push(String::from_utf8(body.take().to_vec()).unwrap());
             came.push(pieces.join(" | ").trim_end_matches(" | ").to_owned());
         }
-        while let Some(exchange) = self.remote.poll_abort() {
-            came.push(format!("== abort {}", exchange.0));
+        while let Some(stream) = self.client.poll_ready() {
+            let is_given_up = self.client.writing(stream) == Writing::Reset(0);
+            if let StreamId::Ours(number) = stream
+                && is_given_up
+                && !self.is_over
+            {
+                came.push(format!("== abort {number}"));
+            }
         }
         came
     }
@@ -90,52 +121,59 @@ impl Player for Back {
             Some("call") => {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let call = Call::tool(now, words.word().unwrap(), words.json());
-                self.remote.call(now, Ticket(ticket), call);
+                self.client.call(now, Ticket(ticket), call);
             }
             Some("session") => {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let method = Bytes::from_static(b"initialize");
                 let body = Bytes::from_static(b"{\"protocolVersion\":\"2025-11-25\"}");
                 let what = What::Native { wire: WIRE, method, body };
-                self.remote.call(now, Ticket(ticket), Call::of(now, what));
+                self.client.call(now, Ticket(ticket), Call::of(now, what));
             }
             Some("cancel") => {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
-                self.remote.up(now, Ticket(ticket), Up::Cancel(None));
+                self.client.up(now, Ticket(ticket), Up::Cancel(None));
             }
             Some("input") => {
                 let tool = words.word().unwrap();
-                self.remote.set_input(tool, &words.json().unwrap());
+                self.client.set_input(tool, &words.json().unwrap());
             }
-            Some("stop") => self.remote.close(now),
+            Some("stop") => {
+                self.client.close(now);
+                self.is_over = true;
+            }
             Some("head") => {
-                self.exchange = ExchangeId(words.word().unwrap().parse().unwrap());
+                self.stream = stream(&mut words);
                 let mut pieces = words.rest().split(" | ");
-                let status = pieces.next().unwrap().parse().unwrap();
-                let headers: Vec<_> = pieces.map(|piece| piece.split_once(": ").unwrap()).collect();
-                self.remote.handle_head(self.exchange, status, &headers);
+                let mut head = ResponseHead::new(pieces.next().unwrap().parse().unwrap());
+                head.headers.extend(
+                    pieces
+                        .map(|piece| piece.split_once(": ").unwrap())
+                        .map(|(name, value)| (name.to_owned(), value)),
+                );
+                self.client.handle_answered(now, self.stream, head);
             }
-            Some("of") => {
-                self.exchange = ExchangeId(words.word().unwrap().parse().unwrap());
-            }
+            Some("of") => self.stream = stream(&mut words),
             Some("end") => {
-                let exchange = ExchangeId(words.word().unwrap().parse().unwrap());
-                self.remote.handle_end(now, exchange);
+                let stream = stream(&mut words);
+                let mut input = self.inputs.remove(&stream).unwrap_or_default();
+                self.client.handle_eof(now, stream, &mut input);
             }
             Some("unreachable") => {
-                let exchange = ExchangeId(words.word().unwrap().parse().unwrap());
                 let failure = Failure::new(FailureKind::Unavailable, "connection refused");
-                self.remote.handle_failed(now, exchange, failure);
+                let why = StreamLost { code: None, failure };
+                Streams::handle_lost(&mut self.client, now, stream(&mut words), why);
             }
-            _ if self.clock.happen(what) => self.remote.handle_timeout(self.clock.now),
+            _ if self.clock.happen(what) => self.client.handle_timeout(self.clock.now),
             _ => panic!("what is `{what}`?"),
         }
         self.drain()
     }
 
     fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
-        self.input.extend_from_slice(bytes);
-        self.remote.handle_body(self.clock.now, self.exchange, &mut self.input);
+        let input = self.inputs.entry(self.stream).or_default();
+        input.extend_from_slice(bytes);
+        self.client.handle_bytes(self.clock.now, self.stream, input);
         self.drain()
     }
 

@@ -71,7 +71,7 @@ impl Play {
             "err" => {
                 let mut line = self.text();
                 line.push(b'\n');
-                // Nobody may be reading; that is no fault of ours.
+                // The reader may have gone; that is no fault of ours.
                 let _ = io::stderr().write_all(&line);
             }
             "flood" => {
@@ -250,7 +250,7 @@ fn member<'a>(line: &'a str, name: &str) -> &'a str {
 }
 
 /// A line of stdin without its end, or `None` at the end of stdin. Takes no byte beyond it,
-/// for whoever goes on with these pipes.
+/// for the program that goes on with these pipes.
 fn read_line() -> Option<String> {
     // `io::stdin` would take more than the line into its buffer.
     let stdin = io::stdin().as_fd().try_clone_to_owned();

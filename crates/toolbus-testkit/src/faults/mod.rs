@@ -78,7 +78,7 @@ pub fn calling<C: Calling + Channel>(
     });
     for fault in all(len.sum()) {
         let _telling = TellWhich(fault);
-        let mut end = End::new(begun, fault, bytes_max, make());
+        let mut end = Hands::new(begun, fault, bytes_max, make());
         let mut calls = Calls::default();
         for fed in recorded.iter().cloned() {
             let now = end.now;
@@ -125,7 +125,7 @@ pub fn serving<S: Serving + Channel>(
     });
     for fault in all(len.sum()) {
         let _telling = TellWhich(fault);
-        let mut end = End::new(begun, fault, bytes_max, make());
+        let mut end = Hands::new(begun, fault, bytes_max, make());
         let mut served = Served::default();
         for fed in recorded.iter().cloned() {
             match fed {
@@ -162,7 +162,7 @@ pub fn serving<S: Serving + Channel>(
 }
 
 /// The hands of a machine whose bytes are spoiled.
-struct End<M> {
+struct Hands<M> {
     now: Instant,
     fault: Fault,
     bytes_max: usize,
@@ -172,10 +172,10 @@ struct End<M> {
     flow: Flow,
 }
 
-impl<M: Channel> End<M> {
-    fn new(now: Instant, fault: Fault, bytes_max: usize, machine: M) -> End<M> {
+impl<M: Channel> Hands<M> {
+    fn new(now: Instant, fault: Fault, bytes_max: usize, machine: M) -> Hands<M> {
         let (heard, input, flow) = (0, BytesMut::new(), Flow::More);
-        End { now, fault, bytes_max, machine, heard, input, flow }
+        Hands { now, fault, bytes_max, machine, heard, input, flow }
     }
 
     /// Feeds bytes as the fault leaves them; `learn` takes out what the machine has learned.

@@ -87,7 +87,7 @@ pub fn connection(data: &[u8]) {
         }
     }
     if data.len().is_multiple_of(2) {
-        // The tools answer what is asked, for as long as somebody asks.
+        // The tools answer what is asked, for as long as there are calls.
         while game.pair.carry(usize::MAX, usize::MAX) {
             game.down(Down::Done(Ok(Outcome::Value(Json::null()))));
         }
@@ -169,7 +169,7 @@ impl Game {
             };
             if outcome.is_ok() {
                 let said = self.said.get(&number).map_or(&[][..], Vec::as_slice);
-                assert!(matches!(said.last(), Some(Down::Done(Ok(_)))), "nobody said so");
+                assert!(matches!(said.last(), Some(Down::Done(Ok(_)))), "the tool did not say so");
                 assert_eq!(elements(learned.iter().copied()), elements(said));
             }
         }

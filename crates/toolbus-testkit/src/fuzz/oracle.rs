@@ -16,6 +16,8 @@ use toolbus_proto::oracle::{
 };
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What};
 
+use super::{Piece, assert_lines, pieces};
+
 /// A text of signatures: what is understood is printed so that it is understood again.
 pub fn signatures(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -148,26 +150,4 @@ pub fn oracle(data: &[u8]) {
         let message = RULES.read(&line);
         assert!(matches!(message, Ok(Message::Response { .. })), "{line:?}");
     }
-}
-
-/// All that we say is whole lines of JSON.
-fn assert_lines(said: &Bytes) {
-    assert!(said.is_empty() || said.ends_with(b"\n"), "{said:?}");
-    for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        assert!(Json::parse(Bytes::copy_from_slice(line)).is_ok(), "{line:?}");
-    }
-}
-
-enum Piece<'a> {
-    Bytes(&'a [u8]),
-    /// Something else happens, of a kind that this number tells.
-    Event(u8),
-}
-
-/// The data as reads that end at 0xFE, and events behind 0xFF: two bytes that no text has.
-fn pieces(data: &[u8]) -> impl Iterator<Item = Piece<'_>> {
-    data.split(|byte| *byte == 0xfe).flat_map(|part| match part {
-        [0xff, event, rest @ ..] => vec![Piece::Event(*event), Piece::Bytes(rest)],
-        part => vec![Piece::Bytes(part)],
-    })
 }

@@ -68,7 +68,7 @@ impl Program {
         self
     }
 
-    /// Runs it to its end, and until nobody can write to its pipes any more.
+    /// Runs it to its end, and until no process can write to its pipes any more.
     #[track_caller]
     pub fn run(mut self) -> Page {
         self.command.process_group(0);
@@ -84,8 +84,8 @@ impl Program {
         let stdin = std::mem::take(&mut self.stdin);
         // A program need not read what it is given.
         thread::spawn(move || to_stdin.write_all(&stdin));
-        let stdout = Heard::of(child.stdout.take().expect("is piped"));
-        let stderr = Heard::of(child.stderr.take().expect("is piped"));
+        let stdout = PipeOutput::of(child.stdout.take().expect("is piped"));
+        let stderr = PipeOutput::of(child.stderr.take().expect("is piped"));
         let status = wait(child);
 
         let (stdout, stdout_ended) = stdout.until(until);
@@ -111,11 +111,11 @@ fn wait(mut child: Child) -> mpsc::Receiver<ExitStatus> {
     told
 }
 
-/// What comes out of a pipe, heard on a thread of its own.
-struct Heard(mpsc::Receiver<Vec<u8>>);
+/// What comes out of a pipe, read on a thread of its own.
+struct PipeOutput(mpsc::Receiver<Vec<u8>>);
 
-impl Heard {
-    fn of(mut pipe: impl Read + Send + 'static) -> Heard {
+impl PipeOutput {
+    fn of(mut pipe: impl Read + Send + 'static) -> PipeOutput {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
             let mut chunk = [0; 65536];
@@ -125,7 +125,7 @@ impl Heard {
                 }
             }
         });
-        Heard(told)
+        PipeOutput(told)
     }
 
     /// All that is heard until then, as text, and whether that was all there is.

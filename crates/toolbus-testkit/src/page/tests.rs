@@ -32,7 +32,7 @@ fn a_page_shows_what_killed_it_and_nothing_where_nothing_is() {
 }
 
 #[test]
-fn input_that_nobody_reads_harms_nobody() {
+fn input_that_is_not_read_does_no_harm() {
     let page = sh("exit 0").stdin(vec![b'x'; 1 << 20]).run();
     assert_eq!(page.to_string(), "exit 0\n");
 }

@@ -70,7 +70,7 @@ impl Client {
             return self.notices.push_back(Notice::Ignored(failure.message.clone()));
         }
         // Judged before the ticket is taken out: a broken answer must leave its caller among
-        // the waiting, or nobody could tell them.
+        // the waiting, or `handle_lost` could not tell it.
         let (Some(ticket), Some(down)) = (self.outstanding.ticket(id), says.into_down()) else {
             // No fault where the caller no longer waits.
             return self.notices.push_back(stray());
@@ -171,7 +171,7 @@ impl Channel for Client {
             self.notices.push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
         }
         if !matches!(self.readiness, Readiness::Broken(_)) {
-            // Whoever still waits is told by `handle_lost`: the hands may know more, such as
+            // Callers that still wait are told by `handle_lost`: the hands may know more, such as
             // how the process ended.
             self.break_off(Failure::new(FailureKind::Gone, "closed the conversation"));
         }

@@ -14,7 +14,7 @@
 mod calling;
 mod serving;
 mod translate;
-mod wire;
+pub(crate) mod wire;
 
 use toolbus_proto::tool::Wire;
 
@@ -46,7 +46,7 @@ impl Default for Limits {
 const NO_CALL: u64 = 0;
 
 /// How much of a line that is not understood is shown.
-const SHOWN_CHARS_MAX: usize = 80;
+pub(crate) const SHOWN_CHARS_MAX: usize = 80;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -18,7 +18,7 @@ use super::{Limits, NO_CALL, SHOWN_CHARS_MAX};
 #[derive(Debug)]
 pub struct Server {
     limits: Limits,
-    stage: Stage,
+    state: ServerState,
     lines: Lines,
     /// The calls that run, by the number the other side gave them.
     tickets: HashMap<u64, Ticket>,
@@ -32,7 +32,7 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ServerState {
     /// Calls may come.
     Open,
     /// The other side said goodbye: no call will come, but more of those that run.
@@ -49,7 +49,7 @@ impl Server {
         wire::write(&mut out, &DownLine(NO_CALL, SaysDown::Ready(1)));
         Server {
             limits,
-            stage: Stage::Open,
+            state: ServerState::Open,
             lines: Lines::new(limits.line_bytes_max),
             tickets: HashMap::new(),
             ids: HashMap::new(),
@@ -65,7 +65,7 @@ impl Server {
             return self.refuse(NO_CALL, FailureKind::BrokeProtocol, "not a line of this wire");
         };
         if let SaysUp::Bye = says {
-            return self.finish(Stage::Finishing);
+            return self.finish(ServerState::Finishing);
         }
         match (self.tickets.get(&id), says.into_asked(now)) {
             (_, None) => self.refuse(NO_CALL, FailureKind::BrokeProtocol, "a value that is none"),
@@ -84,7 +84,7 @@ impl Server {
                 // A number twice, none at all, or behind a goodbye: whose answer would be
                 // whose? There is no way to go on.
                 let why = format!("call {id} cannot be asked now");
-                self.stage = Stage::Ended(Ended::Broke(why));
+                self.state = ServerState::Ended(Ended::Broke(why));
             }
             // No fault: what is said about a call may cross its answer on the way.
             (None, Some(Asked::Up(_))) => {
@@ -110,30 +110,30 @@ impl Server {
             self.tickets.remove(&id);
         }
         if !self.is_open() {
-            self.finish(Stage::Finishing);
+            self.finish(ServerState::Finishing);
         }
     }
 
     /// No call will come: the end, as soon as no answer is owed.
-    fn finish(&mut self, until_then: Stage) {
-        self.stage = match (&self.stage, until_then) {
-            (Stage::Ended(_), _) => return,
-            _ if self.ids.is_empty() => Stage::Ended(Ended::Well),
-            (Stage::Deaf, _) => Stage::Deaf,
+    fn finish(&mut self, until_then: ServerState) {
+        self.state = match (&self.state, until_then) {
+            (ServerState::Ended(_), _) => return,
+            _ if self.ids.is_empty() => ServerState::Ended(Ended::Well),
+            (ServerState::Deaf, _) => ServerState::Deaf,
             (_, until_then) => until_then,
         };
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open)
+        matches!(self.state, ServerState::Open)
     }
 
     fn flow(&self) -> Flow {
-        match self.stage {
-            Stage::Ended(_) => Flow::Close,
-            Stage::Deaf => Flow::Pause,
+        match self.state {
+            ServerState::Ended(_) => Flow::Close,
+            ServerState::Deaf => Flow::Pause,
             _ if self.limits.queue_max <= self.ups.len() => Flow::Pause,
-            Stage::Open | Stage::Finishing => Flow::More,
+            ServerState::Open | ServerState::Finishing => Flow::More,
         }
     }
 }
@@ -168,7 +168,7 @@ impl Channel for Server {
         if let Some(Ok(line)) = self.lines.last(input) {
             self.notices.push_back(Notice::Stray(printable(&line, SHOWN_CHARS_MAX)));
         }
-        self.finish(Stage::Deaf);
+        self.finish(ServerState::Deaf);
         self.flow()
     }
 
@@ -193,8 +193,8 @@ impl Serving for Server {
     }
 
     fn ended(&self) -> Option<&Ended> {
-        match &self.stage {
-            Stage::Ended(ended) => Some(ended),
+        match &self.state {
+            ServerState::Ended(ended) => Some(ended),
             _ => None,
         }
     }

@@ -20,7 +20,7 @@ use super::wire::{
 
 impl SaysUp {
     /// A refusal is for the caller: the call cannot be said on this wire.
-    pub(super) fn of_call(call: &Call) -> Result<SaysUp, Failure> {
+    pub(crate) fn of_call(call: &Call) -> Result<SaysUp, Failure> {
         let refuse = |why: &str| Err(Failure::new(FailureKind::InvalidArguments, why));
         match &call.what {
             What::Tools => Ok(SaysUp::Tools),
@@ -47,7 +47,7 @@ impl SaysUp {
         }
     }
 
-    pub(super) fn of_up(up: &Up) -> SaysUp {
+    pub(crate) fn of_up(up: &Up) -> SaysUp {
         match up {
             Up::Part(part) => SaysUp::Part(PartSays::of(part)),
             Up::End(end) => SaysUp::End(maybe(end.as_ref())),
@@ -57,7 +57,7 @@ impl SaysUp {
     }
 
     /// What it means to the answering side; nothing for a goodbye, which is no call's.
-    pub(super) fn into_asked(self, now: Instant) -> Option<Asked> {
+    pub(crate) fn into_asked(self, now: Instant) -> Option<Asked> {
         Some(match self {
             SaysUp::Call(says) => {
                 let args = match says.args {
@@ -92,7 +92,7 @@ impl SaysUp {
 }
 
 impl SaysDown {
-    pub(super) fn of(down: &Down) -> SaysDown {
+    pub(crate) fn of(down: &Down) -> SaysDown {
         match down {
             Down::Begin { head, .. } => SaysDown::Begin(maybe(head.as_ref())),
             Down::Part(part) => SaysDown::Part(PartSays::of(part)),
@@ -112,11 +112,15 @@ impl SaysDown {
             Down::Done(Ok(Outcome::Tools(tools))) => {
                 SaysDown::Tools(tools.iter().map(ToolSays::of).collect())
             }
+            Down::Done(Ok(_)) => SaysDown::failed(&Failure::new(
+                FailureKind::BrokeProtocol,
+                "an outcome that this wire cannot say",
+            )),
             Down::Done(Err(failure)) => SaysDown::failed(failure),
         }
     }
 
-    pub(super) fn failed(failure: &Failure) -> SaysDown {
+    pub(crate) fn failed(failure: &Failure) -> SaysDown {
         SaysDown::Failed(FailureSays {
             kind: failure.kind.as_str().to_owned(),
             code: failure.code.clone().map(|code| match code {
@@ -129,7 +133,7 @@ impl SaysDown {
     }
 
     /// What it means to the caller; nothing for a greeting, which is no call's.
-    pub(super) fn into_down(self) -> Option<Down> {
+    pub(crate) fn into_down(self) -> Option<Down> {
         Some(match self {
             SaysDown::Ready(_) => return None,
             SaysDown::Begin(head) => Down::Begin { head: maybe_json(head)?, parts: None },

@@ -6,19 +6,19 @@ use serde_json::value::RawValue;
 use toolbus_proto::channel::Outbox;
 
 /// A raw JSON value.
-pub(super) type Value = Box<RawValue>;
+pub(crate) type Value = Box<RawValue>;
 
 /// A raw JSON value or nothing, which even `null` is not: `[null]` or `null`.
-pub(super) type Maybe = Option<(Value,)>;
+pub(crate) type Maybe = Option<(Value,)>;
 
 /// A line of the asking end.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct UpLine(pub(super) u64, pub(super) SaysUp);
+pub(crate) struct UpLine(pub(super) u64, pub(super) SaysUp);
 
 /// What the asking end says about a call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SaysUp {
+pub(crate) enum SaysUp {
     Call(CallSays),
     Tools,
     Native { method: String, body: Value },
@@ -30,26 +30,26 @@ pub(super) enum SaysUp {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct CallSays {
-    pub(super) tool: String,
+pub(crate) struct CallSays {
+    pub(crate) tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) args: Option<Value>,
+    pub(crate) args: Option<Value>,
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) progress: bool,
+    pub(crate) progress: bool,
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) parts: bool,
+    pub(crate) parts: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) trace: Option<String>,
+    pub(crate) trace: Option<String>,
 }
 
 /// A line of the answering end.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct DownLine(pub(super) u64, pub(super) SaysDown);
+pub(crate) struct DownLine(pub(super) u64, pub(super) SaysDown);
 
 /// What the answering end says about a call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SaysDown {
+pub(crate) enum SaysDown {
     Ready(u32),
     Begin(Maybe),
     Part(PartSays),
@@ -65,7 +65,7 @@ pub(super) enum SaysDown {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToolSays {
+pub(crate) struct ToolSays {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
@@ -74,7 +74,7 @@ pub(super) struct ToolSays {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum PartSays {
+pub(crate) enum PartSays {
     Text(String),
     Json(Value),
     Bytes {
@@ -87,29 +87,29 @@ pub(super) enum PartSays {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct FailureSays {
-    pub(super) kind: String,
+pub(crate) struct FailureSays {
+    pub(crate) kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) code: Option<CodeSays>,
-    pub(super) message: String,
+    pub(crate) code: Option<CodeSays>,
+    pub(crate) message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) detail: Option<Value>,
+    pub(crate) detail: Option<Value>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum CodeSays {
+pub(crate) enum CodeSays {
     Number(i64),
     Word(String),
 }
 
 /// Reads one line.
-pub(super) fn read<'a, T: Deserialize<'a>>(line: &'a Bytes) -> Option<T> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(line: &'a Bytes) -> Option<T> {
     serde_json::from_slice(line).ok()
 }
 
 /// Writes one line.
-pub(super) fn write(out: &mut Outbox, line: &impl Serialize) {
+pub(crate) fn write(out: &mut Outbox, line: &impl Serialize) {
     let mut text = serde_json::to_vec(line).expect("our own lines have string keys");
     text.push(b'\n');
     out.put_shared(&text.into());

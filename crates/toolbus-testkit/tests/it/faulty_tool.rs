@@ -126,7 +126,7 @@ fn it_may_close_its_ends_and_stay() {
     assert_eq!(said, "deaf to x\n");
     // Not at once: a test beside this one may just be forking, and then holds every pipe of
     // ours until it runs its program.
-    let error = awaited("nobody reads", || stdin.write_all(b"y\n").err());
+    let error = awaited("the reader has gone", || stdin.write_all(b"y\n").err());
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
     let group = peer.group;
     drop(peer);

@@ -16,6 +16,7 @@ use thiserror::Error;
 use toolbus_proto::tool::Wire;
 
 use crate::child::words::{self, WordsError};
+use crate::local::builtin::BUILTIN;
 use crate::wire::{PeerKind, Registry};
 
 pub use scheme::{Form, Query, Scheme, UrlForm};
@@ -92,6 +93,11 @@ impl Address {
     /// What is spoken there.
     pub fn wire(&self) -> Wire {
         self.0.kind.wire()
+    }
+
+    /// Stands for a back that is no peer but a part of this program; its name is all there is.
+    pub(crate) fn inside(name: &str) -> Address {
+        Address(Arc::new(Read { text: name.to_owned(), kind: &BUILTIN, place: Place::Inside }))
     }
 
     /// Where the peer is.

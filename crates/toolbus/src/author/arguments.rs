@@ -57,7 +57,7 @@ fn misfit<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> Failure
     let mut reader = serde_json::Deserializer::from_str(text);
     let found = serde_path_to_error::deserialize::<_, T>(&mut reader).err();
     let path = found.map(|error| error.path().to_string()).filter(|path| path != ".");
-    // The place in the text says nothing to whoever did not write it out.
+    // The line and column say nothing to a caller that did not write the text by hand.
     let place = format!(" at line {} column {}", error.line(), error.column());
     let what = error.to_string();
     let what = what.strip_suffix(&place).unwrap_or(&what);

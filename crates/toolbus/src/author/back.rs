@@ -1,75 +1,24 @@
 //! An author's tools as whoever answers the calls of a bus.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
-use super::context::{Asked, AsyncContext, Context};
-use super::tool::{Function, Tool, arguments};
+use super::Authored;
+use super::async_context::AsyncContext;
+use super::context::{Asked, Context};
+use super::tool::{Function, arguments};
 use crate::bus::Route;
-use crate::bus::back::{Back, LocalFuture, unknown_tool};
+use crate::bus::back::{Back, LocalFuture};
 use crate::engine::blocking::serving::Caller;
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::local_call::{Conversation, LocalCalls};
+use crate::engine::local_call::Conversation;
 use crate::panics::caught;
 
-/// An author's tools, to be put behind a bus or a front.
-pub struct Authored {
-    specs: Arc<[ToolSpec]>,
-    functions: BTreeMap<ToolName, Rc<Function>>,
-    running: LocalCalls,
-}
-
 impl Authored {
-    pub(super) fn new(tools: Vec<Tool>) -> Authored {
-        let specs = tools.iter().map(|tool| tool.spec.clone()).collect();
-        let named = |tool: Tool| (tool.spec.name, Rc::new(tool.function));
-        let functions = tools.into_iter().map(named).collect();
-        Authored { specs, functions, running: LocalCalls::default() }
-    }
-
-    /// Can all calls be answered in place?
-    pub(super) fn is_in_place(&self) -> bool {
-        self.functions.values().all(|function| matches!(**function, Function::InPlace(_)))
-    }
-
-    /// Answers in place, where that can be done.
-    pub(super) fn answer(&self, call: Call, caller: &mut dyn Caller) -> Result<Outcome, Failure> {
-        let asked = Asked::of(&call);
-        let (function, given) = match call.what {
-            What::Tool { name, args } => (self.function(&name)?, args),
-            other => return self.about(&other),
-        };
-        match &**function {
-            Function::InPlace(answer) => answer(arguments(given), &mut Context::new(asked, caller)),
-            Function::Async(_) => {
-                let message = "the tool needs a runtime, and there is none";
-                Err(Failure::new(FailureKind::Unavailable, message))
-            }
-        }
-    }
-
-    fn function(&self, name: &ToolName) -> Result<&Rc<Function>, Failure> {
-        let known = self.specs.iter().map(|spec| spec.name.as_str());
-        self.functions.get(name).ok_or_else(|| unknown_tool(name, known))
-    }
-
-    /// What is asked that is no tool.
-    fn about(&self, what: &What) -> Result<Outcome, Failure> {
-        match what {
-            What::Tools => Ok(Outcome::Tools(self.specs.clone())),
-            What::Tool { .. } | What::Native { .. } => {
-                let message = "tools inside a program speak no wire of their own";
-                Err(Failure::new(FailureKind::BrokeProtocol, message))
-            }
-        }
-    }
-
     fn must_wait(&self, call: &Call) -> Option<Rc<Function>> {
         let What::Tool { name, .. } = &call.what else { return None };
         let function = self.functions.get(name)?;
@@ -81,10 +30,6 @@ impl Authored {
 impl Back for Authored {
     fn wire(&self) -> Wire {
         Wire::INSIDE
-    }
-
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(self.specs.clone()) })
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -1,7 +1,5 @@
 //! How a tool talks to its caller before it answers.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +10,6 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, Part, Piece};
 
 use crate::engine::blocking::serving::Caller;
-use crate::engine::local_call::Conversation;
 
 /// One call, for a function that is called in place.
 ///
@@ -63,6 +60,12 @@ impl<'a> Context<'a> {
         self.asked.deadline
     }
 
+    /// What the caller sent beside the call for traces and logs: a JSON object, as it wrote
+    /// it. Only mediocre-rpc has a place for that, `debug`. The answer must not depend on it.
+    pub fn debug(&self) -> Option<&str> {
+        self.asked.debug()
+    }
+
     fn part(&mut self, part: Part) {
         if !std::mem::replace(&mut self.has_parts, true) {
             self.caller.tell(BEGIN);
@@ -75,79 +78,28 @@ impl<'a> Context<'a> {
     }
 }
 
-/// One call, for an async function. Cheap to clone.
-///
-/// Should the caller change its mind, the future is dropped. Whatever is sent waits while the
-/// caller is slow.
-#[derive(Clone)]
-pub struct AsyncContext {
-    conversation: Rc<Conversation>,
-    asked: Asked,
-    has_parts: Rc<Cell<bool>>,
-}
-
-impl AsyncContext {
-    pub(super) fn new(asked: Asked, conversation: Rc<Conversation>) -> AsyncContext {
-        AsyncContext { conversation, asked, has_parts: Rc::default() }
-    }
-
-    /// Tells how far the call is: so much of so much, and in words, if there is something to
-    /// say. `done` rises from one to the next.
-    pub async fn progress(&self, done: u64, total: Option<u64>, message: &str) {
-        if self.asked.wants_progress {
-            self.conversation.send(progress(done, total, message)).await;
-        }
-    }
-
-    /// Answers a part of the reply now: text.
-    pub async fn text(&self, text: impl Into<String>) {
-        self.part(Part::Text(text.into())).await;
-    }
-
-    /// Answers a part of the reply now: a value.
-    pub async fn json(&self, value: &impl Serialize) {
-        self.part(Part::Json(Json::of(value))).await;
-    }
-
-    /// Answers a part of the reply now: bytes of a media type such as `image/png`.
-    pub async fn bytes(&self, bytes: impl Into<Bytes>, media_type: &str) {
-        self.part(blob(bytes.into(), media_type)).await;
-    }
-
-    /// Until when the caller waits, if it said so.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.asked.deadline
-    }
-
-    async fn part(&self, part: Part) {
-        if !self.has_parts.replace(true) {
-            self.conversation.send(BEGIN).await;
-        }
-        self.conversation.send(Down::Part(part)).await;
-    }
-
-    pub(super) fn end(&self, outcome: Outcome) -> Outcome {
-        if self.has_parts.get() { behind_parts(outcome) } else { outcome }
-    }
-}
-
 /// What a tool may want to know of its call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Asked {
-    wants_progress: bool,
-    deadline: Option<Instant>,
+    pub(super) wants_progress: bool,
+    pub(super) deadline: Option<Instant>,
+    debug: Option<Box<Json>>,
 }
 
 impl Asked {
     pub(super) fn of(call: &Call) -> Asked {
         let deadline = call.deadline.instant(call.deadline.asked);
-        Asked { wants_progress: call.options.progress, deadline }
+        Asked { wants_progress: call.options.progress, deadline, debug: call.debug.clone() }
+    }
+
+    pub(super) fn debug(&self) -> Option<&str> {
+        self.debug.as_deref().map(Json::as_str)
     }
 }
 
-const BEGIN: Down = Down::Begin { head: None, parts: None };
+pub(super) const BEGIN: Down = Down::Begin { head: None, parts: None };
 
-fn progress(done: u64, total: Option<u64>, message: &str) -> Down {
+pub(super) fn progress(done: u64, total: Option<u64>, message: &str) -> Down {
     let mut told = format!("{{\"progress\":{done}");
     if let Some(total) = total {
         told += &format!(",\"total\":{total}");
@@ -159,13 +111,13 @@ fn progress(done: u64, total: Option<u64>, message: &str) -> Down {
     Down::Progress(Json::from_trusted(told))
 }
 
-fn blob(data: Bytes, media_type: &str) -> Part {
+pub(super) fn blob(data: Bytes, media_type: &str) -> Part {
     let (media_type, len) = (Some(Arc::from(media_type)), Some(data.len() as u64));
     Part::Bytes(Piece { data, media_type, len, last: true })
 }
 
 /// What a function returns that has sent parts stands behind the last of them.
-fn behind_parts(outcome: Outcome) -> Outcome {
+pub(super) fn behind_parts(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Value(value) => Outcome::End(Some(value).filter(|value| !value.is_null())),
         Outcome::Text(text) => Outcome::End(Some(Json::of(&text))),

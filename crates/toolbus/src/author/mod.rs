@@ -40,8 +40,15 @@
 //! on for the other protocols. Functions that are not async are called in place, one call
 //! after the other, without any runtime; if there is an async one, all are served by one
 //! thread with a runtime, and calls of async ones run side by side.
+//!
+//! Without the feature `bus` no runtime is even compiled: `default-features = false,
+//! features = ["author"]` is enough for tools that are not async.
 
 mod arguments;
+#[cfg(feature = "bus")]
+mod async_context;
+mod authored;
+#[cfg(feature = "bus")]
 mod back;
 mod command_line;
 mod context;
@@ -51,16 +58,21 @@ mod tool;
 mod tools;
 
 pub use arguments::{Arguments, Nothing, Raw};
-pub use back::Authored;
-pub use context::{AsyncContext, Context};
+#[cfg(feature = "bus")]
+pub use async_context::AsyncContext;
+pub use authored::Authored;
+pub use context::Context;
 pub use reply::{Json, Reply};
 pub use tool::Tool;
 pub use tools::Tools;
 
-pub(crate) use serve::{AuthorKind, on_either, with_runtime};
+#[cfg(feature = "bus")]
+pub(crate) use serve::with_runtime;
+pub(crate) use serve::{AuthorKind, in_place, on_either};
 
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 #[cfg(test)]
+#[cfg(feature = "bus")]
 mod tests;

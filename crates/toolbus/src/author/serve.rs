@@ -2,14 +2,17 @@
 
 use std::io;
 use std::os::fd::AsFd;
+#[cfg(feature = "bus")]
 use std::rc::Rc;
+use std::time::Duration;
 
-use tokio::task::LocalSet;
 use toolbus_proto::channel::{Channel, Ended, Serving};
 
 use super::{Authored, Tools, Wire};
 use crate::engine::blocking::serving::serve_talking;
+#[cfg(feature = "bus")]
 use crate::engine::front::Front;
+#[cfg(feature = "bus")]
 use crate::transport::{pipe, stdio};
 
 /// How an author's tools are served in a wire. The flag for it is the wire's name.
@@ -29,21 +32,33 @@ pub(crate) fn on_either(
     machine: impl Serving + Channel + 'static,
     tools: Authored,
 ) -> io::Result<Ended> {
-    if tools.is_in_place() {
-        let (input, output) = (io::stdin(), io::stdout());
-        return serve_talking(machine, input.as_fd(), output.as_fd(), |call, caller| {
-            tools.answer(call, caller)
+    #[cfg(feature = "bus")]
+    if !tools.is_in_place() {
+        return with_runtime(async |input, output| {
+            Front::new(machine, Rc::new(tools), None).serve(input, output).await
         });
     }
-    with_runtime(async |input, output| {
-        Front::new(machine, Rc::new(tools), None).serve(input, output).await
+    in_place(machine, None, &tools)
+}
+
+/// Serves without a runtime; a caller that reads nothing is given up after `patience`.
+pub(crate) fn in_place(
+    machine: impl Serving + Channel,
+    patience: Option<Duration>,
+    tools: &Authored,
+) -> io::Result<Ended> {
+    let (input, output) = (io::stdin(), io::stdout());
+    serve_talking(machine, input.as_fd(), output.as_fd(), patience, |call, caller| {
+        tools.answer(call, caller)
     })
 }
 
 /// Serves on one thread with a runtime.
+#[cfg(feature = "bus")]
 pub(crate) fn with_runtime(
     serve: impl AsyncFnOnce(pipe::Input, pipe::Output) -> Ended,
 ) -> io::Result<Ended> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, async { Ok(serve(stdio::stdin()?, stdio::stdout()?).await) })
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+    runtime.block_on(async { Ok(serve(stdio::stdin()?, stdio::stdout()?).await) })
 }

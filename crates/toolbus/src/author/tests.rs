@@ -1,21 +1,14 @@
 //! An author's tools behind a bus, without any wire.
 
-use std::future::Future;
-
 use expect_test::{Expect, expect};
-use tokio::task::LocalSet;
 use toolbus_proto::channel::Up;
 use toolbus_proto::json;
 use toolbus_proto::tool::{Call, Code, Outcome, Part};
+use toolbus_testkit::runtime::run;
 
 use super::*;
 use crate::bus::back::Back;
 use crate::engine::calls::Inbox;
-
-fn on_bus(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
-}
 
 fn json(text: &'static str) -> json::Json {
     json::Json::parse(text).unwrap()
@@ -24,12 +17,16 @@ fn json(text: &'static str) -> json::Json {
 /// What a tool answers to a call with these arguments and with what follows them.
 #[track_caller]
 fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: Expect) {
-    let name = tool.spec.name.clone();
+    let now = tokio::time::Instant::now().into_std();
+    let mut call = Call::tool(now, tool.spec.name.clone(), arguments.map(json));
+    call.options.sends_parts = !behind.is_empty();
+    check_call(tool, call, behind, expected);
+}
+
+#[track_caller]
+fn check_call(tool: Tool, call: Call, behind: &[Up], expected: Expect) {
     let tools = Tools::new("test", "0").with(tool).into_back();
-    on_bus(async {
-        let now = tokio::time::Instant::now().into_std();
-        let mut call = Call::tool(now, name, arguments.map(json));
-        call.options.sends_parts = !behind.is_empty();
+    run(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Back::start(&tools, call, slot);
         for up in behind {
@@ -43,6 +40,28 @@ fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: E
         };
         expected.assert_eq(&told);
     });
+}
+
+#[test]
+fn a_tool_sees_what_is_for_traces_and_logs() {
+    let tools = [
+        || Tool::with_context("t", |_: Nothing, context: &mut Context<'_>| told(context.debug())),
+        || {
+            Tool::async_with_context("t", async |_: Nothing, context: AsyncContext| {
+                told(context.debug())
+            })
+        },
+    ];
+    for tool in tools {
+        let mut call = Call::tool(tokio::time::Instant::now().into_std(), "t", None);
+        check_call(tool(), call.clone(), &[], expect!["text none"]);
+        call.debug = Some(Box::new(json(r#"{"id": 1.0}"#)));
+        check_call(tool(), call, &[], expect![[r#"text {"id": 1.0}"#]]);
+    }
+}
+
+fn told(debug: Option<&str>) -> String {
+    debug.unwrap_or("none").to_owned()
 }
 
 #[test]

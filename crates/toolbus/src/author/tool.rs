@@ -1,13 +1,17 @@
 //! One tool: what is known of it before a call, and the function that answers.
 
+#[cfg(feature = "bus")]
 use std::rc::Rc;
 
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, Hints, Outcome, ToolSpec};
 
 use super::arguments::Raw;
-use super::context::{AsyncContext, Context};
+#[cfg(feature = "bus")]
+use super::async_context::AsyncContext;
+use super::context::Context;
 use super::{Arguments, Reply};
+#[cfg(feature = "bus")]
 use crate::bus::back::LocalFuture;
 
 /// A tool: a function with a name, a description and schemas.
@@ -22,10 +26,12 @@ pub struct Tool {
 /// Answers the calls of one tool.
 pub(super) enum Function {
     InPlace(Box<InPlace>),
+    #[cfg(feature = "bus")]
     Async(Box<Async>),
 }
 
 type InPlace = dyn Fn(Raw, &mut Context<'_>) -> Answer;
+#[cfg(feature = "bus")]
 type Async = dyn Fn(Raw, AsyncContext) -> LocalFuture<'static, Answer>;
 type Answer = Result<Outcome, Failure>;
 
@@ -47,7 +53,9 @@ impl Tool {
         Tool::of::<A, R>(name, Function::InPlace(Box::new(answer)))
     }
 
-    /// A function that may wait while others run.
+    /// A function that may wait while others run. It needs a runtime,
+    /// and so the feature `bus`.
+    #[cfg(feature = "bus")]
     pub fn new_async<A: Arguments + 'static, R: Reply>(
         name: &str,
         function: impl AsyncFn(A) -> R + 'static,
@@ -55,7 +63,9 @@ impl Tool {
         Tool::async_with_context(name, async move |arguments: A, _| function(arguments).await)
     }
 
-    /// A function that may wait while others run, and talks to its caller meanwhile.
+    /// A function that may wait while others run, and talks to its caller meanwhile. It needs a runtime,
+    /// and so the feature `bus`.
+    #[cfg(feature = "bus")]
     pub fn async_with_context<A: Arguments + 'static, R: Reply>(
         name: &str,
         function: impl AsyncFn(A, AsyncContext) -> R + 'static,

@@ -79,8 +79,15 @@ impl Tools {
         &self.version
     }
 
-    /// The tools as whoever answers the calls of a bus.
+    /// The tools as a back, to be put behind a bus by [`BusBuilder::foreign`].
+    ///
+    /// [`BusBuilder::foreign`]: crate::BusBuilder::foreign
+    #[cfg(feature = "bus")]
     pub fn into_back(self) -> Authored {
+        self.into_authored()
+    }
+
+    pub(crate) fn into_authored(self) -> Authored {
         Authored::new(self.tools)
     }
 

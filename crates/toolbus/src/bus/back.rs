@@ -1,29 +1,102 @@
-//! A calling end behind the bus, one file a protocol.
+//! Who answers the calls of a bus.
 //!
-//! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of
-//! whoever answers.
+//! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of it.
+//! The wires have theirs, and a program that embeds the bus may bring more.
 
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolName, ToolSpec, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
-use crate::did_you_mean::nearest;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
+
+pub(crate) use crate::did_you_mean::{hinted, unknown_tool};
 
 /// A future that lives on the bus's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Whoever answers calls: a process, a server, toolbus itself.
+/// Who answers calls: a process, a server, toolbus itself, or a program that embeds it.
+///
+/// Tools that are known when the bus is made are easier written as [`author::Tools`]. A `Back`
+/// decides by itself which tools there are and what becomes of each call. It joins a bus by
+/// [`BusBuilder::foreign`] or [`Bus::join`].
+///
+/// A call that can be answered at once is, and one that takes time by [`answer`], which looks
+/// after its deadline and cancels it. [`Down::Done`] is sent exactly once.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolbus::{
+///     Back, Bus, Call, Down, Failure, FailureKind, Json, LocalFuture, Outcome, ReplyTo,
+///     RunningCall, ToolSpec, What, answer,
+/// };
+///
+/// /// Waits as long as the name of the tool says: `5ms`, `10ms`.
+/// struct Waits;
+///
+/// impl Back for Waits {
+///     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+///         let takes_nothing = Json::parse(r#"{"type":"object"}"#).expect("it is JSON");
+///         Box::pin(async { Ok(Arc::from([ToolSpec::new("5ms", takes_nothing)])) })
+///     }
+///
+///     fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
+///         let What::Tool { name, .. } = &call.what else { return RunningCall::ended() };
+///         let Some(ms) = name.as_str().strip_suffix("ms").and_then(|ms| ms.parse().ok()) else {
+///             let failure = Failure::new(FailureKind::UnknownTool, "no such time");
+///             let _ = reply.send(Down::Done(Err(failure)));
+///             return RunningCall::ended();
+///         };
+///         answer(call.deadline, reply, async move {
+///             tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+///             Ok(Outcome::Text(format!("waited {ms} ms")))
+///         })
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let bus = Bus::builder().foreign("wait", || Waits);
+/// let waited = bus.run(async |bus| bus.call("wait.7ms", ()).await)??;
+/// assert_eq!(waited.text(), "waited 7 ms");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`author::Tools`]: crate::author::Tools
+/// [`BusBuilder::foreign`]: super::BusBuilder::foreign
+/// [`Bus::join`]: super::Bus::join
+/// [`answer`]: super::answer
+/// [`Down::Done`]: toolbus_proto::channel::Down::Done
 pub trait Back {
-    /// The protocol it speaks. A front of the same one may send it native calls.
-    fn wire(&self) -> Wire;
+    /// The protocol it speaks: none, unless said otherwise. A front of the same protocol may
+    /// send it native calls.
+    fn wire(&self) -> Wire {
+        Wire::INSIDE
+    }
 
     /// Its tools. Starts it if that is needed to know them.
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>>;
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call::of(Instant::now(), What::Tools);
+        call.deadline.quiet = self.timeout();
+        let running = self.start(call, reply_to);
+        Box::pin(async move {
+            match inbox.whole(running).await? {
+                Outcome::Tools(tools) => Ok(tools),
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
+    }
+
+    /// How long it may be quiet when it is asked for its tools; as long as its start may take
+    /// if there is no such limit.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
@@ -32,7 +105,9 @@ pub trait Back {
     fn watch(&self, _changed: Rc<dyn Fn()>) {}
 
     /// Says goodbye and waits until nobody is left.
-    fn shutdown(&self) -> LocalFuture<'_, ()>;
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(async {})
+    }
 
     /// Somebody wants us gone: the goodbye that follows is to be a short one, where the wire's
     /// spec says so.
@@ -51,21 +126,4 @@ pub(crate) fn causes(error: &dyn Error) -> String {
         cause = deeper.source();
     }
     text
-}
-
-/// A failure that says what the reader can do about it, if there is anything.
-pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
-    match hint {
-        Some(_) => failure.with_last_words(LastWords { hint, ..LastWords::default() }),
-        None => failure,
-    }
-}
-
-/// What is told to whoever asks for a tool that is not there.
-pub(crate) fn unknown_tool<'a>(
-    name: &ToolName,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Failure {
-    let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
-    hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
 }

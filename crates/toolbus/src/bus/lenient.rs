@@ -1,17 +1,17 @@
 //! The bus for fronts that can do with less: who cannot be reached is left out of the list of
 //! tools, and asked again with the next list, or with the next call that may be for it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::task::{AbortHandle, spawn_local};
-use toolbus_proto::channel::{Down, Ticket, Up};
+use tokio::task::spawn_local;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
 
 use super::Route;
 use crate::bus::{Bus, Listed};
-use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
 
 /// The bus, asked for its tools whenever somebody wants to know them.
@@ -30,6 +30,13 @@ impl LenientBus {
     }
 }
 
+impl LenientBus {
+    /// The tools of all who can be reached.
+    pub(super) async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        self.0.ask().await
+    }
+}
+
 impl Route for LenientBus {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let must_ask = match &call.what {
@@ -38,7 +45,7 @@ impl Route for LenientBus {
             What::Native { .. } => false,
         };
         match must_ask {
-            true => Later::start(self.0.clone(), call, down),
+            true => later(self.0.clone(), call, down),
             false => self.0.bus.start(call, down),
         }
     }
@@ -64,7 +71,7 @@ enum Heard {
 
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
-        self.bus.tools().into_iter().map(|tool| tool.name).collect()
+        self.bus.offered().into_iter().map(|tool| tool.name).collect()
     }
 
     /// Is it a tool of nobody, but may be one of a back that was left out?
@@ -95,7 +102,7 @@ impl Offered {
             // Nobody loses a tool because another one came.
             Err(taken) => {
                 tracing::warn!("the list stays as it was: {taken}");
-                return Ok(self.bus.tools().into());
+                return Ok(self.bus.offered().into());
             }
         }
         self.heard.set(if first_failure.is_none() { Heard::All } else { Heard::Some });
@@ -111,54 +118,27 @@ impl Offered {
 }
 
 /// A call that waits until all backs have been asked.
-#[derive(Default)]
-struct Later {
-    asking: RefCell<Option<AbortHandle>>,
-    /// The call itself, once it could be made.
-    made: RefCell<Option<RunningCall>>,
-}
-
-impl Later {
-    fn start(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
-        let later = Rc::new(Later::default());
-        let asked = later.clone();
-        let asking = spawn_local(async move {
-            let before = offered.names();
-            let tools = offered.ask().await;
-            match (&call.what, tools) {
-                (What::Tools, tools) => {
-                    let _ = down.send(Down::Done(tools.map(Outcome::Tools)));
+fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
+    let lists_tools = call.what == What::Tools;
+    let relay = Relay::new(call, down);
+    let asked = relay.clone();
+    let asking = spawn_local(async move {
+        let before = offered.names();
+        match offered.ask().await {
+            Ok(tools) if lists_tools => asked.finish(Ok(Outcome::Tools(tools))),
+            Err(failure) => asked.finish(Err(failure)),
+            Ok(_) => {
+                // Whoever was left out may have come, and this is no list that says so.
+                if offered.names() != before {
+                    offered.changed.ring();
                 }
-                (_, Err(failure)) => {
-                    let _ = down.send(Down::Done(Err(failure)));
-                }
-                (_, Ok(_)) => {
-                    // Whoever was left out may have come, and this is no list that says so.
-                    if offered.names() != before {
-                        offered.changed.ring();
-                    }
-                    let uplink = offered.bus.start(call, down);
-                    asked.made.replace(Some(uplink));
-                }
+                asked.begin(|call, down| offered.bus.start(call, down));
             }
-        });
-        later.asking.replace(Some(asking.abort_handle()));
-        RunningCall::new(later, Ticket(0))
-    }
-}
-
-impl Answerer for Later {
-    fn send(&self, _ticket: Ticket, up: Up) -> Pressure {
-        let asking = self.asking.borrow_mut().take_if(|_| matches!(up, Up::Cancel(_)));
-        if let Some(asking) = asking {
-            asking.abort();
         }
-        self.made.borrow().as_ref().map_or(Pressure::Ready, |uplink| uplink.send(up))
-    }
-
-    fn resume(&self, _ticket: Ticket) {
-        if let Some(uplink) = &*self.made.borrow() {
-            uplink.resume();
-        }
-    }
+    });
+    let asking = asking.abort_handle();
+    relay.at_end(move || asking.abort());
+    // Who waits for the list waits no longer than for the call.
+    relay.set_alarm();
+    relay.running_call()
 }

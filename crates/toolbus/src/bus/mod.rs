@@ -3,19 +3,25 @@
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to whoever asked.
 
+mod answer;
 pub mod back;
+mod builder;
 pub mod catalogue;
 pub mod config;
+mod handle;
 pub mod lenient;
+mod reply;
+mod request;
 mod route;
 mod swappable;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
@@ -30,21 +36,55 @@ use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
+use self::lenient::LenientBus;
 
+pub use answer::answer;
+pub use builder::{BuildError, BusBuilder};
+pub use handle::{BlockingBus, BusHandle, ReplyStream};
+pub use reply::{Event, Reply};
+pub use request::{LocalReplyStream, Request};
 pub use route::Route;
 pub use swappable::SwappableRoute;
 
 /// How long a call may be quiet unless somebody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All backs and the tools they offer. Lives inside a `LocalSet`. A clone has the same backs,
-/// and may name their tools otherwise.
+/// Tools of many backs, called by name.
+///
+/// A bus is made by [`Bus::builder`] and lives on one thread, inside of a tokio [`LocalSet`] or
+/// [`LocalRuntime`]: [`BusBuilder::run`] is one, `#[tokio::main(flavor = "local")]` another.
+/// Everywhere else [`BusBuilder::spawn`] gives the bus a thread of its own and you a
+/// [`BusHandle`].
+///
+/// ```
+/// use toolbus::{Bus, json};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sum: i64 = Bus::builder().address("builtin:")?.run(async |bus| {
+///     bus.call("add", json!({"a": 1, "b": 2})).await?.read()
+/// })??;
+/// assert_eq!(sum, 3);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Programs are started by the first call that needs them and kept; one that has died is started
+/// again by the next call. [`Bus::shutdown`] says goodbye to them, dropping the bus without that
+/// kills them, and the guard kills them however this program ends.
+///
+/// A clone is the same bus.
+///
+/// [`LocalSet`]: tokio::task::LocalSet
+/// [`LocalRuntime`]: tokio::runtime::LocalRuntime
 #[derive(Clone)]
 pub struct Bus {
     naming: Naming,
     members: Vec<Rc<Member>>,
     /// As the backs were last heard.
-    catalogue: RefCell<Rc<Catalogue>>,
+    catalogue: Rc<RefCell<Rc<Catalogue>>>,
+    /// The way of [`Bus::call`] and [`Bus::tools`]. Made when it is first needed, of a bus with
+    /// the same catalogue that has no such way itself: two that hold each other would never go.
+    lenient: Rc<OnceCell<LenientBus>>,
 }
 
 /// One back as the bus knows it.
@@ -68,6 +108,47 @@ pub struct Listed {
 }
 
 impl Bus {
+    /// Puts together which backs there are.
+    pub fn builder() -> BusBuilder {
+        BusBuilder::new()
+    }
+
+    /// Calls a tool: `bus.call("add", json!({"a": 1, "b": 2})).await`.
+    ///
+    /// The arguments are anything that can be written as JSON, or [`Json`]; `()` is none. What
+    /// is returned can be told more before it is awaited, [`Request::timeout`] for one, or give
+    /// its parts and progress as they come, by [`Request::stream`]. Nothing is sent before that,
+    /// and dropping the future or the stream cancels the call.
+    ///
+    /// [`Json`]: crate::Json
+    pub fn call(&self, tool: impl Into<ToolName>, args: impl Serialize) -> Request<&Bus> {
+        Request::new(self, tool.into(), &args)
+    }
+
+    /// Asks every back for its tools, and gives them under the names they are called by.
+    ///
+    /// Who cannot be reached is left out, with a warning in the log; if that is all of them, or
+    /// if two offer tools of one name, it is a failure. [`Bus::list`] tells back by back.
+    pub async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        self.lenient().tools().await
+    }
+
+    /// Takes in one more back, whose tools are named as those of the others are.
+    pub fn join(&mut self, name: &str, back: impl Back + 'static) -> Result<(), BuildError> {
+        builder::check_name(name, self.members.iter().map(|member| &*member.name))?;
+        let member = Member::foreign(name, Rc::new(back));
+        let members = self.members.iter().cloned().chain([Rc::new(member)]);
+        *self = Bus::new(self.naming, members.collect());
+        Ok(())
+    }
+
+    fn lenient(&self) -> &LenientBus {
+        self.lenient.get_or_init(|| {
+            let bus = Bus { lenient: Rc::default(), ..self.clone() };
+            LenientBus::new(Rc::new(bus))
+        })
+    }
+
     /// A bus of the backs at these addresses; their tools keep their plain names.
     pub fn of_addresses(addresses: &[Address], settings: &Settings) -> Result<Bus, OpenError> {
         let mut members: Vec<Rc<Member>> = Vec::new();
@@ -118,7 +199,7 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        Bus { naming, ..self }
+        Bus::new(naming, self.members)
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -131,7 +212,7 @@ impl Bus {
     }
 
     fn new(naming: Naming, members: Vec<Rc<Member>>) -> Bus {
-        Bus { naming, members, catalogue: RefCell::default() }
+        Bus { naming, members, catalogue: Rc::default(), lenient: Rc::default() }
     }
 
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
@@ -201,8 +282,9 @@ impl Bus {
         Ok(())
     }
 
-    /// The tools that are offered since [`Bus::open`], under the names they are called by.
-    pub fn tools(&self) -> Vec<ToolSpec> {
+    /// The tools that are offered since the backs were last asked, under the names they are
+    /// called by.
+    pub fn offered(&self) -> Vec<ToolSpec> {
         self.catalogue.borrow().tools().collect()
     }
 
@@ -252,7 +334,7 @@ impl Bus {
                 None => Err(Err(self.unknown(name))),
             },
             What::Native { wire, .. } => self.only(*wire).map_err(Err),
-            What::Tools => Err(Ok(Outcome::Tools(self.tools().into()))),
+            What::Tools => Err(Ok(Outcome::Tools(self.offered().into()))),
         };
         match found {
             Ok(member) => {
@@ -339,6 +421,11 @@ impl Member {
         Member { name: name.into(), address, back, settings: settings.clone(), allow: None }
     }
 
+    /// One that was made by others.
+    fn foreign(name: &str, back: Rc<dyn Back>) -> Member {
+        Member::new(name.to_owned(), Address::inside(name), back, &Settings::default())
+    }
+
     /// Would opening it again make no difference?
     fn is_set_up_as(&self, config: &BackConfig) -> bool {
         *self.name == *config.name
@@ -360,6 +447,7 @@ impl Member {
 
 /// Why the tools of a bus cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum BusError {
     /// A back did not say what it has.
     #[error("cannot reach `{address}`: {failure}")]

@@ -79,9 +79,9 @@ fn a_lone_back_is_called_without_being_asked_for_its_tools() {
         assert_eq!(call(&bus, "add", r#"{"a":1,"b":2}"#).await, "3");
         let unknown = "unknown_tool: no such tool: `ad`; did you mean `add`?";
         assert_eq!(call(&bus, "ad", "{}").await, unknown);
-        assert!(bus.tools().is_empty());
+        assert!(bus.offered().is_empty());
         bus.open().await.unwrap();
-        assert_eq!(bus.tools().len(), 9);
+        assert_eq!(bus.offered().len(), 9);
     });
 }
 
@@ -209,7 +209,7 @@ fn a_config_makes_a_bus_that_keeps_to_it() {
     on_bus(async {
         let bus = Bus::of_config(&config).unwrap();
         bus.open().await.unwrap();
-        let tools = bus.tools();
+        let tools = bus.offered();
         assert_eq!(tools.len(), 9 + 2);
         assert_eq!(tools[9].name.as_str(), "b.echo");
         assert_eq!(call(&bus, "a.add", r#"{"a":1,"b":2}"#).await, "3");

@@ -145,7 +145,7 @@ impl SpawnError {
         })
     }
 
-    /// What to tell whoever waits for the program.
+    /// What to tell the callers that wait for the program.
     pub fn to_failure(&self) -> Failure {
         let mut message = self.to_string();
         let mut source = std::error::Error::source(self);

@@ -28,7 +28,7 @@ pub(super) struct Image {
     _strings: Vec<CString>,
 }
 
-// SAFETY: the pointers lead to heap memory that `_strings` owns and nobody ever changes.
+// SAFETY: the pointers lead to heap memory that `_strings` owns and that is never changed.
 unsafe impl Send for Image {}
 // SAFETY: as above.
 unsafe impl Sync for Image {}

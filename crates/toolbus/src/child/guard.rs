@@ -111,7 +111,7 @@ pub(super) fn record(what: u8, session: Pid) -> [u8; RECORD_BYTES] {
 
 fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(u8, Pid)> {
     let session = str::from_utf8(&record[1..]).ok()?.trim().parse::<i32>().ok()?;
-    // To kill session 1 is to kill everybody.
+    // To kill session 1 is to kill every process there is.
     let session = if 1 < session {
         Pid::from_raw(session)?
     } else {
@@ -121,7 +121,7 @@ fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(u8, Pid)> {
 }
 
 /// What we know of the guard; behind one lock, which a spawn holds from before its fork until
-/// after its exec. So whoever starts a guard knows of all children that must be told to it.
+/// after its exec. So the thread that starts a guard knows of all children that must be told to it.
 struct State {
     guard: Option<Guard>,
     /// The sessions that must not outlive us.
@@ -158,7 +158,8 @@ pub(super) fn listening() -> io::Result<Listening> {
 }
 
 impl Listening {
-    /// Where a child tells its session. Whoever has it delays the guard: drop it after the exec.
+    /// Where a child tells its session. As long as it is open the guard does not
+    /// see our end: drop it after the exec.
     pub(super) fn tell(&self) -> io::Result<PipeWriter> {
         let guard = self.0.guard.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         guard.tell.try_clone()
@@ -256,7 +257,8 @@ fn start_keeper(pid: Pid) -> io::Result<()> {
 
 /// Waits until a guard dies and sees to it that there is another.
 fn keep(pid: Pid) {
-    // Reaped only under the lock: until then nobody else has its number, and it may be killed.
+    // Reaped only under the lock: until then no other process has its number, and it may be
+    // killed.
     while let Err(rustix::io::Errno::INTR) =
         rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
     {

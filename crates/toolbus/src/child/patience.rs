@@ -1,8 +1,8 @@
-//! How long a wire waits for its children: one const a wire, in the wire's own folder.
+//! How long a wire waits for its peers: one const a wire, in the wire's own folder.
 
 use std::time::Duration;
 
-/// How long to wait for a child at each turn of its life.
+/// How long to wait for a peer at each turn of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// From the spawn until it is ready.
@@ -21,6 +21,12 @@ pub struct Patience {
     pub back_off_max: Duration,
     /// What becomes of calls while a start is put off.
     pub meanwhile: Meanwhile,
+    /// From the goodbye to a peer elsewhere until we leave it.
+    pub goodbye: Duration,
+    /// What each step of a goodbye takes at most once we were told to end.
+    pub hurry: Duration,
+    /// What calls that we answer have left when we are to stop.
+    pub last_calls: Duration,
 }
 
 /// What becomes of calls while a start is put off.
@@ -44,6 +50,9 @@ impl Patience {
         back_off: Duration::from_millis(100),
         back_off_max: Duration::from_secs(5),
         meanwhile: Meanwhile::Wait,
+        goodbye: Duration::from_secs(1),
+        hurry: Duration::from_secs(1),
+        last_calls: Duration::from_secs(5),
     };
 
     /// The same, but no step of a goodbye takes longer than `limit`.

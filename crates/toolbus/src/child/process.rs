@@ -1,4 +1,4 @@
-//! One run of a program: start it, watch for its end, end it, and leave nobody behind.
+//! One run of a program: start it, watch for its end, end it, and leave no process of it behind.
 //!
 //! The order of an end matters and is kept here: see the exit without reaping, kill the rest of
 //! its session, take the session back from the guard, reap. Until the reaping no other process
@@ -136,7 +136,7 @@ impl Drop for Process {
         if self.finish().is_none() {
             self.signal_group(Signal::Kill);
             self.wait_exit(DROP_PATIENCE);
-            // Who hangs in the kernel stays with the guard, and with us as a zombie.
+            // A process that hangs in the kernel stays with the guard, and with us as a zombie.
             self.finish();
         }
     }
@@ -177,7 +177,7 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
             stderr: Some(stderr.into()),
         })),
         Err(source) => {
-            // Nobody could tell us of its end, so it ends now.
+            // Without a descriptor or thread we would not learn of its end, so it ends now.
             Session(pid).signal(Signal::Kill);
             wait(pid, WaitIdOptions::NOWAIT);
             guard::take_back(pid);
@@ -204,8 +204,8 @@ fn wait(pid: Pid, options: WaitIdOptions) -> Option<Exit> {
         return match rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | options) {
             Ok(status) => status.map(|status| exit(&status)),
             Err(rustix::io::Errno::INTR) => continue,
-            // Reaped by somebody else: the host program, or the kernel if SIGCHLD is ignored. It
-            // is gone, and how nobody knows.
+            // Reaped by another part of the program, or by the kernel if SIGCHLD is ignored. It is
+            // gone, and how cannot be known.
             Err(_) => Some(Exit::Code(-1)),
         };
     }

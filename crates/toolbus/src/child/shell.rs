@@ -1,6 +1,6 @@
-//! One command for the shell, run to its end: `sh -c`, for `shell:` (`specs/oracle.md` §11).
+//! One command for the shell, run to its end: `sh -c`, for `shell:` (`docs/protocols/oracle.md` 11).
 //!
-//! Waits on the thread it is called on and needs no runtime. Nobody whom the command has
+//! Waits on the thread it is called on and needs no runtime. No process that the command has
 //! started outlives it, unless it left the session by `setsid`.
 
 use std::io::{self, PipeReader};

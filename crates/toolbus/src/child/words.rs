@@ -1,7 +1,7 @@
 //! A command line cut into words as a shell would cut it, and nothing more.
 //!
 //! Quotes and backslashes are understood; variables, globs, pipes and redirections are plain
-//! text. The rules are `specs/oracle.md` C2, and every stdio address uses them.
+//! text. The rules are `docs/protocols/oracle.md` C2, and every stdio address uses them.
 
 use thiserror::Error;
 
@@ -88,7 +88,7 @@ mod tests {
             let vector: serde_json::Value = serde_json::from_str(line).unwrap();
             let connection = vector["connection"].as_str().unwrap();
             let command = connection.strip_prefix("oracle+").unwrap_or(connection);
-            // Vectors of the scheme are for whoever parses addresses.
+            // Vectors of the scheme are for the tests of addresses.
             let Some(command) = command.strip_prefix("stdio:") else {
                 continue;
             };

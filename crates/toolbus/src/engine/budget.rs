@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 
 use bytes::BytesMut;
 
-use super::drive::Source;
+use super::io::Source;
 
 /// What may wait before reading pauses everywhere.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;

@@ -3,24 +3,30 @@
 //! Reads what is there, lets the channel handle it, writes what that made ready in one go.
 //! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
 
-use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
-use std::time::Instant;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use toolbus_proto::channel::{Flow, Outbox};
 
 use super::budget::Share;
-use super::buffers::{self, WHOLE_FROM};
+use super::buffers::WHOLE_FROM;
+use super::io::{Sink, Source};
 use super::wake::{Wake, turn};
-use crate::transport::pipe::{Input, Output};
 
 /// So much is written even if more is about to follow.
 const WRITE_FROM: usize = 64 * 1024;
-/// How many pieces one write carries.
-const PIECES_MAX: usize = 16;
+
+/// How long one peer may keep all others waiting. What was read is handled to its end, so the
+/// first turn of a peer that sends very many frames may be longer.
+const TURN_TIME: Duration = Duration::from_millis(5);
+/// What is handled at once of a peer that made a turn too long all by itself.
+const HELD_BYTES: usize = 4 * 1024;
+/// In so few steps a turn becomes too long only by what is handled, not by what is read.
+const ASKS_FEW: usize = 2;
 
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
@@ -40,7 +46,7 @@ pub(crate) trait Drivable {
     /// All that was handed out has been written.
     fn sent(&self, now: Instant);
     /// The stream broke while it was read; its end is told as well.
-    fn read_failed(&self, _now: Instant) {}
+    fn read_failed(&self, _error: io::Error) {}
     /// The other side does not listen any more, or the stream broke. What it wrote before is
     /// still read, unless [`Drivable::closing`] says otherwise.
     fn write_failed(&self, now: Instant, error: io::Error);
@@ -101,69 +107,6 @@ pub(crate) enum Closing {
     Now,
 }
 
-/// What can be read from, bit by bit. A read that is dropped has taken nothing.
-pub trait Source {
-    /// Waits until there is something and appends it; 0 is the end of the stream.
-    fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
-}
-
-/// What can be written to, bit by bit. A write that is dropped has written nothing.
-pub trait Sink {
-    /// Waits until something can be written and writes as much as fits; says how much.
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> impl Future<Output = io::Result<usize>>;
-
-    /// Waits until the reader has gone; for ever where only a write can find out.
-    fn closed(&self) -> impl Future<Output = ()> {
-        std::future::pending()
-    }
-
-    /// The same, taken out of `outbox`. For those who can keep a large piece without a copy.
-    fn take_from(&mut self, outbox: &mut Outbox) -> impl Future<Output = io::Result<()>> {
-        async {
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let filled = outbox.slices(&mut pieces);
-            let count = self.write(&pieces[..filled]).await?;
-            outbox.advance(count);
-            Ok(())
-        }
-    }
-}
-
-impl Source for Input {
-    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        Input::read(self, input).await
-    }
-}
-
-impl Sink for Output {
-    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Output::write(self, pieces).await
-    }
-
-    async fn closed(&self) {
-        Output::closed(self).await;
-    }
-}
-
-impl<R: AsyncRead + Unpin> Source for R {
-    /// Reads by way of the thread's buffers: who waits holds none.
-    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        poll_fn(|context| {
-            let mut buffer = buffers::take(input);
-            let read = pin!(self.read_buf(&mut buffer)).poll(context);
-            buffers::give_back(buffer, input);
-            read
-        })
-        .await
-    }
-}
-
-impl<W: AsyncWrite + Unpin> Sink for W {
-    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        poll_fn(|context| Pin::new(&mut *self).poll_write_vectored(context, pieces)).await
-    }
-}
-
 /// Drives `driven` until it wants no more.
 pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink: impl Sink) {
     let mut sink = Some(sink);
@@ -173,6 +116,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
     let mut next = ReadNext::Read;
     let mut end = End::Ahead;
     let mut has_ended = false;
+    let mut pace = Pace::new();
     let mut alarm = pin!(Alarm::default());
     loop {
         if !has_ended
@@ -181,9 +125,16 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         {
             next = ReadNext::Turn;
         }
+        if let Some(sink) = &mut sink {
+            sink.begin();
+        }
         match driven.closing() {
             Closing::Now => sink = None,
-            Closing::AfterWriting if outbox.is_empty() => sink = None,
+            Closing::AfterWriting if outbox.is_empty() => {
+                if let Some(mut sink) = sink.take() {
+                    sink.end();
+                }
+            }
             Closing::AfterWriting | Closing::No => {}
         }
         if sink.is_none() && !outbox.is_empty() {
@@ -198,9 +149,12 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         // What is set off by one read goes out together, as far as it is not much.
         let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
+        // Who had to wait for anything has let others have their turn.
+        let (mut polls, shown) = (0, input.len());
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
+            () = poll_fn(|_| { polls += 1; Poll::Pending }) => {}
             wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
                 Ok(()) => {
                     if outbox.is_empty() {
@@ -221,12 +175,13 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
             },
             () = turn_or(driven.taken()), if next == ReadNext::Turn => {}
             read = share.read(&mut source, &mut input), if may_read => {
+                pace.keep_back(&mut input, shown);
                 // A stream that breaks has ended: what came before is all there is.
                 if let Ok(0) | Err(_) = read {
                     end = End::Seen;
                 }
-                if read.is_err() {
-                    driven.read_failed(Instant::now());
+                if let Err(error) = read {
+                    driven.read_failed(error);
                 }
             },
             () = driven.wake().rung(), if next != ReadNext::Turn => {
@@ -236,8 +191,61 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
             () = alarm.as_mut().until(driven.poll_timeout()), if next != ReadNext::Turn => {}
         }
         if next != ReadNext::Close {
-            next = ask(driven, &mut input, &mut end);
+            let now = Instant::now();
+            if next == ReadNext::Turn || 1 < polls {
+                pace.turn_passed(now, next);
+            } else if pace.is_too_long(now) {
+                next = ReadNext::Turn;
+                continue;
+            }
+            next = ask(driven, now, &mut input, &mut end, &mut pace);
         }
+    }
+}
+
+/// How long one turn has been: a peer that never stops talking must not stop signals,
+/// deadlines and all other peers.
+struct Pace {
+    began: Instant,
+    /// How often something was handled since.
+    asks: usize,
+    /// It takes so long to handle what this peer sends that it is handled bit by bit.
+    is_held: bool,
+    /// What was read and not yet shown to the machine.
+    rest: BytesMut,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { began: Instant::now(), asks: 0, is_held: false, rest: BytesMut::new() }
+    }
+
+    /// Others had their turn: because it was theirs, or because there was nothing to do.
+    fn turn_passed(&mut self, now: Instant, next: ReadNext) {
+        self.is_held &= next == ReadNext::Turn;
+        self.began = now;
+        self.asks = 0;
+    }
+
+    /// Keeps back most of what was just read behind the first `shown` bytes, if it must be. A
+    /// machine never sees less than it has seen.
+    fn keep_back(&mut self, input: &mut BytesMut, shown: usize) {
+        if self.is_held && shown + HELD_BYTES < input.len() {
+            self.rest = input.split_off(shown + HELD_BYTES);
+        }
+    }
+
+    /// Shows more of what was kept back. Tells whether there was any.
+    fn show_more(&mut self, input: &mut BytesMut) -> bool {
+        let count = HELD_BYTES.min(self.rest.len());
+        input.unsplit(self.rest.split_to(count));
+        0 < count
+    }
+
+    fn is_too_long(&mut self, now: Instant) -> bool {
+        let is_too_long = TURN_TIME <= now.duration_since(self.began);
+        self.is_held |= is_too_long && self.asks <= ASKS_FEW;
+        is_too_long
     }
 }
 
@@ -249,14 +257,23 @@ enum End {
     Told,
 }
 
-fn ask(driven: &impl Drivable, input: &mut BytesMut, end: &mut End) -> ReadNext {
-    let now = Instant::now();
+fn ask(
+    driven: &impl Drivable,
+    now: Instant,
+    input: &mut BytesMut,
+    end: &mut End,
+    pace: &mut Pace,
+) -> ReadNext {
+    pace.asks += 1;
     // Looked at each time: a peer that never stops talking must not stop the clock.
     if driven.poll_timeout().is_some_and(|timeout| timeout <= now) {
         driven.timeout(now);
     }
     let bytes = input.len();
     let next = driven.bytes(now, input);
+    if next == ReadNext::Read && pace.show_more(input) {
+        return ReadNext::Turn;
+    }
     if input.is_empty() && WHOLE_FROM <= bytes {
         // A long frame must not leave its room behind, and a buffer is wanted for the next read.
         *input = BytesMut::new();

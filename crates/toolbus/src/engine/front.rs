@@ -1,44 +1,42 @@
-//! A serving end before the bus, one file a protocol.
+//! The joint between a serving machine and the bus, over one stream or many.
 //!
-//! [`Front`] joins any serving machine to whoever answers its calls: what the machine is
-//! asked goes to the route, what comes back goes to the machine, and the pump moves the bytes.
+//! What the machine is asked goes to the route, what comes back goes to the machine, and a
+//! loop for each stream moves the bytes.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use toolbus_proto::channel::{
-    Asked, Channel, Down, Ended, Flow, Notice, Outbox, Serving, Ticket, Up,
+    Asked, Channel, Down, Ended, Flow, Notice, ONLY, Serving, Streams, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
+use super::drive::{Forwarded, ReadNext, drive};
+use super::io::{Opener, Sink, Source, Writer};
+use super::joint::{Direction, Joint, Lanes, Stream};
+use super::lane::Lane;
+use super::wake::Wake;
 use crate::bus::Route;
-use crate::engine::calls::{
-    Asker, Backlog, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Tickets,
-};
-use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, Sink, Source, drive};
-use crate::engine::moment::Moment;
-use crate::engine::wake::Wake;
+
+/// How long streams that are given up may take to end.
+const LAST_TURN: Duration = Duration::from_secs(1);
 
 /// A serving machine and the calls it has under way.
-pub struct Front<S: Serving + Channel + 'static> {
+pub struct Front<S: Serving + Streams + 'static> {
     this: Weak<Front<S>>,
-    pub(crate) machine: RefCell<S>,
+    machine: RefCell<S>,
     route: Rc<dyn Route>,
     /// How long a call may be quiet.
     timeout: Option<Duration>,
     sharing: Sharing,
-    /// The calls under way; `None` until the route has given its uplink.
-    running: RefCell<ByTicket<Option<Rc<RunningCall>>>>,
+    running: RefCell<ByTicket<Running>>,
     /// Calls whose back has been given all that it can take for now.
-    slow: RefCell<Tickets>,
-    /// What waits to be written, and whose replies wait until the other side reads on.
-    backlog: Backlog,
-    /// The latest progress of calls, where the other side does not even read the earlier.
-    progress: RefCell<ByTicket<Down>>,
+    slow: Slow,
+    lanes: Lanes<Front<S>>,
     /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
     /// Nothing more will be asked.
@@ -47,11 +45,15 @@ pub struct Front<S: Serving + Channel + 'static> {
     is_idle: Cell<bool>,
     /// Rung when that has come to be.
     idle: Wake,
-    wake: Wake,
-    /// Rung when the back has taken all it was given, where no other call waits.
-    taken: Wake,
-    /// When something was said that the pump has not heard yet.
-    moment: Moment,
+}
+
+/// A call under way.
+#[derive(Default)]
+struct Running {
+    /// `None` until the route has given it.
+    call: Option<Rc<RunningCall>>,
+    /// Where its reply was written last, where there are many streams.
+    lane: Option<Rc<Lane>>,
 }
 
 impl<S: Serving + Channel + 'static> Front<S> {
@@ -68,31 +70,15 @@ impl<S: Serving + Channel + 'static> Front<S> {
         timeout: Option<Duration>,
         sharing: Sharing,
     ) -> Rc<Front<S>> {
-        Rc::new_cyclic(|this| Front {
-            this: this.clone(),
-            machine: RefCell::new(machine),
-            route,
-            timeout,
-            sharing,
-            running: RefCell::default(),
-            slow: RefCell::default(),
-            backlog: Backlog::default(),
-            progress: RefCell::default(),
-            nobody_listens: Cell::new(false),
-            is_all_asked: Cell::new(false),
-            is_idle: Cell::new(true),
-            idle: Wake::default(),
-            wake: Wake::default(),
-            taken: Wake::default(),
-            moment: Moment::default(),
-        })
+        Front::make(machine, route, timeout, sharing, Lanes::new)
     }
 
     /// Serves until the conversation is over, and says how it ended. What still runs then, or
     /// when this is dropped, is cancelled.
     pub async fn serve(&self, source: impl Source, sink: impl Sink) -> Ended {
         let _cancels = CancelAll(self);
-        drive(self, source, sink).await;
+        let stream = Stream { joint: self, id: ONLY, lane: &self.lanes.only };
+        drive(&stream, source, sink).await;
         let unsaid = match self.nobody_listens.get() && !self.is_all_asked.get() {
             true => Ended::PeerStoppedReading,
             false => Ended::Well,
@@ -106,25 +92,119 @@ impl<S: Serving + Channel + 'static> Front<S> {
             self.idle.rung().await;
         }
     }
+}
+
+impl<S: Serving + Streams + 'static> Front<S> {
+    /// Joins a machine that speaks over many streams to `route`. The peer opens them:
+    /// [`Front::welcome`]. A stream waits for whom it fills, and for nothing else.
+    pub fn over_many(machine: S, route: Rc<dyn Route>, timeout: Option<Duration>) -> Rc<Front<S>> {
+        Front::make(machine, route, timeout, Sharing::Alone, Lanes::new)
+    }
+
+    /// Like [`Front::over_many`], where the machine opens streams too.
+    pub fn over(
+        machine: S,
+        route: Rc<dyn Route>,
+        timeout: Option<Duration>,
+        opener: impl Opener<S> + 'static,
+    ) -> Rc<Front<S>> {
+        let lanes = |this| Lanes::with_opener(this, opener);
+        Front::make(machine, route, timeout, Sharing::Alone, lanes)
+    }
+
+    fn make(
+        machine: S,
+        route: Rc<dyn Route>,
+        timeout: Option<Duration>,
+        sharing: Sharing,
+        lanes: impl FnOnce(Weak<Front<S>>) -> Lanes<Front<S>>,
+    ) -> Rc<Front<S>> {
+        Rc::new_cyclic(|this| Front {
+            this: this.clone(),
+            machine: RefCell::new(machine),
+            route,
+            timeout,
+            sharing,
+            running: RefCell::default(),
+            slow: Slow::default(),
+            lanes: lanes(this.clone()),
+            nobody_listens: Cell::new(false),
+            is_all_asked: Cell::new(false),
+            is_idle: Cell::new(true),
+            idle: Wake::default(),
+        })
+    }
+
+    /// The peer opened a stream: it is driven in a task of its own. Must be called inside a
+    /// `LocalSet`.
+    pub fn welcome(
+        &self,
+        head: S::Opening,
+        source: impl Source + 'static,
+        writer: impl Writer<Head = S::Answer> + 'static,
+    ) {
+        self.lanes.welcome(head, source, writer);
+    }
+
+    /// Looks at the clock for a conversation over many streams, for ever. What runs when this
+    /// is dropped is cancelled.
+    pub async fn run(&self) {
+        let _cancels = CancelAll(self);
+        Lanes::keep(self.this.clone()).await;
+    }
+
+    /// Takes no more calls and waits until those under way are answered, but no longer than
+    /// `patience`; whatever streams are left are ended.
+    pub async fn finish(&self, patience: Duration) {
+        self.tell_machine(Serving::close);
+        let _ = tokio::time::timeout(patience, self.lanes.all_over()).await;
+        self.cancel_all();
+        self.tell_machine(Serving::give_up);
+        // They end in their own time, which is now.
+        let _ = tokio::time::timeout(LAST_TURN, self.lanes.all_over()).await;
+        self.lanes.abort();
+    }
 
     /// Something changed behind us that whoever is served may want to know.
     pub fn tell(&self, notice: &Notice) {
-        self.machine.borrow_mut().tell(Instant::now(), notice);
-        self.wake.ring();
+        self.tell_machine(|machine, now| machine.tell(now, notice));
+    }
+
+    /// What the machine has to say about itself.
+    pub fn ask<T>(&self, question: impl FnOnce(&S) -> T) -> T {
+        question(&self.machine.borrow())
     }
 
     /// Ends what is under way: nobody waits for it any more.
     pub fn cancel_all(&self) {
         // Nothing stays borrowed while it is dropped, which is what cancels it.
         let running = self.running.take();
+        for (ticket, running) in &running {
+            self.lane_of(running).forget(*ticket);
+        }
         drop(running);
-        self.slow.take();
-        self.progress.take();
+        self.slow.clear();
+    }
+
+    fn tell_machine(&self, tell: impl FnOnce(&mut S, Instant)) {
+        tell(&mut self.machine.borrow_mut(), Instant::now());
+        match S::IS_ONE {
+            true => self.lanes.only.wake.ring(),
+            false => {
+                self.pass_on(None);
+                self.lanes.stir(&self.machine, |_| {});
+            }
+        }
+    }
+
+    /// Where the reply to a call goes, or went last.
+    fn lane_of<'a>(&'a self, running: &'a Running) -> &'a Rc<Lane> {
+        running.lane.as_ref().unwrap_or(&self.lanes.only)
     }
 
     /// Passes on what the machine was asked. Nothing stays borrowed meanwhile: a call may be
     /// answered before it has been started.
-    fn pass_on(&self) -> Forwarded {
+    fn pass_up(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
         let mut passed = Forwarded::Nothing;
         loop {
             let asked = self.machine.borrow_mut().poll_up();
@@ -140,7 +220,7 @@ impl<S: Serving + Channel + 'static> Front<S> {
                     }
                 }
                 Asked::Up(Up::Cancel(why)) => self.cancel(ticket, why),
-                Asked::Up(up) => match self.go_on(ticket, up) {
+                Asked::Up(up) => match self.go_on(ticket, up, lane) {
                     Pressure::Ready => {}
                     Pressure::Full => return Forwarded::EnoughForNow,
                 },
@@ -161,10 +241,10 @@ impl<S: Serving + Channel + 'static> Front<S> {
         let Some(this) = self.this.upgrade() else { return };
         call.deadline.quiet = call.deadline.quiet.or(self.timeout);
         self.is_idle.set(false);
-        self.running.borrow_mut().insert(ticket, None);
+        self.running.borrow_mut().insert(ticket, Running::default());
         let uplink = self.route.start(call, ReplyTo::new(this, ticket));
         match self.running.borrow_mut().get_mut(&ticket) {
-            Some(place) => *place = Some(Rc::new(uplink)),
+            Some(running) => running.call = Some(Rc::new(uplink)),
             None => uplink.forget(),
         }
     }
@@ -175,11 +255,14 @@ impl<S: Serving + Channel + 'static> Front<S> {
         }
     }
 
+    fn uplink(&self, ticket: Ticket) -> Option<Rc<RunningCall>> {
+        self.running.borrow().get(&ticket)?.call.clone()
+    }
+
     /// Says [`Pressure::Full`] once: when the back has just got all that it can take.
-    fn go_on(&self, ticket: Ticket, up: Up) -> Pressure {
-        let uplink = self.running.borrow().get(&ticket).cloned().flatten();
-        let Some(uplink) = uplink else { return Pressure::Ready };
-        if self.sharing == Sharing::Shared && self.slow.borrow().contains(&ticket) {
+    fn go_on(&self, ticket: Ticket, up: Up, lane: Option<&Rc<Lane>>) -> Pressure {
+        let Some(uplink) = self.uplink(ticket) else { return Pressure::Ready };
+        if self.sharing == Sharing::Shared && self.slow.contains(ticket) {
             let message = "the input was not taken in time, and others wait behind it";
             let failure = Failure::new(FailureKind::TooLarge, message);
             let _ = self.receive(ticket, Down::Done(Err(failure)));
@@ -187,44 +270,48 @@ impl<S: Serving + Channel + 'static> Front<S> {
             return Pressure::Ready;
         }
         let room = uplink.send(up);
+        let waits = lane.filter(|_| self.sharing == Sharing::Alone);
         // It may have been answered meanwhile, and then takes anything.
         match room == Pressure::Full && self.running.borrow().contains_key(&ticket) {
-            true if self.slow.borrow_mut().insert(ticket) => Pressure::Full,
+            true if self.slow.insert(ticket, waits) => Pressure::Full,
             _ => Pressure::Ready,
         }
     }
 
     /// The call is over, or as good as.
     fn end(&self, ticket: Ticket) -> Option<RunningCall> {
-        self.slow.borrow_mut().remove(&ticket);
-        self.progress.borrow_mut().remove(&ticket);
-        self.backlog.forget(ticket);
-        let uplink = self.running.borrow_mut().remove(&ticket);
-        uplink.flatten().and_then(Rc::into_inner)
-    }
-
-    /// Nothing more is read: a back cannot take it, or the other side has not read what it
-    /// was answered.
-    fn is_paused(&self) -> bool {
-        let is_held_back = self.sharing == Sharing::Alone && !self.slow.borrow().is_empty();
-        is_held_back || self.backlog.is_unread()
+        self.slow.forget(ticket);
+        let running = self.running.borrow_mut().remove(&ticket)?;
+        self.lane_of(&running).forget(ticket);
+        running.call.and_then(Rc::into_inner)
     }
 }
 
-impl<S: Serving + Channel + 'static> Asker for Front<S> {
+impl<S: Serving + Streams + 'static> Asker for Front<S> {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
-        if !self.running.borrow().contains_key(&ticket) {
+        if let Some(running) = self.running.borrow().get(&ticket) {
+            let lane = self.lane_of(running);
+            if matches!(down, Down::Progress(_)) && lane.backlog.is_full() {
+                lane.put_off(ticket, down);
+                return Pressure::Ready;
+            }
+        } else {
             return Pressure::Ready;
         }
-        let is_done = matches!(down, Down::Done(_));
-        if matches!(down, Down::Progress(_)) && self.backlog.is_full() {
-            self.progress.borrow_mut().insert(ticket, down);
-            return Pressure::Ready;
+        let (weight, is_done) = (down.weight(), matches!(down, Down::Done(_)));
+        self.machine.borrow_mut().down(self.lanes.moment.now(Instant::now), ticket, down);
+        let mut room = Pressure::Ready;
+        if S::IS_ONE {
+            self.lanes.only.wake.ring();
+            room = self.lanes.only.backlog.add(ticket, weight);
+        } else {
+            self.lanes.stir(&self.machine, |lane| {
+                room = room.max(lane.backlog.add(ticket, weight));
+                if let Some(running) = self.running.borrow_mut().get_mut(&ticket) {
+                    running.lane = Some(lane.clone());
+                }
+            });
         }
-        let weight = down.weight();
-        self.machine.borrow_mut().down(self.moment.now(Instant::now), ticket, down);
-        self.wake.ring();
-        let room = self.backlog.add(ticket, weight);
         if !is_done {
             return room;
         }
@@ -235,109 +322,73 @@ impl<S: Serving + Channel + 'static> Asker for Front<S> {
     }
 
     fn resume(&self, ticket: Ticket) {
-        let was_slow = self.slow.borrow_mut().remove(&ticket);
-        if was_slow && self.sharing == Sharing::Alone {
-            self.taken.ring();
-        }
-        self.wake.ring();
+        self.slow.go_on(ticket);
+        self.lanes.only.wake.ring();
     }
 }
 
-impl<S: Serving + Channel + 'static> Drivable for Front<S> {
-    fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
-        if self.nobody_listens.get() {
-            return ReadNext::Close;
-        }
-        loop {
-            let flow = match self.is_paused() {
-                true => Flow::Pause,
-                false => self.machine.borrow_mut().handle_bytes(now, input),
-            };
-            if let Some(next) = ReadNext::after(flow, self.pass_on()) {
-                return next;
-            }
-        }
+impl<S: Serving + Streams + 'static> Joint for Front<S> {
+    type Machine = S;
+
+    fn machine(&self) -> &RefCell<S> {
+        &self.machine
     }
 
-    fn eof(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
-        self.is_all_asked.set(true);
-        let flow = self.machine.borrow_mut().handle_eof(now, input);
-        ReadNext::after(flow, self.pass_on()).unwrap_or(ReadNext::Turn)
+    fn lanes(&self) -> &Lanes<Front<S>> {
+        &self.lanes
     }
 
-    fn timeout(&self, now: Instant) {
-        self.machine.borrow_mut().handle_timeout(now);
+    fn pass_on(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
+        self.pass_up(lane)
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.machine.borrow().poll_timeout()
-    }
-
-    fn transmit(&self, out: &mut Outbox) -> Forwarded {
-        self.moment.pass();
-        self.machine.borrow_mut().poll_transmit(out);
+    fn handed_out(&self, _lane: &Rc<Lane>) -> Forwarded {
         Forwarded::Nothing
     }
 
-    fn left(&self, bytes: usize) {
+    /// A back cannot take what is asked, or the other side has not read what it was answered.
+    fn is_paused(&self, lane: &Lane) -> bool {
+        lane.is_held() || lane.backlog.is_unread()
+    }
+
+    fn is_over(&self) -> bool {
+        self.nobody_listens.get()
+    }
+
+    fn ended(&self, _flow: Flow) -> Option<ReadNext> {
+        self.is_all_asked.set(true);
+        None
+    }
+
+    fn left(&self, lane: &Lane, bytes: usize) {
         let is_idle = bytes == 0 && self.running.borrow().is_empty();
         if !self.is_idle.replace(is_idle) && is_idle {
             self.idle.ring();
         }
-        let was_unread = self.backlog.is_unread();
-        let may_go_on = self.backlog.set(bytes);
-        if was_unread && !self.backlog.is_unread() {
-            self.wake.ring();
+        let was_unread = lane.backlog.is_unread();
+        let may_go_on = lane.backlog.set(bytes);
+        if was_unread && !lane.backlog.is_unread() {
+            lane.wake.ring();
         }
-        if !self.backlog.is_full() && !self.progress.borrow().is_empty() {
-            for (ticket, progress) in self.progress.take() {
-                let _ = self.receive(ticket, progress);
-            }
+        for (ticket, progress) in lane.take_progress() {
+            let _ = self.receive(ticket, progress);
         }
         for ticket in may_go_on {
-            let uplink = self.running.borrow().get(&ticket).cloned().flatten();
-            if let Some(uplink) = uplink {
+            if let Some(uplink) = self.uplink(ticket) {
                 uplink.resume();
             }
         }
     }
 
-    fn sent(&self, now: Instant) {
-        self.machine.borrow_mut().handle_sent(now);
-    }
-
-    fn read_failed(&self, _now: Instant) {
+    fn broke(&self, _direction: Direction, _error: &io::Error) {
         self.nobody_listens.set(true);
-    }
-
-    fn write_failed(&self, _now: Instant, _error: io::Error) {
-        self.nobody_listens.set(true);
-    }
-
-    fn closing(&self) -> Closing {
-        match self.machine.borrow().is_finished() {
-            true => Closing::AfterWriting,
-            false => Closing::No,
-        }
-    }
-
-    fn has_ended(&self, _now: Instant) -> bool {
-        false
-    }
-
-    fn wake(&self) -> &Wake {
-        &self.wake
-    }
-
-    fn taken(&self) -> Option<&Wake> {
-        Some(&self.taken)
     }
 }
 
 /// Cancels what a front has under way, however its serving ends.
-pub(crate) struct CancelAll<'a, S: Serving + Channel + 'static>(pub(crate) &'a Front<S>);
+pub(crate) struct CancelAll<'a, S: Serving + Streams + 'static>(pub(crate) &'a Front<S>);
 
-impl<S: Serving + Channel + 'static> Drop for CancelAll<'_, S> {
+impl<S: Serving + Streams + 'static> Drop for CancelAll<'_, S> {
     fn drop(&mut self) {
         self.0.cancel_all();
     }

@@ -1,25 +1,48 @@
-//! The drivers of a channel: who reads, writes and waits for it.
+//! The one engine: what drives machines, whatever wire they speak and whatever carries it.
+//!
+//! `drive` is the loop for one stream. `front` joins a serving machine to the bus, `client`
+//! a calling one, over one stream or many; `calls` is how a call hangs between the two.
 
 pub mod blocking;
+#[cfg(feature = "bus")]
 mod budget;
+#[cfg(feature = "bus")]
 mod buffers;
+#[cfg(feature = "bus")]
 pub mod calls;
-pub mod connection;
+#[cfg(feature = "bus")]
+pub mod client;
+#[cfg(feature = "bus")]
 pub(crate) mod drive;
-#[cfg(feature = "http")]
-pub(crate) mod exchange;
+#[cfg(feature = "bus")]
 pub mod front;
+#[cfg(feature = "bus")]
+pub mod io;
+#[cfg(feature = "bus")]
+mod joint;
+#[cfg(feature = "bus")]
+mod lane;
+#[cfg(feature = "bus")]
 pub(crate) mod local_call;
+#[cfg(feature = "bus")]
 pub(crate) mod moment;
+#[cfg(feature = "bus")]
+pub(crate) mod pool;
+#[cfg(feature = "bus")]
 pub(crate) mod program;
+#[cfg(feature = "bus")]
+pub(crate) mod relay;
+#[cfg(feature = "bus")]
 pub(crate) mod wake;
 
 use toolbus_proto::channel::Notice;
 
+#[cfg(feature = "bus")]
 pub use budget::BYTES_IN_FLIGHT_MAX;
 #[cfg(feature = "http")]
 pub(crate) use budget::Share;
-pub use drive::{Sink, Source};
+#[cfg(feature = "bus")]
+pub use io::{Sink, Source};
 
 /// Writes a line in the log for what a peer did.
 pub(crate) fn log(peer: &str, notice: &Notice) {
@@ -31,6 +54,7 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
+        Notice::Unfit { tool, why } => tracing::warn!(peer, "tool `{tool}` is left out: {why}"),
         Notice::Logged(text) => tracing::info!(peer, "{text}"),
         Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
     }

@@ -1,4 +1,4 @@
-//! Whoever listens: takes what arrives, for as long as it lives, whatever goes wrong meanwhile.
+//! A listener: accepts connections for as long as it lives, whatever goes wrong meanwhile.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use super::tls::{ServerTls, TlsError};
 use super::unix;
 
 /// How long to wait when the system has no descriptor or memory for one more connection:
-/// whoever has gone meanwhile gives theirs back.
+/// connections that end meanwhile give theirs back.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Accepts connections of one kind at one address. Not to be dropped while it should listen.
@@ -41,7 +41,7 @@ pub enum Whereabouts {
     Unix(std::path::PathBuf),
 }
 
-/// Somebody who has connected, and has yet to be shaken hands with.
+/// A client that has connected; the TLS handshake, if there is one, is to come.
 #[derive(Debug)]
 pub struct Arrival {
     stream: Raw,
@@ -78,7 +78,7 @@ impl Listener {
         })
     }
 
-    /// Speaks TLS with whoever connects.
+    /// Speaks TLS with every client.
     #[cfg(feature = "tls")]
     pub fn with_tls(self, tls: ServerTls) -> Listener {
         Listener { tls: Some(tls), ..self }
@@ -92,10 +92,10 @@ impl Listener {
         }
     }
 
-    /// The next to connect. Dropped while it waits, it has taken nobody.
+    /// The next client to connect. Dropped while it waits, it has taken none.
     ///
-    /// A connection that fails before it is ours is nobody's business. If the system has no
-    /// room for one more, they wait outside, and it is said once.
+    /// A connection that fails before it is accepted is passed over. If the system has no
+    /// room for one more, clients wait in the kernel's queue, and the log says so once.
     pub async fn accept(&self) -> Arrival {
         let mut is_told = false;
         loop {
@@ -142,7 +142,7 @@ fn is_passing(error: &io::Error) -> bool {
 impl Arrival {
     /// Shakes hands, where that is asked for, and gives the open connection.
     ///
-    /// Not to be awaited by whoever accepts: others wait outside.
+    /// Not to be awaited by the task that accepts: other clients wait meanwhile.
     #[cfg(feature = "tls")]
     pub async fn open(self, patience: Duration) -> Result<Stream, TlsError> {
         match (self.stream, self.tls) {

@@ -1,19 +1,30 @@
 //! Where bytes come from and go to.
 
+pub(crate) mod fd;
 pub(crate) mod now;
-pub mod pipe;
 pub(crate) mod ready;
-pub mod stdio;
 
+#[cfg(feature = "bus")]
+pub mod memory;
+#[cfg(feature = "bus")]
+pub mod pipe;
+#[cfg(feature = "bus")]
+pub mod stdio;
+#[cfg(feature = "bus")]
 pub mod stream;
+#[cfg(feature = "bus")]
 pub mod tcp;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "bus")]
 pub mod unix;
 
+#[cfg(feature = "bus")]
 mod accept;
 #[cfg(feature = "http")]
 pub mod http;
 
+#[cfg(feature = "bus")]
 pub use accept::{Arrival, Listener, Whereabouts};
+#[cfg(feature = "bus")]
 pub use stream::Stream;

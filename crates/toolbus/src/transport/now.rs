@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use toolbus_proto::channel::Outbox;
 
-use super::pipe::How;
-use super::stdio;
+use super::fd::{self, How};
 
 /// How many pieces one write carries.
 const PIECES_MAX: usize = 16;
@@ -21,6 +20,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// The writing end of a pipe that only we hold.
+    #[cfg(feature = "bus")]
     pub(crate) fn alone(pipe: OwnedFd) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Output { fd: pipe, how: How::Alone })
@@ -28,7 +28,7 @@ impl Output {
 
     /// A stream that others may hold as well, and for whom it stays as it is.
     pub(crate) fn shared(fd: BorrowedFd<'_>) -> io::Result<Output> {
-        let (fd, how) = stdio::open(fd, OFlags::WRONLY)?;
+        let (fd, how) = fd::open(fd, OFlags::WRONLY)?;
         Ok(Output { fd, how })
     }
 

@@ -3,15 +3,15 @@
 //! Nothing is lost when a read or write is dropped half-way: either it has happened and is
 //! ready, or it has not. No end holds a buffer while it waits.
 
-use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::BytesMut;
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::event::PollFlags;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
+
+use super::fd::{How, is, read_now, retry};
 
 /// An end to read from.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl Input {
             let Ok(read) = read else { continue };
             // A pipe that gave less than it was asked for is empty: the next read would only
             // find out by asking the kernel in vain. It is different with a socket of messages.
-            if how == How::Alone && read.as_ref().is_ok_and(|&count| count < READ_BYTES) {
+            if how == How::Alone && read.as_ref().is_ok_and(|read| read.count < read.room) {
                 ready.clear_ready();
             }
-            return read;
+            return read.map(|read| read.count);
         }
     }
 }
@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// Waits until the reader has gone. For ever, where nobody can go: a file, `/dev/null`.
+    /// Waits until the reader has gone. For ever, where there is no reader that could go: a file, `/dev/null`.
     ///
     /// Elsewhere than on Linux it may be the next write that finds out, and not this.
     pub async fn closed(&self) {
@@ -176,95 +176,43 @@ fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, (OwnedF
     registered.map_err(AsyncFdRegisterError::into_parts)
 }
 
-/// How to read and write without waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// The description is ours alone, and does not block.
-    Alone,
-    /// A socket, which can be asked not to wait each time anew.
-    Socket,
-    /// Others share the description, so it may block and must go on doing so. Looked at before
-    /// each use; if another reader takes what we saw, we wait with it.
-    Shared,
-}
-
-/// What is read at most at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// A pipe that says it is writable has room for at least so much.
-const SHARED_WRITE_BYTES: usize = 4096;
-
-impl How {
-    fn read(self, fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            How::Alone => read_now(fd, into),
-            How::Socket => append(into, |buffer| {
-                rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(n, _)| n)
-            }),
-            How::Shared if is(fd, PollFlags::IN, PollFlags::all()) => read_now(fd, into),
-            How::Shared => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-
-    pub(super) fn write(self, fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            How::Alone if pieces.len() == 1 => retry(|| rustix::io::write(fd, &pieces[0])),
-            How::Alone => retry(|| rustix::io::writev(fd, pieces)),
-            How::Socket => retry(|| {
-                let mut nothing = SendAncillaryBuffer::default();
-                rustix::net::sendmsg(fd, pieces, &mut nothing, SendFlags::DONTWAIT)
-            }),
-            How::Shared if is(fd, PollFlags::OUT, PollFlags::all()) => {
-                let piece = pieces.iter().find(|piece| !piece.is_empty());
-                let piece = piece.map_or(&[][..], |piece| piece);
-                let fits = &piece[..piece.len().min(SHARED_WRITE_BYTES)];
-                retry(|| rustix::io::write(fd, fits))
-            }
-            How::Shared => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-}
-
-/// Reads once and appends what came; 0 is the end of the stream. Waits if the descriptor does.
-///
-/// For loops without a runtime too.
-pub fn read_now(fd: BorrowedFd<'_>, into: &mut BytesMut) -> io::Result<usize> {
-    append(into, |buffer| rustix::io::read(fd, buffer))
-}
-
-/// Reads by way of one buffer for the whole thread, so that an idle end holds none and a busy one
-/// grows by what came and not by what might have come.
-fn append(
-    into: &mut BytesMut,
-    mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
-) -> io::Result<usize> {
-    thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]));
-    BUFFER.with_borrow_mut(|buffer| {
-        let count = retry(|| read(buffer))?;
-        into.extend_from_slice(&buffer[..count]);
-        Ok(count)
-    })
-}
-
-fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
-}
-
-/// Whether a descriptor is, at this moment, any of what is looked for.
-fn is(fd: BorrowedFd<'_>, ask: PollFlags, look_for: PollFlags) -> bool {
-    let mut asked = [PollFd::new(&fd, ask)];
-    let now = Timespec::default();
-    rustix::event::poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().intersects(look_for)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::fd::SHARED_WRITE_BYTES;
+
+    #[tokio::test]
+    async fn a_long_message_comes_through_in_one_piece_with_what_is_around_it() {
+        let (read, write) = io::pipe().unwrap();
+        let mut input = Input::from_pipe(read.into()).unwrap();
+        let output = Output::from_pipe(write.into()).unwrap();
+        let sent: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+        let writing = async {
+            let mut rest = &sent[..];
+            while !rest.is_empty() {
+                let count = output.write(&[IoSlice::new(rest)]).await.unwrap();
+                rest = &rest[count..];
+            }
+            drop(output);
+        };
+        let reading = async {
+            let mut received = BytesMut::new();
+            let mut taken = Vec::new();
+            while input.read(&mut received).await.unwrap() != 0 {
+                // What was cut off shares the buffer, and must not change when more is read.
+                if taken.is_empty() {
+                    taken.push(received.split_to(1000).freeze());
+                } else if taken.len() == 1 && 300_000 < received.len() {
+                    taken.push(received.split_to(250_000).freeze());
+                }
+            }
+            taken.push(received.freeze());
+            taken
+        };
+        let ((), taken) = tokio::join!(writing, reading);
+        assert_eq!(taken.len(), 3);
+        assert!(taken.concat() == sent, "other bytes than were sent");
+    }
 
     /// What is left where a pipe cannot be opened anew: another user's, or not on Linux.
     #[tokio::test]

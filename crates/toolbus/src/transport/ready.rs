@@ -13,12 +13,13 @@ pub(crate) fn input(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
 }
 
-/// Pressure to write.
+/// Room to write.
 pub(crate) fn room(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT))
 }
 
-/// Nobody left at the other end, and nothing else.
+/// That the other end is closed, and nothing else.
+#[cfg(feature = "bus")]
 pub(crate) fn end(fd: Option<BorrowedFd<'_>>) -> Wanted<'_> {
     fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty()))
 }
@@ -45,7 +46,8 @@ pub(crate) fn has_input(fd: BorrowedFd<'_>, until: Option<Instant>) -> bool {
     !fds[0].revents().is_empty()
 }
 
-/// Whether nobody is at the other end of this pipe any more.
+/// Whether the other end of this pipe is closed.
+#[cfg(feature = "bus")]
 pub(crate) fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
     poll(&mut fds, Some(Instant::now()));
@@ -55,6 +57,6 @@ pub(crate) fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
 fn poll(fds: &mut [PollFd<'_>], until: Option<Instant>) {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.and_then(|left| Timespec::try_from(left).ok());
-    // One that was interrupted found nothing, and whoever waits looks again.
+    // An interrupted poll found nothing, and the caller polls again.
     let _ = rustix::event::poll(fds, left.as_ref());
 }

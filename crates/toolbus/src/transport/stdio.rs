@@ -4,14 +4,16 @@
 //! open file, and would stumble if reads and writes there no longer waited. So O_NONBLOCK is
 //! never set on what is shared.
 //!
-//! The original descriptors stay open. Whoever waits for the end of our output waits for ours.
+//! The original descriptors stay open. A reader of our output sees its end only when they are
+//! closed, with our own end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::OFlags;
 
-use super::pipe::{How, Input, Output};
+use super::fd::open;
+use super::pipe::{Input, Output};
 
 /// Our standard input, to be read on the reactor.
 ///
@@ -41,33 +43,4 @@ pub fn input(fd: BorrowedFd<'_>) -> io::Result<Input> {
 pub fn output(fd: BorrowedFd<'_>) -> io::Result<Output> {
     let (fd, how) = open(fd, OFlags::WRONLY)?;
     Output::new(fd, how)
-}
-
-pub(super) fn open(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, How)> {
-    match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
-        // Refused if the pipe belongs to another user, or if its reader has already gone, which
-        // the first write will find out.
-        FileType::Fifo => match reopen(fd, access) {
-            Ok(alone) => Ok((alone, How::Alone)),
-            Err(_) => Ok((fd.try_clone_to_owned()?, How::Shared)),
-        },
-        FileType::Socket => Ok((fd.try_clone_to_owned()?, How::Socket)),
-        // A terminal; a file will be refused by the reactor and is then read directly.
-        _ => Ok((fd.try_clone_to_owned()?, How::Shared)),
-    }
-}
-
-/// Opens the same pipe a second time, as an open file of our own.
-#[cfg(target_os = "linux")]
-fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> rustix::io::Result<OwnedFd> {
-    use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::fs::open(path, flags, rustix::fs::Mode::empty())
-}
-
-/// Elsewhere `/dev/fd` gives a copy that shares the open file.
-#[cfg(not(target_os = "linux"))]
-fn reopen(_: BorrowedFd<'_>, _: OFlags) -> rustix::io::Result<OwnedFd> {
-    Err(rustix::io::Errno::OPNOTSUPP)
 }

@@ -28,8 +28,8 @@ pub enum Stream {
 
 /// How long and how much is read after our last word, before a connection is closed.
 ///
-/// Who closes with unread input resets the connection, and the reset may overtake the last
-/// answer (`specs/mediocre.md` 5).
+/// Closing with unread input resets the connection, and the reset may overtake the last answer
+/// (`docs/protocols/mediocre.md` 5).
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
@@ -40,7 +40,7 @@ impl Stream {
         linger(&mut self).await;
     }
 
-    /// A second hold on the socket, in order to look at it while others read and write.
+    /// A second descriptor of the socket, in order to poll it while the halves read and write.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         let socket = match self {
             Stream::Tcp(stream) => stream.as_fd(),
@@ -51,7 +51,7 @@ impl Stream {
         socket.try_clone_to_owned()
     }
 
-    /// Parts the two directions, for a pump, and keeps a hand on both for the end.
+    /// Parts the two directions, for a task that drives both; [`Rest`] closes what they leave.
     pub fn split(self) -> (ReadHalf, WriteHalf, Rest) {
         let shared = Rc::new(RefCell::new(self));
         let write = WriteHalf { stream: shared.clone(), unflushed: Cell::new(0) };
@@ -61,7 +61,7 @@ impl Stream {
 
 pub(super) async fn linger(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let all = async {
-        // Fails if the other side has gone; then there is nobody to be polite to.
+        // Fails if the other side has gone; then no goodbye is needed.
         stream.shutdown().await?;
         let mut thrown_away = 0;
         let mut buffer = BytesMut::with_capacity(16 * 1024);
@@ -84,7 +84,7 @@ pub struct ReadHalf(Rc<RefCell<Stream>>);
 /// The direction to write to. Dropping it says that no more will be written.
 ///
 /// What a write says it has written is on its way: over TLS too, where bytes can be taken and
-/// then wait for somebody to flush them.
+/// then wait to be flushed.
 #[derive(Debug)]
 pub struct WriteHalf {
     stream: Rc<RefCell<Stream>>,
@@ -134,7 +134,7 @@ impl AsyncWrite for WriteHalf {
             let taken = ready!(Pin::new(&mut *stream).poll_write_vectored(context, pieces))?;
             self.unflushed.set(taken);
         }
-        // Whoever drops this write comes back with the same bytes, and is told then.
+        // A caller that drops this write comes back with the same bytes, and is told then.
         ready!(Pin::new(&mut *stream).poll_flush(context))?;
         Poll::Ready(Ok(self.unflushed.take()))
     }
@@ -174,7 +174,7 @@ impl AsyncRead for Stream {
             Stream::Tls(stream) => {
                 match ready!(Pin::new(stream).poll_read(context, buffer)) {
                     // An end without a goodbye: what is inside has its own way to know
-                    // whether it was complete (`specs/mediocre.md` 6).
+                    // whether it was complete (`docs/protocols/mediocre.md` 6).
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                         Poll::Ready(Ok(()))
                     }
@@ -185,7 +185,7 @@ impl AsyncRead for Stream {
     }
 }
 
-/// Does the same to whichever it is.
+/// Calls the same function of whichever stream it is.
 macro_rules! of_each {
     ($self:expr, $stream:ident => $do:expr) => {
         match $self.get_mut() {

@@ -49,7 +49,7 @@ pub async fn connect(host: &str, port: u16, patience: Duration) -> Result<TcpStr
 
     let mut last = ConnectError::NoAddress { host: host.to_owned() };
     for (tried, address) in addresses.iter().enumerate() {
-        // One that swallows everything must leave some time for the others.
+        // An address that never answers must leave some time for the others.
         let left = until.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         last = match timeout(share, TcpStream::connect(address)).await {
@@ -88,7 +88,7 @@ pub(super) fn shown(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Why nobody can be reached there.
+/// Why a server cannot be reached.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The name cannot be resolved.
@@ -105,7 +105,7 @@ pub enum ConnectError {
         /// The name.
         host: String,
     },
-    /// Nobody listens.
+    /// No server listens.
     #[error("nobody listens on {at}")]
     Refused {
         /// Host and port, or a path.
@@ -153,7 +153,7 @@ impl ConnectError {
     }
 }
 
-/// Why nobody can be listened to there.
+/// Why an address cannot be listened on.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// The name cannot be resolved.
@@ -164,7 +164,7 @@ pub enum ListenError {
         /// What the resolver said.
         source: io::Error,
     },
-    /// Somebody else listens there.
+    /// Another program listens there.
     #[error("cannot listen on {at}: somebody else does already")]
     InUse {
         /// Host and port, or a path.

@@ -1,7 +1,7 @@
 //! TLS over TCP: rustls, with ring doing the sums.
 //!
-//! Certificates and keys are PEM files. They are read once, when the end is made; who is
-//! wrong about them learns it before anybody connects.
+//! Certificates and keys are PEM files. They are read once, when the end is made; a
+//! wrong one is reported before the first connection.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Unix sockets: a file to be reached by, for nobody but its owner, and gone when we are.
+//! Unix sockets: a file that only its owner can connect to, and that is removed with us.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ pub struct Socket {
     file: (u64, u64),
 }
 
-/// Listens on `path`. A file that nobody listens behind any more is replaced.
+/// Listens on `path`. A file that a dead server left behind is replaced.
 pub fn listen(path: &Path) -> Result<Socket, ListenError> {
     let at = || path.display().to_string();
     let fault = |source: io::Error| match source.kind() {
@@ -47,7 +47,7 @@ pub fn listen(path: &Path) -> Result<Socket, ListenError> {
         if is_alive(path).map_err(fault)? {
             return Err(ListenError::InUse { at: at() });
         }
-        // Two who start in the same moment may both think so, and the later one wins.
+        // Two servers that start in the same moment may both think so, and the later one wins.
         fs::remove_file(path).map_err(fault)?;
     }
     let listener = bind(path).map_err(fault)?;
@@ -56,7 +56,7 @@ pub fn listen(path: &Path) -> Result<Socket, ListenError> {
     Ok(Socket { listener, path: path.to_owned(), file })
 }
 
-/// Connects to whoever listens behind `path`.
+/// Connects to the server that listens on `path`.
 pub async fn connect(path: &Path, patience: Duration) -> Result<UnixStream, ConnectError> {
     let at = || path.display().to_string();
     match tokio::time::timeout(patience, UnixStream::connect(path)).await {
@@ -69,7 +69,7 @@ pub async fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Conn
     }
 }
 
-/// Nobody can connect before `listen`, and by then the file is its owner's alone.
+/// No client can connect before `listen`, and by then the file is its owner's alone.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = socket()?;
     // On Linux the file gets the mode of the socket, so that no other is ever seen.
@@ -80,8 +80,8 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     UnixListener::from_std(blocking::UnixListener::from(socket))
 }
 
-/// Does anybody listen? Only a clear no counts: other errors may come from a live one that
-/// has no time. Nothing is waited for.
+/// Does a server listen? Only a refused connection counts as no: other errors may come from
+/// a live server that is busy. Nothing is waited for.
 fn is_alive(path: &Path) -> io::Result<bool> {
     let asked = rustix::net::connect(&socket()?, &SocketAddrUnix::new(path)?);
     Ok(asked != Err(rustix::io::Errno::CONNREFUSED))

@@ -9,6 +9,8 @@ pub struct Fixture {
     pub words: &'static [&'static str],
     /// What stands before such a command to make it an address.
     pub scheme: &'static str,
+    /// Do calls on one connection run side by side?
+    pub runs_side_by_side: bool,
     /// What is called first to see that it works.
     pub hello: Probe,
     /// What calls of this wire cannot do, or not as it is, each with the reason.

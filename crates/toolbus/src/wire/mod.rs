@@ -3,15 +3,27 @@
 //! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
 //! the tests of all pairs ask the [`Registry`] and name no wire.
 
+#[cfg(feature = "author")]
+mod authors;
+#[cfg(feature = "bus")]
 pub mod check;
+#[cfg(feature = "bus")]
 pub mod decode;
+#[cfg(feature = "bus")]
 pub mod fixture;
+#[cfg(feature = "bus")]
 mod front;
+#[cfg(feature = "bus")]
 mod kind;
+#[cfg(feature = "bus")]
 mod open;
+#[cfg(feature = "bus")]
 mod planned;
+#[cfg(feature = "bus")]
 pub mod program;
+#[cfg(feature = "bus")]
 mod registry;
+#[cfg(feature = "bus")]
 pub mod settings;
 
 #[cfg(feature = "mcp")]
@@ -21,10 +33,13 @@ pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 
-pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
-pub use kind::PeerKind;
-pub use open::{Cause, OpenError, open};
-pub use registry::Registry;
-
 #[cfg(feature = "author")]
-pub(crate) use registry::AUTHORS;
+pub(crate) use authors::AUTHORS;
+#[cfg(feature = "bus")]
+pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+#[cfg(feature = "bus")]
+pub use kind::PeerKind;
+#[cfg(feature = "bus")]
+pub use open::{Cause, OpenError, open};
+#[cfg(feature = "bus")]
+pub use registry::Registry;

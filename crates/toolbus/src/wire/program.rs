@@ -4,11 +4,10 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolbus_proto::channel::{Calling, Channel, Ended, Serving};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Wire};
 
 use super::open::{file_name, not_yet, patience, program};
 use super::settings::Settings;
@@ -18,7 +17,7 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::bus::{Bus, TIMEOUT};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{EnvPolicy, Patience};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::front::Front;
 use crate::engine::program::Child;
 use crate::transport::stdio;
@@ -62,17 +61,8 @@ impl<C: Calling + Channel + 'static> Back for ProgramBack<C> {
         self.wire
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, reply_to) = Inbox::new();
-            let mut call = Call::of(Instant::now(), What::Tools);
-            call.deadline.quiet = Some(self.timeout);
-            let running = self.start(call, reply_to);
-            match inbox.whole(running).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

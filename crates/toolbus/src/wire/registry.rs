@@ -5,8 +5,6 @@ use std::fmt;
 
 use super::{PeerKind, planned};
 use crate::address::{Address, AddressError, Purpose};
-#[cfg(feature = "author")]
-use crate::author::AuthorKind;
 use crate::local::builtin::BUILTIN;
 
 /// All that are compiled in, in the order in which they are listed.
@@ -23,17 +21,6 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
-];
-
-/// The wires that an author's tools can be served in, in the order of the help.
-#[cfg(feature = "author")]
-pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
-    #[cfg(feature = "mcp")]
-    &super::mcp::author::Author,
-    #[cfg(feature = "oracle")]
-    &super::oracle::author::Author,
-    #[cfg(feature = "mediocre")]
-    &super::mediocre::author::Author,
 ];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.

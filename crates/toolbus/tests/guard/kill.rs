@@ -1,4 +1,4 @@
-//! Kills a host of child processes with SIGKILL at all sorts of moments: nobody may be left.
+//! Kills a host of child processes with SIGKILL at all sorts of moments: no process may be left.
 //!
 //! The program is test, host and guard in one, so its `main` is its own. A test starts the host,
 //! which is this program again, with a pipe as standard output that every child and grandchild
@@ -72,7 +72,7 @@ fn killed_while_serving(form: &str) {
     for _ in 0..kills() {
         let mut host = Host::serving(form);
         host.kill();
-        host.expect_nobody_left();
+        host.expect_none_left();
     }
 }
 
@@ -96,7 +96,7 @@ fn killed_at_random(window: &str, form: &str) {
         // A child that has not yet become another program still has our name.
         between_fork_and_exec += u32::from(!host.children_named("host").is_empty());
         host.kill();
-        host.expect_nobody_left();
+        host.expect_none_left();
     }
     println!("{window}: {} kills, {between_fork_and_exec} between fork and exec", kills());
 }
@@ -118,7 +118,7 @@ fn the_guard_holds_nothing_and_goes_with_us(form: &str) {
 
     let guard = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
     host.kill();
-    host.expect_nobody_left();
+    host.expect_none_left();
     assert!(readable(&guard, PATIENCE), "the guard lives on");
 }
 
@@ -131,7 +131,7 @@ fn the_guard_ignores_polite_signals(form: &str) {
     host.spawn_another();
     assert_eq!(host.guard(), guard);
     host.kill();
-    host.expect_nobody_left();
+    host.expect_none_left();
 }
 
 fn a_guard_that_dies_is_started_again(form: &str) {
@@ -140,16 +140,16 @@ fn a_guard_that_dies_is_started_again(form: &str) {
     let watch = rustix::process::pidfd_open(first, PidfdFlags::empty()).unwrap();
     rustix::process::kill_process(first, RawSignal::KILL).unwrap();
     assert!(readable(&watch, PATIENCE));
-    // The one who reaps it starts the next before anybody else can start a child.
+    // The one who reaps it starts the next before another thread can start a child.
     let until = Instant::now() + PATIENCE;
     while rustix::process::test_kill_process(first).is_ok() {
-        assert!(Instant::now() < until, "nobody cares for the dead guard");
+        assert!(Instant::now() < until, "the dead guard is not replaced");
         std::thread::yield_now();
     }
     host.spawn_another();
     assert_ne!(host.guard(), first);
     host.kill();
-    host.expect_nobody_left();
+    host.expect_none_left();
 }
 
 fn a_guard_that_hangs_is_replaced(form: &str) {
@@ -164,7 +164,7 @@ fn a_guard_that_hangs_is_replaced(form: &str) {
         assert!(spawned < 50_000, "the pipe to the guard is never full");
     }
     host.kill();
-    host.expect_nobody_left();
+    host.expect_none_left();
 }
 
 /// What a child itself has started may be left then: the kernel tells children only.
@@ -175,7 +175,7 @@ fn children_die_with_us_and_the_guard(form: &str) {
     rustix::process::kill_process(guard, RawSignal::STOP).unwrap();
     host.kill();
     rustix::process::kill_process(guard, RawSignal::KILL).unwrap();
-    host.expect_nobody_left();
+    host.expect_none_left();
 }
 
 fn kills() -> u32 {
@@ -254,10 +254,10 @@ impl Host {
         self.child.wait().unwrap();
     }
 
-    fn expect_nobody_left(mut self) {
+    fn expect_none_left(mut self) {
         let mut said = [0; 1024];
         loop {
-            assert!(self.wait_readable(PATIENCE), "somebody is left");
+            assert!(self.wait_readable(PATIENCE), "a process is left");
             if self.alive.read(&mut said).unwrap() == 0 {
                 return;
             }

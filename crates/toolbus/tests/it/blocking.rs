@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
+use toolbus_testkit::patience::eventually;
 
 use crate::PATIENCE;
 
@@ -53,14 +54,6 @@ fn is_dead(pid: i32) -> bool {
     }
 }
 
-fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "waited in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn one_process_answers_all_calls_and_ends_when_told() {
     let mut oracles = oracles();
@@ -99,23 +92,23 @@ fn once(then: &str) -> String {
 }
 
 #[test]
-fn whoever_died_between_calls_is_replaced_before_the_next() {
+fn an_oracle_that_died_between_calls_is_replaced_before_the_next() {
     let mut oracles = oracles();
     let connection = once("exit");
     let first = pid_of(&mut oracles, &connection);
-    await_that("the end of the first", || is_dead(first));
+    eventually("the end of the first", || is_dead(first));
     assert_ne!(pid_of(&mut oracles, &connection), first);
 }
 
 #[test]
-fn whoever_closed_its_output_is_replaced_as_soon_as_it_is_noticed() {
+fn an_oracle_that_closed_its_output_is_replaced_as_soon_as_it_is_noticed() {
     let mut oracles = oracles();
     let connection = once("exec 1>&-; cat >/dev/null");
     let first = pid_of(&mut oracles, &connection);
     let second = loop {
         match call(&mut oracles, &connection) {
             Ok(pid) => break pid,
-            // It heard us before it closed, so nobody else may be asked the same.
+            // It heard us before it closed, so no other process may be asked the same.
             Err(failure) => assert_eq!(failure.kind, FailureKind::Gone),
         }
     };
@@ -149,8 +142,8 @@ fn an_answer_and_a_death_in_one_breath_is_an_answer() {
 }
 
 #[test]
-fn nobody_waits_for_those_who_hold_the_output_of_the_dead() {
-    // One in the group, which is killed; one that left it, which nobody can kill but we.
+fn processes_that_hold_the_output_of_the_dead_are_not_waited_for() {
+    // One in the group, which is killed; one that left it, which only we can kill.
     for left_behind in ["sleep 600", "setsid sleep 600"] {
         let script = format!(
             r#"{READY} read -r call; {left_behind} & [ $i ] || echo "held by $!" >&2; exit 3"#
@@ -164,13 +157,13 @@ fn nobody_waits_for_those_who_hold_the_output_of_the_dead() {
             let pid = rustix::process::Pid::from_raw(holder).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         } else {
-            await_that("the end of who was left behind", || is_dead(holder));
+            eventually("the end of who was left behind", || is_dead(holder));
         }
     }
 }
 
 #[test]
-fn a_late_oracle_is_given_up_at_once_and_goes_even_if_nobody_calls_again() {
+fn a_late_oracle_is_given_up_at_once_and_goes_even_without_another_call() {
     let script = format!(
         r#"trap "" TERM; {READY} read -r call
            echo '{{"jsonrpc":"2.0","id":0,"result":["'$(printf 0x%x $$)'"]}}'
@@ -183,7 +176,7 @@ fn a_late_oracle_is_given_up_at_once_and_goes_even_if_nobody_calls_again() {
     let failure = call(&mut oracles, &connection).unwrap_err();
     assert_eq!(failure.kind, FailureKind::TimedOut);
     assert_eq!(failure.message, "no answer within 2s");
-    await_that("the end of the late one", || is_dead(pid));
+    eventually("the end of the late one", || is_dead(pid));
     assert_ne!(pid_of(&mut oracles, &connection), pid);
 }
 
@@ -215,7 +208,7 @@ fn both_pipes_may_be_full() {
 }
 
 #[test]
-fn a_talkative_standard_error_stops_nobody() {
+fn a_talkative_standard_error_stops_no_call() {
     let script = format!(r#"head -c 1000000 /dev/zero | tr '\0' x >&2; {READY} {ANSWER_ALL}"#);
     assert_eq!(call(&mut oracles(), &connection(&script)), Ok(0));
 }

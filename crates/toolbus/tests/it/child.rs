@@ -68,7 +68,7 @@ fn a_signal_reaches_the_whole_group() {
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(15)));
     assert_eq!(process.finish().unwrap().to_string(), "signal 15");
-    // Its id may be somebody else's by now, who must not be met.
+    // Its id may be that of another process by now, which must not be signalled.
     process.signal_group(Signal::Kill);
 }
 
@@ -85,7 +85,7 @@ fn those_left_behind_by_their_leader_are_known_and_killed() {
 }
 
 #[test]
-fn a_leader_without_followers_leaves_nobody() {
+fn a_leader_without_followers_leaves_no_process() {
     let process = spawn("true");
     process.wait_exit(PATIENCE).unwrap();
     assert!(!process.group_left());

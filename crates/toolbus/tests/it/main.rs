@@ -18,14 +18,13 @@ mod oracle_back;
 #[cfg(target_os = "linux")]
 mod stdio;
 
+mod embed;
 mod engine;
 mod oracle_calling;
 mod serving;
+mod serving_mediocre;
 #[cfg(target_os = "linux")]
 mod shell;
 mod supervisor;
 
-use std::time::Duration;
-
-/// More than any machine needs; only a test that fails waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+use toolbus_testkit::patience::PATIENCE;

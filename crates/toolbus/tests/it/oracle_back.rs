@@ -1,12 +1,10 @@
 //! Oracles behind the bus as real processes: started once, kept, mourned, replaced, left by none.
 
 use std::fs;
-use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::task::LocalSet;
 use toolbus::bus::back::Back;
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Exit, Patience, Program};
@@ -16,8 +14,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::{Functions, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
-
-use crate::PATIENCE;
+use toolbus_testkit::runtime::run;
 
 /// What every script begins with: `answer FELT` answers the call that was read last.
 const PRELUDE: &str = r#"
@@ -29,12 +26,6 @@ const PRELUDE: &str = r#"
 
 /// Answers every call with the number of its process.
 const FAITHFUL: &str = "ready; while next; do answer $(printf 0x%x $$); done";
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let patient = async { tokio::time::timeout(PATIENCE, test).await.expect("it hangs") };
-    LocalSet::new().block_on(&runtime, patient)
-}
 
 /// Waits for nothing longer than it must, but for what is under test.
 const QUICK: Patience = Patience {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::LocalSet;
 use toolbus::bus::back::Back;
 use toolbus::child::shell::{self, Limits, Ran};
 use toolbus::engine::calls::Inbox;
@@ -15,6 +14,7 @@ use toolbus_proto::oracle::cairo::SelectorForm;
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::oracle::felts;
 use toolbus_proto::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, What};
+use toolbus_testkit::runtime;
 
 use crate::PATIENCE;
 
@@ -97,9 +97,7 @@ fn whatever_a_cairo_program_asks_it_gets_an_answer() {
 }
 
 fn on_the_bus<T>(test: impl AsyncFnOnce(Shell) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    LocalSet::new()
-        .block_on(&runtime, async { test(Shell::new(oracle::Settings::default())).await })
+    runtime::run(test(Shell::new(oracle::Settings::default())))
 }
 
 async fn ask(shell: &Shell, what: What) -> Result<Outcome, Failure> {

@@ -56,7 +56,7 @@ fn terminal() -> Stream {
     Stream { kind: "terminal", ours, theirs: theirs.into() }
 }
 
-/// Whoever else holds the same open file still waits when it reads or writes.
+/// Another process that holds the same open file still waits when it reads or writes.
 #[track_caller]
 fn assert_nothing_leaked(kind: &str, shared: &OwnedFd) {
     let flags = rustix::fs::fcntl_getfl(shared).unwrap();
@@ -203,7 +203,7 @@ async fn files_and_devices_never_wait() {
     write_all(&output, &pattern(1 << 20)).await;
     tokio::select! {
         biased;
-        () = output.closed() => panic!("nobody can close a file"),
+        () = output.closed() => panic!("a file has no reader that could close it"),
         () = tokio::task::yield_now() => {}
     }
     assert!(fs::read(&path).unwrap() == pattern(1 << 20));
@@ -224,7 +224,7 @@ async fn the_pipes_of_a_child_are_ends_too() {
     let output = Output::from_pipe(cat.stdin.take().unwrap()).unwrap();
     let mut input = Input::from_pipe(cat.stdout.take().unwrap()).unwrap();
     let sent = pattern(8 << 20);
-    // Both at once, or both pipes would be full and everybody waiting.
+    // Both at once, or both pipes would be full and both sides waiting.
     let ((), received) =
         tokio::join!(write_all(&output, &sent), read_exactly(&mut input, sent.len()));
     assert!(received == sent);

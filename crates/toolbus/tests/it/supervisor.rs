@@ -22,6 +22,7 @@ const PATIENCE: Patience = Patience {
     back_off: Duration::from_millis(100),
     back_off_max: Duration::from_millis(300),
     meanwhile: Meanwhile::Wait,
+    ..Patience::ORACLE
 };
 
 fn check(expect: Expect) {
@@ -169,7 +170,8 @@ fn a_group_that_outlives_its_leader_is_made_to_go() {
     "#]]);
 }
 
-/// The leader falls to the signal, somebody behind it does not: no second patience for them.
+/// The leader ends by the signal, another process of its session does not: it gets no second
+/// patience.
 #[test]
 fn a_group_goes_on_where_its_leader_was_on_the_ladder() {
     check(expect![[r#"
@@ -193,7 +195,7 @@ fn a_group_goes_on_where_its_leader_was_on_the_ladder() {
 }
 
 #[test]
-fn whoever_escapes_with_a_pipe_is_waited_for_a_moment() {
+fn a_process_that_escapes_with_a_pipe_is_waited_for_a_moment() {
     check(expect![[r#"
         -- call t1
         == r0 spawn
@@ -296,7 +298,7 @@ fn a_start_that_fails_is_put_off_from_the_third_on_and_never_for_long() {
 }
 
 #[test]
-fn where_nobody_waits_for_a_start_that_is_put_off_calls_fail_at_once() {
+fn where_calls_do_not_wait_for_a_start_that_is_put_off_they_fail_at_once() {
     let patience = Patience { meanwhile: Meanwhile::Refuse, ..PATIENCE };
     let host = || Host::with(patience, Restart::OnDemand);
     transcript::check(
@@ -324,7 +326,7 @@ fn where_nobody_waits_for_a_start_that_is_put_off_calls_fail_at_once() {
 }
 
 #[test]
-fn whoever_waits_for_a_start_that_is_put_off_can_be_stopped() {
+fn calls_that_wait_for_a_start_that_is_put_off_can_be_stopped() {
     check(expect![[r#"
         -- call t1
         == r0 spawn
@@ -380,7 +382,7 @@ fn what_breaks_the_protocol_is_told_when_its_process_is_gone() {
 }
 
 #[test]
-fn the_end_of_an_output_that_nobody_reads_any_more_is_not_waited_for() {
+fn the_end_of_an_output_that_is_not_read_any_more_is_not_waited_for() {
     check(expect![[r#"
         -- call t1
         == r0 spawn
@@ -456,7 +458,7 @@ impl Host {
 
     fn drain_downs(&mut self, came: &mut Vec<String>) {
         while let Some((Ticket(ticket), down)) = self.supervisor.poll_down() {
-            let Down::Done(outcome) = down else { panic!("nobody streams: {down:?}") };
+            let Down::Done(outcome) = down else { panic!("the oracle does not stream: {down:?}") };
             came.push(match outcome {
                 Ok(_) => format!("== t{ticket} ok"),
                 Err(Failure { kind, message, last_words, .. }) => {

@@ -114,8 +114,8 @@ impl Pair {
         let hello = self.back.hello;
         match what {
             Trait::Lists => {
-                bus.open().await.map_err(|error| odd(&error.to_string()))?;
-                let is_there = bus.tools().iter().any(|tool| tool.name.as_str() == hello.tool);
+                let tools = bus.tools().await?;
+                let is_there = tools.iter().any(|tool| tool.name.as_str() == hello.tool);
                 is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
             }
             Trait::Succeeds => {

@@ -122,8 +122,8 @@ fn its_peers_are_called_and_tested() {
     run(async {
         let parsed = registry().address(Purpose::Call, &address).unwrap();
         let bus = Bus::of_addresses(&[parsed], &Settings::default()).unwrap();
-        bus.open().await.unwrap();
-        assert!(bus.tools().iter().any(|tool| tool.name.as_str() == "upper"));
+        let tools = bus.tools().await.unwrap();
+        assert!(tools.iter().any(|tool| tool.name.as_str() == "upper"));
         let called = harness::call(&bus, "upper", r#"{"text":"hello"}"#, PATIENCE).await;
         assert_eq!(called.unwrap().as_str(), r#""HELLO""#);
         bus.shutdown().await;

@@ -88,8 +88,13 @@ impl PeerKind for Plain {
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
-        const FIXTURE: Fixture =
-            Fixture { words: &["plain"], scheme: "plain+stdio:", hello: Probe::UPPER, limits: &[] };
+        const FIXTURE: Fixture = Fixture {
+            words: &["plain"],
+            scheme: "plain+stdio:",
+            runs_side_by_side: true,
+            hello: Probe::UPPER,
+            limits: &[],
+        };
         Some(&FIXTURE)
     }
 }

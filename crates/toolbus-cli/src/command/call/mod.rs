@@ -104,7 +104,7 @@ pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     }
 }
 
-/// Whom to call and what to ask, as far as that can be known without starting anybody.
+/// Whom to call and what to ask, as far as that can be known without starting a peer.
 fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed> {
     let Target { address, tool, arguments } = args.target()?;
     let arguments = arguments
@@ -124,7 +124,7 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     Ok((peers, call))
 }
 
-/// Prints the answer as it comes, before anybody is told goodbye.
+/// Prints the answer as it comes, before the peers are told goodbye.
 async fn answer(
     bus: &Bus,
     call: Call,
@@ -166,8 +166,8 @@ fn json(outcome: Outcome) -> Json {
     match outcome {
         Outcome::Value(value) | Outcome::End(Some(value)) => value.compact(),
         Outcome::Text(text) => Json::of(&text),
-        // Nobody asked for anything else.
-        Outcome::End(None) | Outcome::Tools(_) | Outcome::Native(_) => Json::null(),
+        // Nothing, or what no call of a tool can end with.
+        _ => Json::null(),
     }
 }
 

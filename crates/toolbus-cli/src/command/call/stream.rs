@@ -54,7 +54,7 @@ impl Lines {
                 tracing::info!("{message}");
                 return Ok(None);
             }
-            // Nobody sits here to answer.
+            // There is no user at hand who could answer.
             Down::Ask(..) => return Ok(None),
             Down::Done(ended) => ("end", json(ended?)),
         };

@@ -20,26 +20,27 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Kills a tool in the middle of a call.
 pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill it in the middle of a call")?;
-    let wire = first_wire()?;
+    let wire = side_by_side()?;
     let working = "echo 'demo-tool: working on it, give me a minute' >&2;";
     let address = peers.serving_after(wire, working, "tool");
     let bus = open(&address)?;
     let shown = format!("toolbus call '{}./demo-tool'", wire.scheme);
     tour.command(&format!("{shown} sleep ms=60000"))?;
-    // Answered, so it is ready, and what comes next is in the middle of a call.
-    call(&bus, "upper", r#"{"text":"ready"}"#)
-        .await
-        .map_err(|failure| broken("a tool", &failure))?;
     let sleeping = call(&bus, "sleep", r#"{"ms":60000}"#);
     let killing = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Asked behind the other call and on the same pipe: once this one is answered, the
+        // tool is in the middle of that one.
+        call(&bus, "upper", r#"{"text":"ready"}"#)
+            .await
+            .map_err(|failure| broken("a tool", &failure))?;
         let pids = awaited("the tool's process id", || peers.pids("tool", 1)).await?;
         pids.into_iter().filter_map(Pid::from_raw).for_each(|pid| {
             let _ = kill_process(pid, Signal::KILL);
         });
         Ok::<_, Failed>(Instant::now())
     };
-    let (failure, killed) = tokio::join!(sleeping, killing);
+    // Begun in this order.
+    let (failure, killed) = tokio::join!(biased; sleeping, killing);
     let took = killed?.elapsed();
     let failure = match failure {
         Err(failure) if failure.kind == FailureKind::Gone => failure,
@@ -65,7 +66,7 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill the bus")?;
     let file = quoted(&peers.file("bus").to_string_lossy());
     let stubborn = format!("trap '' TERM HUP; sleep 600 & echo $! >> {file};");
-    let tool = peers.serving_after(first_wire()?, &stubborn, "bus");
+    let tool = peers.serving_after(side_by_side()?, &stubborn, "bus");
     let words = peers.ourselves(&["call", &tool, "sleep", "ms=600000"]);
     let words =
         toolbus::child::words::split(&words).map_err(|error| Failed::usage(error.to_string()))?;
@@ -87,11 +88,13 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.show("nobody is left", begun.elapsed())
 }
 
-/// The wire that the tools are spoken to in; any would do.
-fn first_wire() -> Result<&'static Fixture, Failed> {
+/// A wire in which one call can be seen to run by the answer to another.
+fn side_by_side() -> Result<&'static Fixture, Failed> {
     let registry = Registry::default();
     let mut fixtures = registry.wires().filter_map(PeerKind::fixture);
-    fixtures.next().ok_or_else(|| Failed::new(Exit::Failed, "there is no wire in this build"))
+    fixtures
+        .find(|fixture| fixture.runs_side_by_side)
+        .ok_or_else(|| Failed::new(Exit::Failed, "no wire of this build runs calls side by side"))
 }
 
 /// Who is dead but not yet reaped by the system does nothing any more.

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, Outcome};
+use toolbus_proto::tool::Failure;
 
 use super::wire;
 use crate::args::Globals;
@@ -118,14 +117,7 @@ fn open(address: &str) -> Result<Bus, Failed> {
 }
 
 async fn call(bus: &Bus, tool: &str, args: &'static str) -> Result<Json, Failure> {
-    let args = Json::from_trusted(args);
-    let (inbox, slot) = Inbox::new();
-    let uplink = bus.start(Call::tool(Instant::now(), tool, Some(args)), slot);
-    Ok(match inbox.whole(uplink).await? {
-        Outcome::Value(json) => json,
-        Outcome::Text(text) => Json::of(&text),
-        Outcome::End(_) | Outcome::Native(_) | Outcome::Tools(_) => Json::null(),
-    })
+    bus.call(tool, Json::from_trusted(args)).await.map(|reply| reply.json())
 }
 
 /// Something did not go as promised.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use expect_test::expect;
+use toolbus_testkit::peer::command_line;
 use toolbus_testkit::scratch::Scratch;
 
 use super::{builtin, over_pipes};
@@ -244,4 +245,48 @@ fn what_cannot_be_called() {
         let page = Page::of(&words.split(' ').collect::<Vec<_>>()).run();
         assert_eq!((page.status.code(), page.stdout.as_str()), (Some(2), ""), "{page}");
     }
+}
+
+/// A server that gives back the call itself, and says what took how long.
+fn telling() -> String {
+    let answer = r#"{"res":$LINE,"debug":{"ms": 3}}"#;
+    format!("stdio:{}", command_line(&["read", "say", answer, "readall"]))
+}
+
+#[test]
+fn what_is_for_traces_and_logs_is_sent_and_shown() {
+    let server = telling();
+    let call = |words: &[&str]| Page::of(&[&["rpc", "call", &server, "m"], words].concat());
+    call(&["--debug", r#"{"id":7}"#]).check(expect![[r#"
+        stdout
+        {"method":"m","debug":{"id":7}}
+        stderr
+        debug: {"ms":3}
+        exit 0
+    "#]]);
+    // An empty object is as good as none, and is not sent; that of the answer is shown.
+    call(&["--debug", "{ }"]).check(expect![[r#"
+        stdout
+        {"method":"m"}
+        stderr
+        debug: {"ms":3}
+        exit 0
+    "#]]);
+    call(&["--debug", "{}", "--quiet"]).check(expect![[r#"
+        stdout
+        {"method":"m"}
+        exit 0
+    "#]]);
+    call(&["--debug", "{}", "--json"]).check(expect![[r#"
+        stdout
+        {"event":"head","stream":false,"res":{"method":"m"},"debug":{"ms":3}}
+        exit 0
+    "#]]);
+    call(&[]).check(expect![[r#"
+        stdout
+        {"method":"m"}
+        exit 0
+    "#]]);
+    let page = call(&["-v"]).run();
+    assert!(page.stderr.contains(r#"debug: {"ms":3}"#), "{page}");
 }

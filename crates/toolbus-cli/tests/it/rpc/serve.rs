@@ -116,7 +116,7 @@ fn stubborn(answer: &'static str) -> String {
     let url = format!("tcp://{}", listener.local_addr().expect("is bound"));
     thread::spawn(move || {
         for client in listener.incoming() {
-            let mut client = client.expect("somebody connects");
+            let mut client = client.expect("a client connects");
             thread::spawn(move || {
                 let mut byte = [0];
                 if client.read_exact(&mut byte).is_ok() {

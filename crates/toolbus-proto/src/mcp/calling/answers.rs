@@ -1,10 +1,10 @@
-//! What a server writes, line by line, and what its answers mean.
+//! What a server says, message by message, and what its answers mean.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Client, Page, Purpose, Sent, Then, glimpse};
+use super::{MessageClient, Page, Purpose, Sent, Then, glimpse};
 use crate::channel::{Notice, Readiness, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
@@ -21,31 +21,25 @@ const LINE_SHOWN_MAX: usize = 200;
 const PAGES_MAX: usize = 100;
 const TOOLS_MAX: usize = 10_000;
 
-impl Client {
-    pub(super) fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        let mut line = match line {
-            Ok(line) => line,
-            Err(too_long) => return self.handle_too_long(&too_long),
-        };
-        if line.last() == Some(&b'\r') {
-            line.truncate(line.len() - 1);
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
+impl MessageClient {
+    /// Takes one message, or a batch of them where the revision has batches. Once the
+    /// conversation is broken, what the server says means nothing.
+    pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
+        if let Readiness::Broken(_) = self.readiness {
             return;
         }
-        let is_batch = line.first() == Some(&b'[')
+        let is_batch = message.first() == Some(&b'[')
             && self.revision() == Some(Revision::V2025_03_26)
-            && Json::parse(line.clone()).is_ok();
+            && Json::parse(message.clone()).is_ok();
         if !is_batch {
-            return self.handle_message(now, &line);
+            return self.handle_one(now, message);
         }
-        for element in edit::elements(str::from_utf8(&line).unwrap_or_default()) {
-            let element = line.slice_ref(element.as_bytes());
-            self.handle_message(now, &element);
+        for element in edit::elements(str::from_utf8(message).unwrap_or_default()) {
+            self.handle_one(now, &message.slice_ref(element.as_bytes()));
         }
     }
 
-    fn handle_message(&mut self, now: Instant, line: &Bytes) {
+    fn handle_one(&mut self, now: Instant, line: &Bytes) {
         match RULES.read(line) {
             Ok(Message::Response { id, result, error }) => {
                 self.handle_response(now, line, &id, result, error);
@@ -189,13 +183,13 @@ impl Client {
         }
     }
 
-    fn handle_too_long(&mut self, too_long: &TooLong) {
+    /// A line too long to be kept; what is known of its ends.
+    pub(super) fn handle_too_long(&mut self, too_long: &TooLong, glimpse: Option<&Glimpse>) {
         self.notices.push_back(Notice::Stray(too_long.to_string()));
         if self.readiness != Readiness::Open {
             return;
         }
-        let glimpse = self.lines.take_glimpse();
-        let seen = glimpse.and_then(|Glimpse { head, tail }| glimpse::id(&head, &tail));
+        let seen = glimpse.and_then(|Glimpse { head, tail }| glimpse::id(head, tail));
         let message = format!("the server wrote a {too_long}");
         self.fail_seen(seen, Failure::new(FailureKind::TooLarge, message));
     }

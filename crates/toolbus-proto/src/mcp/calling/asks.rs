@@ -1,4 +1,4 @@
-//! Questions of a server to whoever called it (`specs` 2.5, 2.6).
+//! Questions of a server to whoever called it (`docs/protocols/mcp.md` 2.5, 2.6).
 //!
 //! A legacy server does not say which call its question belongs to. It goes to a call of the
 //! one caller who can answer it; where there is doubt, nobody is asked.
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::Client;
+use super::MessageClient;
 use crate::channel::{AskId, Down, Outbox, Ticket};
 use crate::json::Json;
 use crate::json::edit;
@@ -85,7 +85,7 @@ impl Asks {
     }
 }
 
-impl Client {
+impl MessageClient {
     pub(super) fn handle_question(
         &mut self,
         now: Instant,
@@ -96,7 +96,7 @@ impl Client {
     ) {
         let is_legacy = self.revision().is_some_and(|revision| revision.era() == Era::Legacy);
         let capability = match method {
-            "ping" => return self.write(wire::result(&id, &Bytes::from_static(b"{}"))),
+            "ping" => return self.answer(wire::result(&id, &Bytes::from_static(b"{}"))),
             "roots/list" => "roots",
             "sampling/createMessage" => "sampling",
             "elicitation/create" => "elicitation",
@@ -104,12 +104,12 @@ impl Client {
         };
         if capability.is_empty() || !is_legacy {
             let message = format!("method not found: {method}");
-            return self.write(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
+            return self.answer(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
         }
         let takes = |capabilities: &Json| takes(capabilities, capability, params);
         if ASKS_MAX <= self.asks.open.len() {
             let message = format!("more than {ASKS_MAX} questions at a time");
-            return self.write(Refusal::new(INTERNAL_ERROR, message).answer(&id));
+            return self.answer(Refusal::new(INTERNAL_ERROR, message).answer(&id));
         }
         match self.whom(|session| takes(&session.capabilities)) {
             Whom::One(ticket) => {
@@ -131,11 +131,11 @@ impl Client {
                 let message = format!(
                     "cannot tell which caller this is for; set share = \"session\" for back {name}"
                 );
-                self.write(Refusal::new(INTERNAL_ERROR, message).answer(&id));
+                self.answer(Refusal::new(INTERNAL_ERROR, message).answer(&id));
             }
             Whom::Nobody => {
                 let message = format!("the caller does not take {method}");
-                self.write(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
+                self.answer(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
             }
         }
     }

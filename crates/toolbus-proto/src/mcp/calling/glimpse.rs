@@ -1,4 +1,4 @@
-//! Whose answer a line was that is too long or too deep to be read (`specs` 2.10).
+//! Whose answer a line was that is too long or too deep to be read (`docs/protocols/mcp.md` 2.10).
 
 use crate::json::Scanner;
 use crate::jsonrpc::string;

@@ -1,42 +1,47 @@
-//! The calling end of MCP on a pipe: we are the client of a server (`specs` 2.3 to 2.6, 2.10).
+//! The calling end of MCP, message by message (`docs/protocols/mcp.md` 2.3 to 2.6, 2.10).
 //!
-//! It lives as long as one process of the server. Calls of the hub are translated, native
-//! ones pass as they are, and the long native call `initialize` is one legacy session of a
-//! front: what the server says to no request in particular goes to those.
+//! Messages of the server come in by [`MessageClient::handle_message`], those for it come out
+//! of [`MessageClient::poll_message`]; [`Client`] puts them on a pipe, `http` on exchanges.
+//! Calls of the hub are translated, native ones pass as they are, and the long native call
+//! `initialize` is one legacy session of a front: what the server says to no request in
+//! particular goes to those.
 
 mod answers;
 mod asks;
 mod glimpse;
 mod notes;
 mod opening;
+mod outgoing;
+mod pipe;
 mod sending;
 mod settings;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use self::asks::Asks;
 use self::opening::{Opening, Step};
-use super::wire::{self, Era, INTERNAL_ERROR, Level, Refusal, Revision};
+use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
-use crate::frame::lines::Lines;
+use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::Outstanding;
+use crate::outstanding::{Line, Outstanding, Waiting};
 use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
 pub use self::opening::Memory;
+pub use self::outgoing::{Outgoing, RequestId};
+pub use self::pipe::Client;
 pub use self::settings::{Introduction, Settings};
 
-/// Our end of a pipe whose other end a server holds.
+/// Our end of a conversation with a server, whatever carries its messages.
 #[derive(Debug)]
-pub struct Client {
+pub struct MessageClient {
     settings: Settings,
     us: Json,
-    lines: Lines,
     readiness: Readiness,
     opening: Option<Opening>,
     greeting: Option<Greeting>,
@@ -44,9 +49,9 @@ pub struct Client {
     opened: Option<Instant>,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
-    queue: VecDeque<(Ticket, Call)>,
+    line: Line,
     outstanding: Outstanding,
-    sent: HashMap<Ticket, Sent>,
+    sent: Counted<Ticket, Sent>,
     /// Whose progress a token of ours is about.
     tokens: HashMap<u64, Ticket>,
     next_token: u64,
@@ -56,7 +61,7 @@ pub struct Client {
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
     notices: VecDeque<Notice>,
-    out: Outbox,
+    outgoing: VecDeque<Outgoing>,
 }
 
 /// What the server said of itself.
@@ -125,20 +130,19 @@ struct Session {
     level: Option<Level>,
 }
 
-impl Client {
+impl MessageClient {
     /// A conversation that has not begun; the first call decides which era is tried first.
-    pub fn new(settings: Settings) -> Client {
-        Client {
+    pub fn new(settings: Settings) -> MessageClient {
+        MessageClient {
             us: wire::introduction("toolbus", &settings.version),
-            lines: Lines::new(settings.line_bytes_max),
             readiness: Readiness::Opening,
             opening: None,
             greeting: None,
             opened: None,
             died_of: None,
-            queue: VecDeque::new(),
+            line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
-            sent: HashMap::new(),
+            sent: Counted::default(),
             tokens: HashMap::new(),
             next_token: 1,
             sessions: HashMap::new(),
@@ -146,7 +150,7 @@ impl Client {
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
-            out: Outbox::new(),
+            outgoing: VecDeque::new(),
             settings,
         }
     }
@@ -156,7 +160,21 @@ impl Client {
         self.greeting.as_ref().map(|greeting| greeting.revision)
     }
 
-    /// Does somebody wait for the answer to `id`?
+    /// The next message to the server. A call leaves its line only then: until it is really
+    /// about to be written another process could still take it.
+    pub fn poll_message(&mut self) -> Option<Outgoing> {
+        while self.outgoing.is_empty() && self.send_next() {}
+        self.outgoing.pop_front()
+    }
+
+    /// The server will say no more.
+    pub fn handle_end(&mut self) {
+        if let Some(opening) = self.opening.take() {
+            self.died_of = opening.handle_lost();
+        }
+    }
+
+    /// Is the answer to `id` awaited?
     pub(super) fn waits_for(&self, id: u64) -> bool {
         let is_asked = self.opening.as_ref().is_some_and(|opening| opening.waits_for(id));
         is_asked || self.outstanding.ticket(id).is_some()
@@ -187,48 +205,46 @@ impl Client {
             Step::Wait => {}
             Step::Discover => {
                 let params = format!("{{\"_meta\":{}}}", self.modern_meta());
-                self.send_opening(now, "server/discover", &params.into());
+                self.send_opening(now, "server/discover", params.into());
             }
             Step::Initialize => {
                 let params = self.initialize_params();
-                self.send_opening(now, "initialize", &params);
+                self.send_opening(now, "initialize", params);
             }
             Step::Open(revision, greeting) => {
                 if revision.era() == Era::Legacy {
-                    let initialized = wire::notification("notifications/initialized", None);
-                    self.write(initialized);
+                    let method = "notifications/initialized";
+                    self.outgoing.push_back(Outgoing::notification(method, None));
                 }
                 self.greeting = Some(Greeting { revision, raw: Json::from_trusted(greeting) });
                 self.opening = None;
                 self.opened = Some(now);
                 self.readiness = Readiness::Open;
+                let timeout_total = self.settings.timeout_total;
+                self.line.reckon(|call| give_up(deadline(Some(now), timeout_total, call)));
             }
-            Step::Fail(failure) => {
-                self.opening = None;
-                self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Patient });
-            }
+            Step::Fail(failure) => self.break_off(failure),
         }
+    }
+
+    /// The conversation cannot go on.
+    pub(super) fn break_off(&mut self, failure: Failure) {
+        self.opening = None;
+        self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Patient });
     }
 
     /// Who calls first decides which era is tried first; who does not speak MCP is modern.
     fn begin(&mut self, now: Instant) {
-        let Some((_, call)) = self.queue.front() else { return };
-        let first = era_of(call);
+        let Some(first) = self.line.calls().next().map(era_of) else { return };
         let memory = self.settings.memory.clone();
         let (opening, step) = Opening::new(now, memory, self.settings.probe_timeout, first);
         self.opening = Some(opening);
         self.take_step(now, step);
     }
 
-    fn end_opening(&mut self) {
-        if let Some(opening) = self.opening.take() {
-            self.died_of = opening.handle_lost();
-        }
-    }
-
     fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
         for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
-            self.write(refused);
+            self.answer(refused);
         }
         self.downs.push_back((ticket, Down::Done(outcome)));
     }
@@ -243,9 +259,8 @@ impl Client {
         Some(sent)
     }
 
-    fn write(&mut self, mut message: Outbox) {
-        self.out.append(&mut message);
-        self.out.put(b"\n");
+    fn answer(&mut self, mut answer: Outbox) {
+        self.outgoing.push_back(Outgoing::Answer(answer.take()));
     }
 
     fn cancel(&mut self, id: u64, reason: Option<&[u8]>) {
@@ -254,26 +269,32 @@ impl Client {
             wire::put_member(&mut params, "reason", reason);
         }
         params.push(b'}');
-        let cancelled = wire::notification("notifications/cancelled", Some(&params.into()));
-        self.write(cancelled);
+        let method = Bytes::from_static(b"notifications/cancelled");
+        let params = Some(params.into());
+        self.outgoing.push_back(Outgoing::Notification { method, params, cancels: Some(id) });
     }
 
-    fn is_broken(&self) -> bool {
-        matches!(self.readiness, Readiness::Broken(_))
+    /// When a call has waited long enough, once the server is ready.
+    fn deadline(&self, call: &Call) -> Deadline {
+        deadline(self.opened, self.settings.timeout_total, call)
     }
 }
 
-impl Machine for Client {
+impl Machine for MessageClient {
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(opening) = &mut self.opening {
             let step = opening.handle_timeout(now);
             self.take_step(now, step);
         }
         for (ticket, unanswered) in self.asks.expire(now, self.settings.input_timeout) {
-            self.write(unanswered);
+            self.answer(unanswered);
             if let Some(sent) = self.sent.get(&ticket) {
                 self.outstanding.heard(now, sent.id);
             }
+        }
+        for Waiting { ticket, call, .. } in self.line.expire(now) {
+            let deadline = self.deadline(&call);
+            self.done(ticket, Err(missed(now, &deadline)));
         }
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
@@ -284,10 +305,8 @@ impl Machine for Client {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
-        [opening, self.asks.poll_timeout(), self.outstanding.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        let (asks, line) = (self.asks.poll_timeout(), self.line.poll_timeout());
+        [opening, asks, line, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -295,38 +314,12 @@ impl Machine for Client {
     }
 }
 
-impl Channel for Client {
-    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        while !self.is_broken() {
-            let Some(line) = self.lines.next(input) else { return Flow::More };
-            self.handle_line(now, line);
-        }
-        // What it says now is read and thrown away, so that it does not block on its way out.
-        input.clear();
-        Flow::More
-    }
-
-    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if let Some(line) = self.lines.last(input) {
-            self.handle_line(now, line);
-        }
-        self.end_opening();
-        Flow::Close
-    }
-
-    fn poll_transmit(&mut self, out: &mut Outbox) {
-        self.send_waiting();
-        out.append(&mut self.out);
-    }
-}
-
-impl Calling for Client {
+impl Calling for MessageClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
-        if self.settings.calls_max <= self.queue.len() {
-            let message = format!("more than {} calls wait for this server", self.queue.len());
-            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
+        let give_up = self.opened.and_then(|_| give_up(self.deadline(&call)));
+        if let Err(failure) = self.line.push(ticket, call, give_up) {
+            return self.done(ticket, Err(failure));
         }
-        self.queue.push_back((ticket, call));
         if self.readiness == Readiness::Opening && self.opening.is_none() {
             self.begin(now);
         }
@@ -336,7 +329,7 @@ impl Calling for Client {
         match up {
             Up::Answer(ask, answer) => {
                 if let Some(text) = self.asks.answer(ticket, ask, &answer) {
-                    self.write(text);
+                    self.answer(text);
                 }
                 if let Some(sent) = self.sent.get(&ticket)
                     && !self.asks.waits(ticket)
@@ -351,9 +344,8 @@ impl Calling for Client {
     }
 
     fn close(&mut self, now: Instant) {
-        let failure = Failure::new(FailureKind::Cancelled, "cancelled");
         self.opening = None;
-        self.handle_lost(now, &failure);
+        self.handle_lost(now, &Failure::cancelled());
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
@@ -369,7 +361,7 @@ impl Calling for Client {
         if let Some(era) = self.died_of.take() {
             self.settings.memory.learn(era, false);
         }
-        self.queue.drain(..).collect()
+        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
     }
 
     fn may_start_again(&self) -> bool {
@@ -377,7 +369,7 @@ impl Calling for Client {
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
-        self.end_opening();
+        self.handle_end();
         let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
         sent.sort_unstable();
         self.outstanding.take_all();
@@ -385,7 +377,7 @@ impl Calling for Client {
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
         let mut lost: Vec<_> = sessions.collect();
         lost.sort_unstable();
-        let unsent = self.queue.drain(..).map(|(ticket, _)| ticket);
+        let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
         for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
@@ -397,11 +389,26 @@ impl Calling for Client {
 pub fn era_of(call: &Call) -> Era {
     match &call.what {
         What::Native { method, body, .. } => {
-            let params = str::from_utf8(body).ok().filter(|params| !params.is_empty());
-            wire::era(str::from_utf8(method).unwrap_or_default(), params)
+            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
         What::Tool { .. } | What::Tools => Era::Modern,
     }
+}
+
+/// The start has a patience of its own: until the server is ready no call is late. Who listens
+/// to a server does so for ever.
+fn deadline(opened: Option<Instant>, timeout_total: Option<Duration>, call: &Call) -> Deadline {
+    let Deadline { asked, quiet, total } = call.deadline;
+    if matches!(&call.what, What::Native { method, .. } if method == "subscriptions/listen") {
+        return Deadline::never(asked);
+    }
+    let asked = opened.map_or(asked, |opened| opened.max(asked));
+    let total = total.or(timeout_total).or_else(|| quiet.map(|quiet| quiet * 10));
+    Deadline { asked, quiet, total }
+}
+
+fn give_up(deadline: Deadline) -> Option<Instant> {
+    deadline.instant(deadline.asked)
 }
 
 fn missed(now: Instant, deadline: &Deadline) -> Failure {

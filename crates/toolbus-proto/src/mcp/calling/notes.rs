@@ -1,19 +1,19 @@
-//! Notifications of a server: progress, log messages, changes (`specs` 2.5).
+//! Notifications of a server: progress, log messages, changes (`docs/protocols/mcp.md` 2.5).
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::asks::Whom;
-use super::{Client, Purpose, Sent, Session};
+use super::{MessageClient, Purpose, Sent, Session};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
 use crate::json::edit;
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{self, Level, SUBSCRIPTION_KEY, put_member, quoted};
-use crate::tool::{CallerId, Failure, FailureKind, Part};
+use crate::tool::{CallerId, Failure, Part};
 
-impl Client {
+impl MessageClient {
     pub(super) fn handle_note(
         &mut self,
         now: Instant,
@@ -153,9 +153,8 @@ impl Client {
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
-        let cancelled = || Err(Failure::new(FailureKind::Cancelled, "cancelled"));
-        if let Some(at) = self.queue.iter().position(|(queued, _)| *queued == ticket) {
-            self.queue.remove(at);
+        let cancelled = || Err(Failure::cancelled());
+        if self.line.remove(ticket).is_some() {
             return self.done(ticket, cancelled());
         }
         let is_session = |session: &Session| session.ticket == ticket;

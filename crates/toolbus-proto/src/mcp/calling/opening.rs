@@ -1,4 +1,4 @@
-//! How a server is asked which era it speaks (`specs` 2.3).
+//! How a server is asked which era it speaks (`docs/protocols/mcp.md` 2.3).
 //!
 //! Pure decisions: answers and the passing of time go in, what to send next comes out. The
 //! verdict outlives the process in a [`Memory`], so that a restart asks only once.

@@ -4,33 +4,38 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Client, Introduction, Page, Purpose, Sent, Session, Then, era_of, params_of};
+use super::{
+    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then, params_of,
+};
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::mcp::WIRE;
 use crate::mcp::wire::{
-    self, CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
+    CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
+use crate::outstanding::Waiting;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
-struct Request<'a> {
-    method: &'a str,
+struct Request {
+    method: Bytes,
     params: Option<Bytes>,
     token: Option<u64>,
     level: Option<Level>,
     purpose: Purpose,
 }
 
-impl Client {
-    pub(super) fn send_opening(&mut self, now: Instant, method: &str, params: &Bytes) {
+impl MessageClient {
+    pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
         let id = self.outstanding.ask(Ticket(u64::MAX), Deadline::never(now));
         self.outstanding.take(id);
         if let Some(opening) = &mut self.opening {
             opening.sent(id);
         }
-        self.write(wire::request(Some(id), method, Some(params)));
+        let method = Bytes::from_static(method.as_bytes());
+        let (id, params) = (RequestId::Number(id), Some(params));
+        self.outgoing.push_back(Outgoing::Request { id, method, params });
     }
 
     pub(super) fn initialize_params(&self) -> Bytes {
@@ -49,7 +54,7 @@ impl Client {
 
     /// What the legacy client that waits for us said of itself, raw.
     fn first_client(&self) -> Option<(Json, Json)> {
-        let params = self.queue.iter().find_map(|(_, call)| match &call.what {
+        let params = self.line.calls().find_map(|call| match &call.what {
             What::Native { method, body, .. } if method == "initialize" => Some(body),
             _ => None,
         })?;
@@ -69,22 +74,22 @@ impl Client {
         String::from_utf8(meta).expect("made of text")
     }
 
-    /// Only when they are really about to be written: until then another process could still
-    /// take them.
-    pub(super) fn send_waiting(&mut self) {
-        while self.readiness == Readiness::Open && self.outstanding.has_room() {
-            let Some((ticket, call)) = self.queue.pop_front() else { return };
-            match call.what.clone() {
-                What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
-                What::Tool { name, args } => {
-                    self.send_tool(ticket, &call, name.as_str(), args.as_ref());
-                }
-                What::Native { method, body, .. } => {
-                    let method = String::from_utf8_lossy(&method).into_owned();
-                    self.send_native(ticket, &call, &method, body);
-                }
+    /// Sends the call whose turn it is; tells whether there was one.
+    pub(super) fn send_next(&mut self) -> bool {
+        if self.readiness != Readiness::Open || !self.outstanding.has_room() {
+            return false;
+        }
+        let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
+        match &call.what {
+            What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
+            What::Tool { name, args } => {
+                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+            }
+            What::Native { method, body, .. } => {
+                self.send_native(ticket, &call, method.clone(), body.clone());
             }
         }
+        true
     }
 
     fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
@@ -105,7 +110,8 @@ impl Client {
         let is_native = call.options.native == Some(WIRE);
         let purpose = Purpose::Tool { name: name.to_owned(), is_native };
         let params = Some(params.into());
-        let request = Request { method: "tools/call", params, token, level: None, purpose };
+        let method = Bytes::from_static(b"tools/call");
+        let request = Request { method, params, token, level: None, purpose };
         self.send(ticket, call, request);
     }
 
@@ -146,7 +152,7 @@ impl Client {
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
         let request = Request {
-            method: "tools/list",
+            method: Bytes::from_static(b"tools/list"),
             params,
             token: None,
             level: None,
@@ -155,14 +161,14 @@ impl Client {
         self.send(ticket, call, request);
     }
 
-    fn send_native(&mut self, ticket: Ticket, call: &Call, method: &str, body: Bytes) {
+    fn send_native(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: Bytes) {
+        let name = str::from_utf8(&method).unwrap_or_default();
         let Some(greeting) = &self.greeting else { return };
         let raw = greeting.raw.clone();
         let speaks = greeting.era();
-        let params = params_of(&body);
-        match method {
+        match name {
             "initialize" if speaks == Era::Legacy => {
-                return self.begin_session(ticket, call, params, &body, raw);
+                return self.begin_session(ticket, call, &body, raw);
             }
             // A client that knows both eras asks this first: told no, it speaks the other.
             "server/discover" if speaks == Era::Modern => {
@@ -170,26 +176,27 @@ impl Client {
             }
             _ => {}
         }
-        if method.starts_with("notifications/") {
-            let params = params.is_some().then_some(&body);
-            self.write(wire::notification(method, params));
+        if name.starts_with("notifications/") {
+            let params = Some(body).filter(|body| !body.is_empty());
+            let told = Outgoing::Notification { method, params, cancels: None };
+            self.outgoing.push_back(told);
             return self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
         }
-        let era = era_of(call);
+        let meta = Meta::in_body(&body);
+        let era = meta.era(name);
         if era != speaks {
             let message = format!("this server speaks only {speaks} MCP, the call is {era}");
             return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
         }
-        let body = match method {
+        let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
+        let body = match name {
             "logging/setLevel" => self.most_talkative(call, body),
             _ => body,
         };
-        let meta = Meta::read(params_of(&body));
-        let level = Level::read("", meta.log_level).ok();
-        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
         let with_token = token.and_then(|token| with_token(params_of(&body)?, token));
         let body = with_token.map_or(body, Bytes::from);
-        let purpose = match method {
+        let purpose = match name {
             "subscriptions/listen" => Purpose::Listen,
             _ => Purpose::Pass,
         };
@@ -197,15 +204,8 @@ impl Client {
         self.send(ticket, call, Request { method, params, token, level, purpose });
     }
 
-    fn begin_session(
-        &mut self,
-        ticket: Ticket,
-        call: &Call,
-        params: Option<&str>,
-        body: &Bytes,
-        greeting: Json,
-    ) {
-        let capabilities = params.and_then(|params| edit::member(params, "capabilities"));
+    fn begin_session(&mut self, ticket: Ticket, call: &Call, body: &Bytes, greeting: Json) {
+        let capabilities = params_of(body).and_then(|params| edit::member(params, "capabilities"));
         let capabilities =
             capabilities.map_or_else(|| Json::from_trusted("{}"), |raw| Json::part_of(body, raw));
         let session = Session { ticket, capabilities, level: None };
@@ -232,25 +232,14 @@ impl Client {
     }
 
     /// Where all requests leave.
-    fn send(&mut self, ticket: Ticket, call: &Call, request: Request<'_>) {
+    fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
         let Request { method, params, token, level, purpose } = request;
-        let deadline = match purpose {
-            Purpose::Listen => Deadline::never(call.deadline.asked),
-            _ => self.deadline(call),
-        };
+        let deadline = self.deadline(call);
         let id = self.outstanding.ask(ticket, deadline);
-        self.write(wire::request(Some(id), method, params.as_ref()));
+        let asked = Outgoing::Request { id: RequestId::Number(id), method, params };
+        self.outgoing.push_back(asked);
         let caller = call.caller;
         self.sent.insert(ticket, Sent { id, caller, deadline, token, level, purpose });
-    }
-
-    /// The start has a patience of its own: until the server is ready no call is late.
-    fn deadline(&self, call: &Call) -> Deadline {
-        let Deadline { asked, quiet, total } = call.deadline;
-        let asked = self.opened.map_or(asked, |opened| opened.max(asked));
-        let ten_times = || quiet.map(|quiet| quiet * 10);
-        let total = total.or(self.settings.timeout_total).or_else(ten_times);
-        Deadline { asked, quiet, total }
     }
 
     fn new_token(&mut self, ticket: Ticket) -> u64 {

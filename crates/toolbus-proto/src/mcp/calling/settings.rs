@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// How we introduce ourselves in a handshake (`specs` 2.3.5).
+/// How we introduce ourselves in a handshake (`docs/protocols/mcp.md` 2.3.5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Introduction {
     /// As the legacy client that calls first; as ourselves, able to do nothing, for others.

@@ -1,6 +1,6 @@
 //! The requests that somebody behind us is busy with, by ticket and by id.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::{InFlight, Job};
 use crate::channel::Ticket;
@@ -12,7 +12,7 @@ pub(super) struct Calls {
     /// In the order of their tickets, which only rise. Most are answered in about the order in
     /// which they were asked, so that few have to move when one goes.
     in_order: VecDeque<(Ticket, Box<InFlight>)>,
-    ids: BTreeMap<Id, Ticket>,
+    ids: HashMap<Id, Ticket>,
 }
 
 impl Calls {

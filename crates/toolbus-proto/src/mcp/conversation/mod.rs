@@ -35,6 +35,9 @@ use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
 use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What};
 
+/// How many empty texts are kept for answers.
+const SPARE_MAX: usize = 16;
+
 /// What can be set about the serving end.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -133,8 +136,8 @@ pub struct Conversation {
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
     said: VecDeque<Said>,
-    /// An empty one with room in it, for the next answer.
-    spare: Outbox,
+    /// Empty ones with room in them, for the next answers: as many as may be told together.
+    spare: Vec<Outbox>,
     notices: VecDeque<Notice>,
 }
 
@@ -238,7 +241,7 @@ impl Conversation {
             next_question: 1,
             ups: VecDeque::new(),
             said: VecDeque::new(),
-            spare: Outbox::new(),
+            spare: Vec::new(),
             notices: VecDeque::new(),
         }
     }
@@ -331,7 +334,9 @@ impl Conversation {
     /// Takes back a text of which all has been taken, so that the next needs no room of its own.
     pub(super) fn reuse(&mut self, text: Outbox) {
         debug_assert!(text.is_empty());
-        self.spare = text;
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(text);
+        }
     }
 
     /// Does something wait to be taken by [`Conversation::poll_up`]?
@@ -366,7 +371,7 @@ impl Conversation {
         };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked = Asked::Call(Call { what, caller, deadline, trace, options });
+        let asked = Asked::Call(Call { what, caller, deadline, trace, debug: None, options });
         self.ups.push_back((ticket, asked));
         ticket
     }

@@ -29,18 +29,18 @@ impl Conversation {
         }
         let body = request.params.map(|params| wire::in_a_line(request.line, params));
         let uri = || request.params.and_then(|params| edit::text(params, "uri"));
-        let said = body.clone().unwrap_or_default();
+        let said = || body.clone().unwrap_or_default();
         let memo = match request.method {
-            "logging/setLevel" => Some(Memo::Level(said)),
-            "resources/subscribe" => uri().map(|uri| Memo::Subscribe(uri.into_owned(), said)),
+            "logging/setLevel" => Some(Memo::Level(said())),
+            "resources/subscribe" => uri().map(|uri| Memo::Subscribe(uri.into_owned(), said())),
             "resources/unsubscribe" => uri().map(|uri| Memo::Unsubscribe(uri.into_owned())),
             _ => None,
         };
         let pass = Pass {
             token: request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes())),
-            level: Level::read("logLevel", request.meta.log_level).ok(),
+            level: request.meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok()),
             listening: (request.method == "subscriptions/listen").then(|| Listening {
-                params: body.clone().unwrap_or_default(),
+                params: said(),
                 is_acknowledged: false,
                 losses: 0,
             }),
@@ -154,7 +154,11 @@ impl Listening {
 }
 
 fn native(method: &str, body: Option<Bytes>) -> What {
-    let method = Bytes::copy_from_slice(method.as_bytes());
+    let method = match method {
+        // What is said most often needs no room of its own.
+        "tools/call" => Bytes::from_static(b"tools/call"),
+        _ => Bytes::copy_from_slice(method.as_bytes()),
+    };
     What::Native { wire: WIRE, method, body: body.unwrap_or_default() }
 }
 

@@ -132,7 +132,7 @@ impl Conversation {
                 self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = std::mem::take(&mut self.spare);
+                let mut text = self.spare.pop().unwrap_or_default();
                 wire::begin_result(&mut text, &id);
                 match blocks.write_result(&mut text, &outcome, &self.us) {
                     Ok(()) => {
@@ -156,7 +156,9 @@ impl Conversation {
                 let tagged = tagged.and_then(|raw| str::from_utf8(raw).ok());
                 let tagged = tagged.and_then(|raw| with_subscription(raw, &id));
                 let result = tagged.map_or(result, Bytes::from);
-                self.answer(origin, wire::result(&id, &result));
+                let mut text = self.spare.pop().unwrap_or_default();
+                wire::put_result(&mut text, &id, &result);
+                self.answer(origin, text);
                 if let Some(memo) = pass.memo {
                     self.remember(memo);
                 }

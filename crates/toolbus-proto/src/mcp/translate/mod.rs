@@ -1,4 +1,4 @@
-//! Between MCP and the hub (`specs` 2.11): tools, replies and failures, in both directions.
+//! Between MCP and the hub (`docs/protocols/mcp.md` 2.11): tools, replies and failures, in both directions.
 //!
 //! Two ends of MCP do not go this way: between them everything passes raw. Where the hub
 //! stands between them, because it has several backs, results of tools still do.

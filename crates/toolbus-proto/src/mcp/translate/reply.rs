@@ -51,7 +51,7 @@ fn unfinished(result: &str) -> Option<Cow<'_, str>> {
     edit::text(result, "resultType").filter(|kind| kind != "complete")
 }
 
-/// The complete result of a server for a client that may be of another era (`specs` 2.4);
+/// The complete result of a server for a client that may be of another era (`docs/protocols/mcp.md` 2.4);
 /// `server` is who modern clients are told it comes from.
 pub(in crate::mcp) fn relayed(revision: Revision, result: Bytes, server: &Json) -> Bytes {
     let raw = str::from_utf8(&result).unwrap_or("{}");

@@ -6,7 +6,7 @@ use super::{Asking, Client, Input, Stage};
 use crate::mediocre::decode::Reading;
 use crate::mediocre::event::PeerError;
 use crate::mediocre::frames::Random;
-use crate::mediocre::http::RequestHead;
+use crate::mediocre::http::AskingHead;
 use crate::mediocre::methods::{Methods, Request};
 use crate::mediocre::translate;
 use crate::tool::{Failure, FailureKind};
@@ -28,9 +28,11 @@ impl<C: Random> Client<C> {
     }
 
     /// The head to ask with; `None` if nobody has to be asked.
-    pub fn begin(&mut self) -> Option<RequestHead> {
+    pub fn begin(&mut self) -> Option<AskingHead> {
         self.start_next();
-        self.head.take().map(|head| *head)
+        let head = self.head.take().map(|head| *head);
+        self.was_begun |= head.is_some();
+        head
     }
 
     /// The call has just been written, all of it or its beginning.
@@ -41,7 +43,7 @@ impl<C: Random> Client<C> {
             return;
         };
         let left = |total| (deadline.asked + total).saturating_duration_since(self.now);
-        self.head = Some(Box::new(RequestHead {
+        self.head = Some(Box::new(AskingHead {
             is_stream: request.stream.is_some(),
             len: matches!(input, Input::Whole).then(|| self.out.len()),
             deadline: deadline.total.map(left),
@@ -54,6 +56,19 @@ impl<C: Random> Client<C> {
         if let Carriage::Exchange { status: known } = &mut self.carriage {
             *known = Some(status);
         }
+    }
+
+    /// The status of the answer, once that is known.
+    pub(super) fn status(&self) -> Option<u16> {
+        match self.carriage {
+            Carriage::Exchange { status } => status,
+            Carriage::Connection => None,
+        }
+    }
+
+    /// Is the call over, or was it, before a stream was opened for it?
+    pub(super) fn never_asked(&self) -> bool {
+        self.line.is_empty() && !self.was_begun
     }
 
     /// Is all of the call said, or about to be written?

@@ -5,7 +5,7 @@
 //! goes wrong ends the connection.
 
 mod exchange;
-mod line;
+mod http;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,12 +13,11 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 
 use self::exchange::Carriage;
-use self::line::{Line, Waiting, cancelled};
 use super::decode::{Decoder, Direction, Reading};
 use super::encode::{self, Unwritable, Writer};
 use super::event::{FramingError, Head, Message, Said, Tail};
 use super::frames::Random;
-use super::http::RequestHead;
+use super::http::AskingHead;
 use super::methods::{Methods, Request};
 use super::printed;
 use super::queue::{Queue, piece};
@@ -27,11 +26,16 @@ use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
+use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
 
+pub use self::http::HttpClient;
+
 /// How long the end of a stream that was cut short may take to be written.
 const CUT_PATIENCE: Duration = Duration::from_secs(1);
+/// How many calls wait for their turn.
+const WAITING_MAX: usize = 1024;
 /// How much is shown of what answers nothing.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -43,7 +47,11 @@ pub struct Client<C> {
     methods: Methods,
     carriage: Carriage,
     /// The head of the exchange that is to be begun.
-    head: Option<Box<RequestHead>>,
+    head: Option<Box<AskingHead>>,
+    /// There is an exchange.
+    was_begun: bool,
+    /// The server told its methods.
+    has_learned: bool,
     readiness: Readiness,
     stage: Stage,
     line: Line,
@@ -105,9 +113,11 @@ impl<C: Random> Client<C> {
             methods,
             carriage: Carriage::Connection,
             head: None,
+            was_begun: false,
+            has_learned: false,
             readiness: Readiness::Open,
             stage: Stage::Free,
-            line: Line::default(),
+            line: Line::new(WAITING_MAX, "this connection"),
             now,
             received: 0,
             downs: Queue::new(),
@@ -127,12 +137,17 @@ impl<C: Random> Client<C> {
         &self.methods
     }
 
+    /// Has the server told its methods since this was last asked?
+    fn has_learned(&mut self) -> bool {
+        std::mem::take(&mut self.has_learned)
+    }
+
     /// Only when it is really about to be written: until then another connection could still
     /// take the call.
     fn start_next(&mut self) {
         while self.readiness == Readiness::Open
             && matches!(self.stage, Stage::Free)
-            && let Some(Waiting { ticket, call, ups, .. }) = self.line.next()
+            && let Some(Waiting { ticket, call, ups, .. }) = self.line.pop()
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
             let (deadline, trace) = (call.deadline, call.trace.clone());
@@ -191,7 +206,7 @@ impl<C: Random> Client<C> {
         let now = self.now;
         let Stage::Asking(asking) = &mut self.stage else { return };
         if let Up::Cancel(_) = up {
-            return self.give_up(ticket, cancelled());
+            return self.give_up(ticket, Failure::cancelled());
         }
         let Input::Coming { tail } = &mut asking.input else { return };
         asking.moved = now;
@@ -357,6 +372,7 @@ impl<C: Random> Client<C> {
                     Ok(Outcome::Value(answer)) => Some(answer),
                     _ => None,
                 };
+                self.has_learned = true;
                 Ok(Outcome::Tools(self.methods.learn(answer)))
             }
         };
@@ -399,7 +415,7 @@ impl<C: Random> Client<C> {
 impl<C: Random> Machine for Client<C> {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        for Waiting { ticket, call, .. } in self.line.take_late(now) {
+        for Waiting { ticket, call, .. } in self.line.expire(now) {
             self.done(ticket, Err(call.deadline.missed()));
         }
         if self.give_up_at().is_none_or(|at| now < at) {
@@ -499,7 +515,10 @@ impl<C: Random> Calling for Client<C> {
             Readiness::Broken(_) => {
                 Err(Failure::new(FailureKind::Unavailable, "the connection is closed"))
             }
-            _ => self.line.push(ticket, call),
+            _ => {
+                let give_up = call.deadline.instant(call.deadline.asked);
+                self.line.push(ticket, call, give_up)
+            }
         };
         if let Err(failure) = waits {
             self.done(ticket, Err(failure));
@@ -520,7 +539,7 @@ impl<C: Random> Calling for Client<C> {
 
     fn close(&mut self, now: Instant) {
         let why = Failure::new(FailureKind::Unavailable, "the connection was closed");
-        self.handle_lost(now, &cancelled());
+        self.handle_lost(now, &Failure::cancelled());
         self.break_off(Farewell::Patient, why);
     }
 

@@ -13,6 +13,7 @@ use super::{Input, ServerSettings, call_of, element};
 use crate::channel::{
     Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
 };
+use crate::http::ResponseHead;
 use crate::mediocre::decode::{Decoder, Direction};
 use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
@@ -41,6 +42,9 @@ pub struct Exchange<C> {
     /// The body broke off, or is about to.
     is_cut: bool,
     answer: AnswerHead,
+    /// Something of the answer was handed out, and its head.
+    has_written: bool,
+    has_begun: bool,
     ups: Queue<Asking>,
     notices: VecDeque<Notice>,
     out: Outbox,
@@ -84,10 +88,41 @@ impl<C: Random> Exchange<C> {
             waiting: 0,
             is_cut: false,
             answer: AnswerHead { status: 200, single_len: None },
+            has_written: false,
+            has_begun: false,
             ups: Queue::new(),
             notices: VecDeque::new(),
             out: Outbox::new(),
         }
+    }
+
+    /// A request that was not let in.
+    pub(super) fn refused(
+        now: Instant,
+        settings: ServerSettings,
+        refusal: &Refusal,
+        chance: C,
+    ) -> Exchange<C> {
+        let mut exchange = Exchange::new(now, settings, Terms::default(), chance);
+        exchange.refuse(refusal);
+        exchange
+    }
+
+    /// The client has left: whatever it asked is cancelled.
+    pub(super) fn handle_gone(&mut self) -> Flow {
+        if let Stage::Answering { .. } = self.stage {
+            self.ups.clear();
+            self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
+        }
+        self.out = Outbox::new();
+        self.stage = Stage::Over { ended: Ended::Well, is_complete: false };
+        Flow::Close
+    }
+
+    /// The head of the answer, once, as soon as it is known.
+    pub(super) fn poll_answer(&mut self) -> Option<ResponseHead> {
+        let is_known = self.has_written || !self.out.is_empty() || self.is_finished();
+        (is_known && !std::mem::replace(&mut self.has_begun, is_known)).then(|| self.answer.head())
     }
 
     /// The body of the request is cut short; its end is told next.
@@ -225,7 +260,7 @@ impl<C: Random> Exchange<C> {
         self.stage = Stage::Over { ended, is_complete };
     }
 
-    fn flow(&self) -> Flow {
+    pub(super) fn flow(&self) -> Flow {
         match &self.stage {
             Stage::Over { .. } => Flow::Close,
             Stage::Answering { input: Input::Coming, .. } if !self.ups.takes_more() => Flow::Pause,
@@ -298,6 +333,7 @@ impl<C: Random> Channel for Exchange<C> {
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.has_written |= !self.out.is_empty();
         out.append(&mut self.out);
     }
 

@@ -5,6 +5,7 @@
 //! the rest stays where it was read to.
 
 mod exchange;
+mod http;
 mod reply;
 mod settings;
 
@@ -26,6 +27,7 @@ use crate::channel::{
 use crate::tool::{Call, Part, ToolName, What};
 
 pub use exchange::Exchange;
+pub use http::HttpServer;
 pub use settings::ServerSettings;
 
 /// How long, and how far, is read on after our last byte: an answer under way must not be
@@ -156,9 +158,6 @@ impl<C: Random> Server<C> {
         let next = self.decoder.next(input)?;
         match &next {
             Ok(event) if event.notes.is_empty() => {}
-            // Of what is thrown away nobody wants to know; a stream may well be cut short.
-            Ok(Event { said: Said::Tail(_), .. })
-                if matches!(self.stage, Stage::Draining { .. }) => {}
             Ok(event) => {
                 let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
                 self.notices.extend(notes);
@@ -242,7 +241,10 @@ impl<C: Random> Server<C> {
     /// The response is complete.
     fn end_call(&mut self, now: Instant, input: Input) {
         self.stage = match input {
-            Input::Coming => Stage::Draining { bound: None },
+            Input::Coming => {
+                self.decoder.drain();
+                Stage::Draining { bound: None }
+            }
             Input::Whole => Stage::Listening { since: now },
         };
     }
@@ -314,6 +316,7 @@ fn call_of(now: Instant, head: Head, settings: &ServerSettings) -> Option<Call> 
     let mut call = Call::of(now, what);
     call.deadline.quiet = Some(settings.call_timeout);
     call.trace = head.debug.as_ref().and_then(translate::trace);
+    call.debug = head.debug.map(Box::new);
     call.options.sends_parts = head.is_stream;
     Some(call)
 }

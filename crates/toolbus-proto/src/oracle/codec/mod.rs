@@ -41,7 +41,7 @@ pub enum ArgsForm {
 
 /// The felts for these arguments: a JSON array by position, or an object by name.
 ///
-/// The text is one JSON value; whoever took it off the wire has seen to that.
+/// The text is one JSON value; the caller has checked that.
 pub fn encode_args(function: &Function, args: &str) -> Result<Vec<Felt>, CodecError> {
     Encoder::new(&function.types, args)
         .args(&function.params)
@@ -105,9 +105,9 @@ impl fmt::Display for CodecError {
 /// What the value is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
-    /// JSON that somebody calls with.
+    /// The JSON arguments of a call.
     Arguments,
-    /// Felts that somebody calls with.
+    /// The felts of a call, its calldata.
     Parameters,
     Result,
 }

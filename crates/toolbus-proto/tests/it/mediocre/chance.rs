@@ -1,4 +1,4 @@
-//! Left to chance: bytes nobody would write, messages there and back, and a pair of ends that
+//! Left to chance: bytes that no peer would write, messages there and back, and a pair of ends that
 //! may do what they like.
 
 use std::collections::BTreeMap;
@@ -346,7 +346,7 @@ impl Game {
         // A success is told only if the tool said so: as many at most, and of the same kind.
         let successes = ended.values().filter(|outcome| outcome.is_ok()).count();
         let said = self.said.values().filter(|said| matches!(said.last(), Some(Down::Done(Ok(_)))));
-        assert!(successes <= said.count(), "a success that nobody said");
+        assert!(successes <= said.count(), "a success that the tool did not say");
     }
 }
 
@@ -427,7 +427,7 @@ proptest! {
         for step in steps {
             game.play(step);
         }
-        // The tools answer what is asked, for as long as somebody asks.
+        // The tools answer what is asked, for as long as there are calls.
         while game.pair.carry(usize::MAX, usize::MAX) {
             game.down(Down::Done(Ok(Outcome::Value(Json::null()))));
         }

@@ -1,7 +1,7 @@
 //! Both machines, replayed from `transcripts/mediocre/`.
 //!
 //! What leaves must leave where the conversation says. What our side learns it may take when
-//! it likes: a conversation shows it where somebody acts on it, so here it only has to be
+//! it likes: a conversation shows it where our side acts on it, so here it only has to be
 //! there by then, in its order, and to be all.
 
 use toolbus_testkit::transcript::{self, unescape};
@@ -143,7 +143,7 @@ fn claim<M: Plays>(end: &mut End<M>, expected: &str) -> String {
     match end.learned.pop_front() {
         None => String::new(),
         Some(Learned::Line(line)) => line,
-        // Of a run of bytes somebody may take as much as they like.
+        // Of a run of bytes as much may be taken at once as one likes.
         Some(Learned::Piece(who, mut run)) => {
             let wanted = expected.split_once(" piece ").map_or("\"\"", |(_, wanted)| wanted);
             let len = serde_json::from_str::<String>(wanted).unwrap().len().min(run.len());

@@ -197,7 +197,7 @@ impl Plays for Serves {
                 }
                 Asked::Up(Up::End(value)) => line(&who, "tail", value),
                 Asked::Up(Up::Cancel(_)) => format!("{who} cancelled"),
-                Asked::Up(Up::Answer(..)) => panic!("nobody asked"),
+                Asked::Up(Up::Answer(..)) => panic!("no tool asked"),
             };
             learned.push_back(Learned::Line(line));
         }

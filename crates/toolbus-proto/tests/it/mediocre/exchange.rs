@@ -117,14 +117,14 @@ impl Served {
 
     fn told(mut self) -> String {
         let head = self.exchange.answer();
-        let fields = head.fields();
-        let kind = fields.iter().find(|(name, _)| *name == "content-type").unwrap();
+        let fields = head.head();
+        let kind = fields.header("content-type").unwrap();
         let body = String::from_utf8(self.out.take().to_vec()).unwrap();
         if let Some(len) = head.single_len {
             assert_eq!(len, body.len());
         }
         let end = if self.exchange.is_complete() { "" } else { "cut\n" };
-        format!("{}{} {}\n{body}{end}", self.told.concat(), head.status, kind.1)
+        format!("{}{} {}\n{body}{end}", self.told.concat(), head.status, kind)
     }
 }
 

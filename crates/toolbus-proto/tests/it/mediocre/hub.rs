@@ -101,6 +101,9 @@ fn the_generic_tool_may_send_a_stream() {
     let what = What::Tool { name: "call".into(), args: None };
     let (asked, outcome) = ask(Methods::asked(), what, "");
     assert_eq!((&*asked, outcome.unwrap_err().kind), ("", FailureKind::InvalidArguments));
+    let empty = Some(json(r#"{"method":"m","debug":{}}"#));
+    let (asked, _) = ask(Methods::asked(), What::Tool { name: "call".into(), args: empty }, "{}");
+    assert_eq!(asked, "{\"method\":\"m\"}\n");
 }
 
 #[test]
@@ -111,12 +114,32 @@ fn a_trace_goes_in_and_out_and_nothing_else_of_debug() {
     hear(now, &mut server, &debug);
     let Some((_, Asked::Call(call))) = server.poll_up() else { panic!("no call") };
     assert_eq!(call.trace, Trace::read(PARENT, None));
+    // The tool may look at all of it.
+    let seen = format!(r#"{{"token":"x","traceparent":"{PARENT}"}}"#);
+    assert_eq!(call.debug.as_deref(), Some(&json(&seen)));
     assert_eq!(call.deadline.quiet, Some(Duration::from_secs(60)));
 
     let mut caller = caller(now, Methods::asked());
     caller.call(now, Ticket(1), call);
     let expected = format!("{{\"method\":\"m\",\"debug\":{{\"traceparent\":\"{PARENT}\"}}}}\n");
     assert_eq!(written(&mut caller), expected);
+}
+
+#[test]
+fn a_stream_that_is_drained_may_be_shorter_than_announced() {
+    for is_strict in [false, true] {
+        let now = Instant::now();
+        let reading = Reading { is_strict, ..Reading::default() };
+        let settings = ServerSettings { reading, ..ServerSettings::default() };
+        let mut server = Server::new(now, settings, Counting::default());
+        hear(now, &mut server, r#"{"method":"m","streamStart":true,"streamLen":9}{"el":1}"#);
+        let (ticket, _) = server.poll_up().unwrap();
+        server.down(now, ticket, Down::Done(Ok(Outcome::Value(Json::null()))));
+        hear(now, &mut server, r#"{"el":2}{"streamEnd":true}{"method":"next"}"#);
+        let Some((_, Asked::Call(call))) = server.poll_up() else { panic!("{:?}", server.ended()) };
+        assert_eq!(call.what, What::Tool { name: "next".into(), args: None });
+        assert_eq!(server.poll_notice(), None);
+    }
 }
 
 #[test]

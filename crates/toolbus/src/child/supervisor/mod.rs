@@ -1,5 +1,6 @@
 //! Keeps a program alive for its callers: when to start it, when to part from it, what to
-//! tell whoever waited. Pure decisions; who spawns, reads and signals is told by [`Order`]s.
+//! tell callers that waited. Pure decisions: what is to be spawned, signalled and reaped
+//! leaves as [`Order`]s.
 //!
 //! Each life of the program is a `Run`: one process, one conversation. At most one run
 //! takes calls; others are on their way out and end by themselves. A call that died with its
@@ -113,7 +114,7 @@ impl<C: Calling + Channel> Supervisor<C> {
         }
     }
 
-    /// No call will follow: says goodbye to whoever runs, and cancels what is under way.
+    /// No call will follow: says goodbye to every process that runs, and cancels what is under way.
     pub fn stop(&mut self, now: Instant) {
         self.stopping = true;
         self.each(now, |run, orders| run.stop(now, orders));
@@ -125,13 +126,13 @@ impl<C: Calling + Channel> Supervisor<C> {
         self.runs.iter_mut().for_each(|(_, run)| run.set_patience(self.patience));
     }
 
-    /// The patience is over: kills whoever is left.
+    /// The patience is over: kills every process that is left.
     pub fn stop_at_once(&mut self, now: Instant) {
         self.stopping = true;
         self.each(now, |run, orders| run.kill(now, orders));
     }
 
-    /// Is nobody left?
+    /// Is no process left?
     pub fn is_idle(&self) -> bool {
         self.runs.is_empty()
     }

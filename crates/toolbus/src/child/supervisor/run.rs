@@ -16,9 +16,9 @@ pub(super) struct Run<C> {
     name: String,
     patience: Patience,
     pub(super) machine: C,
-    stage: Stage,
+    state: RunState,
     was_ready: bool,
-    /// It died of a question, and another process is asked another one.
+    /// It died of a question about its protocol; the next process is asked another one.
     asked_amiss: bool,
     readiness_told: bool,
     /// Why the conversation could not go on, if its own end is not the reason.
@@ -32,7 +32,7 @@ pub(super) struct Run<C> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RunState {
     /// Too many starts failed of late.
     PutOff {
         until: Instant,
@@ -61,7 +61,7 @@ enum Stage {
         until: Instant,
         look_at: Instant,
     },
-    /// Everybody is gone; the last words are read.
+    /// Every process of the session is gone; what it wrote last is being read.
     Exited {
         until: Instant,
     },
@@ -74,7 +74,7 @@ impl<C: Calling + Channel> Run<C> {
             name,
             patience,
             machine,
-            stage: Stage::PutOff { until: put_off },
+            state: RunState::PutOff { until: put_off },
             was_ready: false,
             asked_amiss: false,
             readiness_told: false,
@@ -88,7 +88,7 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
-        self.stage = Stage::Starting { until: now + self.patience.start };
+        self.state = RunState::Starting { until: now + self.patience.start };
         self.stdout_open = true;
         self.stderr_open = true;
         order(Order::Spawn);
@@ -99,11 +99,14 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     pub(super) fn takes_calls(&self) -> bool {
-        matches!(self.stage, Stage::PutOff { .. } | Stage::Starting { .. } | Stage::Serving)
+        matches!(
+            self.state,
+            RunState::PutOff { .. } | RunState::Starting { .. } | RunState::Serving
+        )
     }
 
-    /// Could the program not be started? That it has yet to be asked otherwise is no such
-    /// failure.
+    /// Did the start fail? One that died of a question which the next one is not asked does
+    /// not count.
     pub(super) fn failed_to_start(&self) -> bool {
         !self.was_ready && !self.asked_amiss
     }
@@ -118,20 +121,20 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     pub(super) fn is_over(&self, _now: Instant) -> bool {
-        self.stage == Stage::Over
+        self.state == RunState::Over
     }
 
     pub(super) fn spawn_failed(&mut self, _now: Instant, failure: &Failure) {
         self.fault = Some(failure.clone());
         self.stdout_open = false;
         self.stderr_open = false;
-        self.stage = Stage::Over;
+        self.state = RunState::Over;
     }
 
     pub(super) fn bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         let flow = self.machine.handle_bytes(now, input);
         if flow == Flow::Close {
-            // Nobody reads on, so nobody will see the end of it: it is not to be waited for.
+            // Its output is read no further, so its end will not be seen: it is not waited for.
             self.stdout_open = false;
         }
         flow
@@ -154,7 +157,7 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     fn end(&mut self, now: Instant) {
-        self.stage = Stage::Ending { until: now + self.patience.exit };
+        self.state = RunState::Ending { until: now + self.patience.exit };
         self.move_on();
     }
 
@@ -177,42 +180,42 @@ impl<C: Calling + Channel> Run<C> {
         self.exit = Some(exit);
         self.move_on();
         if !group_left {
-            self.stage = Stage::Exited { until: now + self.patience.last_words };
+            self.state = RunState::Exited { until: now + self.patience.last_words };
             return;
         }
         // The group is where its leader was on the ladder, but for the goodbye, which is over.
         let signal = self.patience.signal;
-        let (kill_at, until) = match self.stage {
-            Stage::Killed { until } => (None, until),
-            Stage::Terminated { until } => (Some(until), until + signal),
+        let (kill_at, until) = match self.state {
+            RunState::Killed { until } => (None, until),
+            RunState::Terminated { until } => (Some(until), until + signal),
             _ => {
                 order(Order::Terminate);
                 (Some(now + signal), now + signal * 2)
             }
         };
-        self.stage = Stage::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
+        self.state = RunState::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
     }
 
     pub(super) fn group(&mut self, now: Instant, group_left: bool) {
-        if let Stage::Leaderless { .. } = self.stage
+        if let RunState::Leaderless { .. } = self.state
             && !group_left
         {
-            self.stage = Stage::Exited { until: now + self.patience.last_words };
+            self.state = RunState::Exited { until: now + self.patience.last_words };
         }
     }
 
     pub(super) fn stop(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
-        match self.stage {
-            Stage::PutOff { .. } => {
+        match self.state {
+            RunState::PutOff { .. } => {
                 self.machine.close(now);
-                self.stage = Stage::Over;
+                self.state = RunState::Over;
             }
             // It has not said that it listens, so there is no goodbye it could hear.
-            Stage::Starting { .. } => {
+            RunState::Starting { .. } => {
                 self.machine.close(now);
                 self.part(now, Farewell::Abrupt, order);
             }
-            Stage::Serving => {
+            RunState::Serving => {
                 self.machine.close(now);
                 self.part(now, Farewell::Patient, order);
             }
@@ -222,51 +225,51 @@ impl<C: Calling + Channel> Run<C> {
 
     pub(super) fn kill(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.machine.close(now);
-        match self.stage {
-            Stage::PutOff { .. } => self.stage = Stage::Over,
-            Stage::Exited { .. } | Stage::Over | Stage::Killed { .. } => {}
-            Stage::Leaderless { .. } => {
+        match self.state {
+            RunState::PutOff { .. } => self.state = RunState::Over,
+            RunState::Exited { .. } | RunState::Over | RunState::Killed { .. } => {}
+            RunState::Leaderless { .. } => {
                 order(Order::Kill);
                 let until = now + self.patience.signal;
-                self.stage = Stage::Leaderless { kill_at: None, until, look_at: now };
+                self.state = RunState::Leaderless { kill_at: None, until, look_at: now };
             }
             _ => {
                 order(Order::Kill);
-                self.stage = Stage::Killed { until: now + self.patience.signal };
+                self.state = RunState::Killed { until: now + self.patience.signal };
             }
         }
     }
 
     pub(super) fn timeout(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         let signal = self.patience.signal;
-        match self.stage {
-            Stage::PutOff { until } if until <= now => self.spawn(now, order),
-            Stage::Starting { until } if until <= now => {
+        match self.state {
+            RunState::PutOff { until } if until <= now => self.spawn(now, order),
+            RunState::Starting { until } if until <= now => {
                 let message =
                     format!("`{}` was not ready within {:?}", self.name, self.patience.start);
                 self.fault = Some(Failure::new(FailureKind::TimedOut, message));
                 self.part(now, Farewell::Abrupt, order);
             }
-            Stage::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
-            Stage::Stopping { until } if until <= now => {
+            RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
+            RunState::Stopping { until } if until <= now => {
                 order(Order::Terminate);
-                self.stage = Stage::Terminated { until: now + signal };
+                self.state = RunState::Terminated { until: now + signal };
             }
-            Stage::Terminated { until } if until <= now => {
+            RunState::Terminated { until } if until <= now => {
                 order(Order::Kill);
-                self.stage = Stage::Killed { until: now + signal };
+                self.state = RunState::Killed { until: now + signal };
             }
-            Stage::Killed { until } | Stage::Exited { until } if until <= now => {
-                self.stage = Stage::Over;
+            RunState::Killed { until } | RunState::Exited { until } if until <= now => {
+                self.state = RunState::Over;
             }
-            Stage::Leaderless { until, .. } if until <= now => self.stage = Stage::Over,
-            Stage::Leaderless { kill_at, until, look_at } if look_at <= now => {
+            RunState::Leaderless { until, .. } if until <= now => self.state = RunState::Over,
+            RunState::Leaderless { kill_at, until, look_at } if look_at <= now => {
                 let is_due = kill_at.is_some_and(|kill_at| kill_at <= now);
                 if is_due {
                     order(Order::Kill);
                 }
                 let kill_at = kill_at.filter(|_| !is_due);
-                self.stage = Stage::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
+                self.state = RunState::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
                 order(Order::LookAtGroup);
             }
             _ => {}
@@ -277,18 +280,18 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let stage = match self.stage {
-            Stage::PutOff { until }
-            | Stage::Starting { until }
-            | Stage::Ending { until }
-            | Stage::Stopping { until }
-            | Stage::Terminated { until }
-            | Stage::Killed { until }
-            | Stage::Exited { until } => Some(until),
-            Stage::Leaderless { until, look_at, .. } => Some(until.min(look_at)),
-            Stage::Serving | Stage::Over => None,
+        let state = match self.state {
+            RunState::PutOff { until }
+            | RunState::Starting { until }
+            | RunState::Ending { until }
+            | RunState::Stopping { until }
+            | RunState::Terminated { until }
+            | RunState::Killed { until }
+            | RunState::Exited { until } => Some(until),
+            RunState::Leaderless { until, look_at, .. } => Some(until.min(look_at)),
+            RunState::Serving | RunState::Over => None,
         };
-        [stage, self.machine.poll_timeout()].into_iter().flatten().min()
+        [state, self.machine.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Looks how the conversation stands after an event.
@@ -296,8 +299,8 @@ impl<C: Calling + Channel> Run<C> {
         match self.machine.readiness() {
             Readiness::Open if !self.was_ready => {
                 self.was_ready = true;
-                if let Stage::Starting { .. } = self.stage {
-                    self.stage = Stage::Serving;
+                if let RunState::Starting { .. } = self.state {
+                    self.state = RunState::Serving;
                 }
             }
             Readiness::Broken(fault) => {
@@ -314,15 +317,15 @@ impl<C: Calling + Channel> Run<C> {
             }
             _ => {}
         }
-        if let Stage::Exited { .. } = self.stage
+        if let RunState::Exited { .. } = self.state
             && !self.stdout_open
             && !self.stderr_open
         {
-            self.stage = Stage::Over;
+            self.state = RunState::Over;
         }
     }
 
-    /// Whoever is still in the machine's hands is told how it ended.
+    /// Ends the calls that the machine still has, with how the process ended.
     pub(super) fn tell_the_waiting(&mut self, now: Instant) {
         let failure = self.fault.take().unwrap_or_else(|| {
             let name = &self.name;
@@ -372,11 +375,11 @@ impl<C: Calling + Channel> Run<C> {
 
     fn part(&mut self, now: Instant, farewell: Farewell, order: &mut dyn FnMut(Order)) {
         order(Order::CloseStdin);
-        self.stage = match farewell {
-            Farewell::Patient => Stage::Stopping { until: now + self.patience.stop },
+        self.state = match farewell {
+            Farewell::Patient => RunState::Stopping { until: now + self.patience.stop },
             Farewell::Abrupt => {
                 order(Order::Terminate);
-                Stage::Terminated { until: now + self.patience.signal }
+                RunState::Terminated { until: now + self.patience.signal }
             }
         };
     }

@@ -16,8 +16,8 @@ use super::watcher::Watcher;
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Patience, Process, Program, Signal};
 use crate::engine;
+use crate::transport::fd::read_now;
 use crate::transport::now::Output;
-use crate::transport::pipe::read_now;
 use crate::transport::ready::{self, Wanted};
 
 /// A program that is called from one thread at a time.

@@ -4,7 +4,9 @@
 //! is for tools that answer in place. A call that meets no trouble costs one write and one
 //! read.
 
+#[cfg(feature = "bus")]
 pub(crate) mod calling;
-pub mod serving;
-
+#[cfg(feature = "bus")]
 mod watcher;
+
+pub mod serving;

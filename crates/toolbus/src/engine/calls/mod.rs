@@ -6,7 +6,8 @@
 
 mod backlog;
 mod inbox;
-mod slots;
+mod running;
+mod slow;
 mod tickets;
 
 use std::rc::Rc;
@@ -17,7 +18,8 @@ use toolbus_proto::json::Json;
 pub use inbox::Inbox;
 
 pub(crate) use backlog::Backlog;
-pub(crate) use slots::{Delivery, Replies};
+pub(crate) use running::{Answers, Calls};
+pub(crate) use slow::Slow;
 pub(crate) use tickets::{ByTicket, Tickets};
 
 /// What may wait for a slow reader before it counts as full.
@@ -29,7 +31,7 @@ pub const BYTES_WAITING_MAX: usize = 256 * 1024;
 pub const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Can more be sent right away?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub enum Pressure {
     /// Go on.
@@ -44,6 +46,8 @@ pub enum Sharing {
     /// It carries one call at a time, so it waits.
     Alone,
     /// Others wait for it too: the slow caller's call fails.
+    ///
+    /// Of many streams each waits for those whom it has filled, and for no other.
     Shared,
 }
 

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus_proto::channel::{Calling, Channel, Notice, Ticket, Up};
+use toolbus_proto::channel::{Calling, Channel, Down, Notice, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal};
-use crate::engine;
-use crate::engine::calls::{Answerer, Delivery, Pressure, Replies, ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
 use crate::engine::drive::{Closing, Forwarded, until};
+use crate::engine::lane::Lane;
+use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
 use handle::ChildHandle;
 
@@ -36,14 +37,16 @@ struct Inner<C: Calling + Channel + 'static> {
     name: String,
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
-    slots: Replies,
+    calls: Calls,
+    /// What waits for the processes and for whom they wait: mostly there is one.
+    lane: Rc<Lane>,
+    /// When something was said that no process has heard yet.
+    moment: Moment,
     /// The processes that have not been forgotten yet.
     hands: RefCell<HashMap<RunId, Rc<ChildHandle>>>,
     /// When the keeper will look at the clock. Rung when that must be earlier.
     armed: Cell<Option<Instant>>,
     bell: Wake,
-    /// Called when the program says that its tools have changed.
-    watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     /// Told when a process has been forgotten.
     gone: Notify,
 }
@@ -58,14 +61,15 @@ impl<C: Calling + Channel + 'static> Child<C> {
     ) -> Child<C> {
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),
+            calls: Calls::new(name.clone(), sharing),
+            lane: Rc::default(),
+            moment: Moment::default(),
             name,
             program,
             supervisor: RefCell::new(supervisor),
-            slots: Replies::new(sharing),
             hands: RefCell::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
-            watchers: RefCell::default(),
             gone: Notify::new(),
         });
         let keeper = spawn_local(keep(Rc::downgrade(&inner)));
@@ -73,7 +77,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
     }
 
     pub(crate) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let ticket = self.inner.slots.insert(down);
+        let ticket = self.inner.calls.insert(down);
         self.inner.act(|supervisor, now| supervisor.call(now, ticket, call));
         self.inner.wake();
         RunningCall::new(self.inner.clone(), ticket)
@@ -92,7 +96,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
 
     /// Calls this whenever the program says that its tools have changed.
     pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
-        self.inner.watchers.borrow_mut().push(changed);
+        self.inner.calls.watch(changed);
     }
 
     /// Each step of the goodbye takes at most `limit` from now on.
@@ -112,14 +116,18 @@ impl<C: Calling + Channel + 'static> Drop for Child<C> {
             hand.let_go();
         }
         let message = format!("`{}` was let go", self.inner.name);
-        self.inner.slots.end_all(&Failure::new(FailureKind::Cancelled, message));
+        self.inner.calls.end_all(&Failure::new(FailureKind::Cancelled, message));
     }
 }
 
 impl<C: Calling + Channel + 'static> Inner<C> {
     /// Tells the supervisor something and does what that makes necessary.
     fn act(&self, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
-        tell(&mut self.supervisor.borrow_mut(), Instant::now());
+        self.act_at(Instant::now(), tell);
+    }
+
+    fn act_at(&self, now: Instant, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
+        tell(&mut self.supervisor.borrow_mut(), now);
         if self.settle() == Forwarded::EnoughForNow {
             self.bell.ring();
         }
@@ -145,30 +153,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
     }
 
     fn deliver(&self) -> Forwarded {
-        let mut passed = Forwarded::Nothing;
-        loop {
-            let notice = self.supervisor.borrow_mut().poll_notice();
-            let Some(notice) = notice else { break };
-            engine::log(&self.name, &notice);
-            if notice == Notice::ToolsChanged {
-                self.watchers.borrow().iter().for_each(|changed| changed());
-            }
-        }
-        loop {
-            if self.slots.needs_turn() {
-                return Forwarded::EnoughForNow;
-            }
-            let down = self.supervisor.borrow_mut().poll_down();
-            let Some((ticket, down)) = down else { return passed };
-            passed = Forwarded::Something;
-            match self.slots.deliver(ticket, down) {
-                Delivery::Taken | Delivery::Filled => {}
-                Delivery::Overflowed => {
-                    let mut supervisor = self.supervisor.borrow_mut();
-                    supervisor.up(Instant::now(), ticket, &Up::Cancel(None));
-                }
-            }
-        }
+        self.calls.deliver(self, Some(&self.lane))
     }
 
     fn carry_out(&self, run: RunId, order: Order) {
@@ -222,19 +207,38 @@ impl<C: Calling + Channel + 'static> Inner<C> {
     }
 }
 
+impl<C: Calling + Channel + 'static> Answers for Inner<C> {
+    fn poll_down(&self) -> Option<(Ticket, Down)> {
+        self.supervisor.borrow_mut().poll_down()
+    }
+
+    fn poll_notice(&self) -> Option<Notice> {
+        self.supervisor.borrow_mut().poll_notice()
+    }
+
+    fn up(&self, ticket: Ticket, up: Up) {
+        self.supervisor.borrow_mut().up(Instant::now(), ticket, &up);
+    }
+}
+
 impl<C: Calling + Channel + 'static> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(_) = up {
-            self.slots.go_on(ticket);
+            self.calls.cancelled(ticket);
         }
-        let room = self.slots.sent(ticket, up.weight());
-        self.act(|supervisor, now| supervisor.up(now, ticket, &up));
+        let room = self.calls.sent(ticket, up.weight(), &self.lane);
+        // Who has not been started yet has no turn that would end the moment.
+        let now = match self.hands.borrow().is_empty() {
+            true => Instant::now(),
+            false => self.moment.now(Instant::now),
+        };
+        self.act_at(now, |supervisor, now| supervisor.up(now, ticket, &up));
         self.wake();
         room
     }
 
     fn resume(&self, ticket: Ticket) {
-        self.slots.go_on(ticket);
+        self.calls.go_on(ticket);
         self.wake();
     }
 }
@@ -252,7 +256,7 @@ async fn keep<C: Calling + Channel + 'static>(inner: Weak<Inner<C>>) {
             }
             () = held.bell.rung() => {
                 turn().await;
-                held.slots.turn_passed();
+                held.lane.turn_passed();
                 held.settle();
             }
         }

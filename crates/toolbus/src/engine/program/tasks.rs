@@ -44,9 +44,9 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
         if !input.is_empty() {
             self.hand.heard.set(now);
         }
-        self.inner.slots.turn_passed();
+        self.inner.lane.turn_passed();
         loop {
-            let flow = match self.inner.slots.is_paused() {
+            let flow = match self.inner.lane.is_held() {
                 true => Flow::Pause,
                 false => self.inner.supervisor.borrow_mut().handle_bytes(now, self.run, input),
             };
@@ -72,12 +72,13 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     }
 
     fn transmit(&self, out: &mut Outbox) -> Forwarded {
+        self.inner.moment.pass();
         self.inner.supervisor.borrow_mut().poll_transmit(self.run, out);
         self.inner.settle()
     }
 
     fn left(&self, bytes: usize) {
-        self.inner.slots.left(bytes);
+        self.inner.calls.left(&self.inner.lane, bytes);
     }
 
     fn sent(&self, now: Instant) {
@@ -100,6 +101,10 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     fn wake(&self) -> &Wake {
         &self.hand.wake
     }
+
+    fn taken(&self) -> Option<&Wake> {
+        Some(&self.inner.lane.taken)
+    }
 }
 
 async fn read_stderr<C: Calling + Channel + 'static>(
@@ -113,6 +118,8 @@ async fn read_stderr<C: Calling + Channel + 'static>(
     while let Ok(1..) = stderr.read(&mut bytes).await {
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
+        // A process that never stops complaining must not keep all others waiting.
+        tokio::task::yield_now().await;
     }
     inner.act(|supervisor, now| supervisor.handle_stderr_closed(now, run, log));
 }

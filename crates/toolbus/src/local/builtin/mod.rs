@@ -1,4 +1,4 @@
-//! Tools inside toolbus itself, for demos and tests: `specs/mediocre.md` §11.
+//! Tools inside toolbus itself, for demos and tests (`docs/protocols/mediocre.md` 11).
 //!
 //! What can be answered at once is, without a task; the others run as tasks on the bus's
 //! thread, each with a `Conversation` to its caller.
@@ -10,14 +10,11 @@ mod specs;
 mod stream;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{
-    Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
-};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
 
 use crate::address::{Address, Scheme};
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
@@ -132,10 +129,6 @@ async fn run(
 impl Back for Builtin {
     fn wire(&self) -> Wire {
         Wire::INSIDE
-    }
-
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(specs::all()) })
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -4,23 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use expect_test::expect;
-use tokio::task::LocalSet;
 use toolbus_proto::channel::Up;
 use toolbus_proto::collect::base64;
-use toolbus_proto::tool::{CallOptions, Part, Piece};
+use toolbus_proto::tool::{CallOptions, Part, Piece, ToolSpec};
+use toolbus_testkit::runtime::run_and_let_time_fly;
 
 use super::*;
 use crate::engine::calls::{Inbox, Pressure};
-
-/// Runs one test on one thread, with a clock that jumps to whatever is awaited next.
-fn on_bus<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    LocalSet::new().block_on(&runtime, test)
-}
 
 fn json(text: impl Into<Bytes>) -> Json {
     Json::parse(text).unwrap()
@@ -38,7 +28,7 @@ fn streaming(tool: &str, args: Option<Json>) -> Call {
 /// The whole answer of one call, or what went wrong.
 fn answer(tool: &str, args: &'static str) -> String {
     let args = (!args.is_empty()).then(|| json(args));
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(call(tool, args), slot);
         told(inbox.whole(uplink).await)
@@ -163,7 +153,7 @@ fn refusals_name_the_member() {
 
 #[test]
 fn a_name_that_was_nearly_right_gets_a_hint() {
-    let failure = on_bus(async {
+    let failure = run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(call("ehco", None), slot);
         inbox.whole(uplink).await.unwrap_err()
@@ -186,7 +176,7 @@ fn the_bytes_of_seed_0_are_pinned() {
 
 #[test]
 fn a_long_blob_is_the_same_however_it_is_cut() {
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(call("blob", Some(json(r#"{"bytes":200000}"#))), slot);
         assert_eq!(inbox.next(&uplink).await, Down::Begin { head: None, parts: Some(1) });
@@ -209,8 +199,8 @@ fn a_long_blob_is_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn whoever_has_no_room_is_not_flooded() {
-    on_bus(async {
+fn a_caller_without_room_is_not_flooded() {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let builtin = Builtin::new();
         let uplink = builtin.start(call("count", Some(json(r#"{"n":1000}"#))), slot);
@@ -230,7 +220,7 @@ fn whoever_has_no_room_is_not_flooded() {
 
 #[test]
 fn echo_goes_both_ways_at_once() {
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(streaming("echo", Some(json("[ 1 ]"))), slot);
         assert_eq!(
@@ -251,8 +241,8 @@ fn echo_goes_both_ways_at_once() {
 }
 
 #[test]
-fn whoever_sends_too_fast_is_told_to_wait() {
-    on_bus(async {
+fn a_caller_that_sends_too_fast_is_told_to_wait() {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(streaming("sink", None), slot);
         let element = || Up::Part(Part::Json(json("0")));
@@ -275,7 +265,7 @@ fn whoever_sends_too_fast_is_told_to_wait() {
 
 #[test]
 fn early_does_not_wait_for_its_input() {
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(streaming("early", None), slot);
         assert_eq!(uplink.send(Up::Part(Part::Text("late".into()))), Pressure::Ready);
@@ -286,7 +276,7 @@ fn early_does_not_wait_for_its_input() {
 #[test]
 fn a_tool_that_takes_no_parts_gets_them_collected() {
     let answer = |parts: Vec<Up>| {
-        on_bus(async {
+        run_and_let_time_fly(async {
             let (inbox, slot) = Inbox::new();
             let args = Some(json(r#"{"text":"a"}"#));
             let uplink = Builtin::new().start(streaming("upper", args), slot);
@@ -306,7 +296,7 @@ fn a_tool_that_takes_no_parts_gets_them_collected() {
 #[test]
 fn a_deadline_is_kept_and_every_part_counts_as_life() {
     let with_patience = |tool: &'static str, args: &'static str| {
-        on_bus(async {
+        run_and_let_time_fly(async {
             let (inbox, slot) = Inbox::new();
             let mut call = call(tool, Some(json(args)));
             call.deadline.quiet = Some(Duration::from_millis(100));
@@ -321,7 +311,7 @@ fn a_deadline_is_kept_and_every_part_counts_as_life() {
 
 #[test]
 fn cancelling_ends_the_call_once() {
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let uplink = Builtin::new().start(call("sleep", Some(json(r#"{"ms":1000}"#))), slot);
         drop(uplink);
@@ -333,7 +323,7 @@ fn cancelling_ends_the_call_once() {
 
 #[test]
 fn shutting_down_ends_what_runs() {
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let builtin = Builtin::new();
         let uplink = builtin.start(call("sleep", Some(json(r#"{"ms":1000}"#))), slot);
@@ -347,7 +337,7 @@ fn shutting_down_ends_what_runs() {
 fn a_panic_fails_its_own_call() {
     let panicked = "failed: the tool panicked: as a test wants it";
     assert_eq!(told(caught(|| panic!("as a test wants it"))), panicked);
-    on_bus(async {
+    run_and_let_time_fly(async {
         let (inbox, slot) = Inbox::new();
         let conversation = Conversation::new(slot);
         let work = async {

@@ -1,4 +1,4 @@
-//! A body that somebody sends us, taken chunk by chunk.
+//! A body that the peer sends, taken chunk by chunk.
 
 use std::error::Error as StdError;
 use std::future::poll_fn;
@@ -12,9 +12,9 @@ use hyper::body::{Body as _, Incoming};
 use thiserror::Error;
 
 use super::client::Lease;
-use super::line::Line;
+use super::socket::ServerSocket;
 
-/// What the other side sends. Who does not take the next chunk holds it back.
+/// What the peer sends. As long as the next chunk is not taken, the peer is held back.
 ///
 /// Dropped before its end: a server reads on for a while, so that its answer arrives; a
 /// client closes the exchange.
@@ -27,9 +27,9 @@ pub struct Body {
 /// Who has to know when the body is over.
 pub(super) enum Owner {
     /// HTTP/2: the others on the connection are not concerned.
-    Nobody,
+    None,
     /// A server's connection, which throws the rest away.
-    Line(Rc<Line>),
+    Server(Rc<ServerSocket>),
     /// A client's connection, which can be used again after a good end.
     Lease(Lease),
 }
@@ -49,7 +49,7 @@ impl Body {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`Body::next`], for whoever polls.
+    /// As [`Body::next`], for a caller that polls.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl Body {
                 }
                 Some(Err(error)) => {
                     self.incoming = None;
-                    self.owner = Owner::Nobody;
+                    self.owner = Owner::None;
                     return Poll::Ready(Err(BodyError::Cut { source: Box::new(error) }));
                 }
                 Some(Ok(frame)) => match frame.into_data() {
@@ -106,7 +106,7 @@ impl Body {
 
     fn end_well(&mut self) {
         self.incoming = None;
-        if let Owner::Lease(lease) = std::mem::replace(&mut self.owner, Owner::Nobody) {
+        if let Owner::Lease(lease) = std::mem::replace(&mut self.owner, Owner::None) {
             lease.give_back();
         }
     }
@@ -114,8 +114,8 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if let (Some(incoming), Owner::Line(line)) = (self.incoming.take(), &self.owner) {
-            line.throw_away(incoming);
+        if let (Some(incoming), Owner::Server(socket)) = (self.incoming.take(), &self.owner) {
+            socket.throw_away(incoming);
         }
     }
 }

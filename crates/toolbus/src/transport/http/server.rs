@@ -1,7 +1,7 @@
 //! Serving: both versions of HTTP on the same port, each exchange given to one handler.
 //!
 //! What a client can hold open is bounded everywhere: connections, heads, silence before and
-//! between requests, answers it does not read, bodies nobody wants any more. Only the time
+//! between requests, answers it does not read, bodies that are no longer needed. Only the time
 //! that a call itself takes is the handler's own business.
 
 use std::convert::Infallible;
@@ -21,8 +21,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, Sleep, timeout_at};
 
 use super::body::{Body, Owner};
-use super::line::{InFlight, Io, Line, Open, Then};
 use super::sink::{BodySink, Pipe, Pushed};
+use super::socket::{InFlight, Io, Open, ServerSocket, Then};
 use super::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
 use crate::transport::{Arrival, Listener, Whereabouts};
 
@@ -69,8 +69,8 @@ impl Default for Limits {
 pub struct Exchange {
     /// The head of the request.
     pub head: request::Parts,
-    /// The body of the request. To be read to its end before anything slow is begun, or by
-    /// somebody else meanwhile: until then nobody sees an HTTP/1.1 client leave. A body that
+    /// The body of the request. To be read to its end before anything slow is begun, or
+    /// by another task meanwhile: until then it is not seen that an HTTP/1.1 client leaves. A body that
     /// was cut is itself the notice; some clients still read an answer to it.
     pub body: Body,
     /// Where the answer goes.
@@ -128,7 +128,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves whoever connects. The handler is called for each request and has to be quick:
+    /// Serves every client that connects. The handler is called for each request and has to be quick:
     /// what takes time is a task of its own. Must be called inside a `LocalSet`.
     pub fn start(
         listener: Listener,
@@ -141,7 +141,7 @@ impl Server {
         Server { stop, task }
     }
 
-    /// Stops accepting, lets go of who is idle, and gives exchanges in flight so long to end.
+    /// Stops accepting, closes idle connections, and gives exchanges in flight so long to end.
     pub async fn shutdown(mut self, patience: Duration) {
         self.stop.send_replace(Some(Instant::now() + patience));
         let _ = (&mut self.task).await;
@@ -202,14 +202,14 @@ async fn serve(arrival: Arrival, shared: Shared, mut stop: Stop) {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!("{peer}: {error}"),
     };
-    let line = Rc::new(Line::new(stream, limits.clone()));
-    let open = Open::new(line.clone());
-    let service = Service { line: line.clone(), handler: shared.handler, peer };
+    let socket = Rc::new(ServerSocket::new(stream, limits.clone()));
+    let open = Open::new(socket.clone());
+    let service = Service { socket: socket.clone(), handler: shared.handler, peer };
     let builder = builder(&limits);
     {
-        let io = TokioIo::new(Io(line.clone()));
+        let io = TokioIo::new(Io(socket.clone()));
         let connection = pin!(builder.serve_connection(io, service));
-        drive(connection, &line, stop).await;
+        drive(connection, &socket, stop).await;
     }
     open.close().await;
 }
@@ -235,32 +235,32 @@ fn builder(limits: &Limits) -> auto::Builder<OnThisThread> {
 type Connection<'a> = auto::Connection<'a, TokioIo<Io>, Service, OnThisThread>;
 
 /// Drives a connection until it ends, or patience with it does.
-async fn drive(mut connection: Pin<&mut Connection<'_>>, line: &Line, mut stop: Stop) {
+async fn drive(mut connection: Pin<&mut Connection<'_>>, socket: &ServerSocket, mut stop: Stop) {
     let mut stopping = pin!(stopping(&mut stop));
     let mut is_stopping = false;
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|context| {
-        line.wakes(context);
+        socket.wakes(context);
         if !is_stopping && stopping.as_mut().poll(context).is_ready() {
             is_stopping = true;
-            line.part();
+            socket.part();
             connection.as_mut().graceful_shutdown();
         }
         loop {
-            // How it ended is told to whoever had an exchange on it.
+            // How it ended is told to each exchange on it.
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            line.poll_drain(context);
-            let Some((deadline, then)) = line.deadline() else { return Poll::Pending };
+            socket.poll_drain(context);
+            let Some((deadline, then)) = socket.deadline() else { return Poll::Pending };
             if poll_alarm(alarm.as_mut(), context, deadline).is_pending() {
                 return Poll::Pending;
             }
             match then {
                 Then::Close => return Poll::Ready(()),
-                Then::StopDraining => line.stop_draining(),
+                Then::StopDraining => socket.stop_draining(),
                 Then::Part => {
-                    line.part();
+                    socket.part();
                     connection.as_mut().graceful_shutdown();
                 }
             }
@@ -290,7 +290,7 @@ fn poll_alarm(
 
 /// What hyper calls for each request of a connection.
 struct Service {
-    line: Rc<Line>,
+    socket: Rc<ServerSocket>,
     handler: Rc<dyn Fn(Exchange)>,
     peer: Whereabouts,
 }
@@ -298,46 +298,46 @@ struct Service {
 impl hyper::service::Service<Request<Incoming>> for Service {
     type Response = Response<Pushed<InFlight>>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = PendingAnswer;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, request: Request<Incoming>) -> PendingAnswer {
         let is_http2 = request.version() == Version::HTTP_2;
-        let in_flight = self.line.begin(is_http2);
-        let line = (!is_http2).then(|| self.line.clone());
-        let owner = line.clone().map_or(Owner::Nobody, Owner::Line);
+        let in_flight = self.socket.begin(is_http2);
+        let socket = (!is_http2).then(|| self.socket.clone());
+        let owner = socket.clone().map_or(Owner::None, Owner::Server);
         let (head, incoming) = request.into_parts();
         let pipe = Rc::new(Pipe::default());
-        let answering = Answering { pipe: pipe.clone(), line, in_flight: Some(in_flight) };
+        let pending = PendingAnswer { pipe: pipe.clone(), socket, in_flight: Some(in_flight) };
         (self.handler)(Exchange {
             head,
             body: Body::new(incoming, owner),
             responder: Responder { pipe: Some(pipe) },
             peer: self.peer.clone(),
         });
-        answering
+        pending
     }
 }
 
 /// Waits for the head of the answer. hyper drops it when the client leaves before.
-struct Answering {
+struct PendingAnswer {
     pipe: Rc<Pipe>,
-    line: Option<Rc<Line>>,
+    socket: Option<Rc<ServerSocket>>,
     /// `None` once the head is there.
     in_flight: Option<InFlight>,
 }
 
-impl Future for Answering {
+impl Future for PendingAnswer {
     type Output = Result<Response<Pushed<InFlight>>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let head = std::task::ready!(self.pipe.poll_head(context));
         let Some(in_flight) = self.in_flight.take() else { return Poll::Pending };
-        let body = Pushed::new(self.pipe.clone(), self.line.take(), in_flight);
+        let body = Pushed::new(self.pipe.clone(), self.socket.take(), in_flight);
         Poll::Ready(Ok(head.map(|()| body)))
     }
 }
 
-impl Drop for Answering {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if self.in_flight.is_some() {
             self.pipe.leave();

@@ -1,6 +1,6 @@
 //! A body that we send, pushed chunk by chunk from wherever on our thread.
 //!
-//! Two hands hold it: a [`BodySink`], which fills it, and hyper, which takes what it can write.
+//! Two sides hold it: a [`BodySink`], which fills it, and hyper, which takes what it can write.
 //! A good end has to be said. Whatever else becomes of the sink cuts the body short, and the
 //! other side can tell.
 
@@ -16,7 +16,7 @@ use hyper::http::{Response, StatusCode};
 use thiserror::Error;
 use toolbus_proto::channel::Outbox;
 
-use super::line::Line;
+use super::socket::ServerSocket;
 use crate::engine::Share;
 use crate::engine::calls::{BYTES_WAITING_MAX, Pressure};
 
@@ -32,7 +32,7 @@ impl BodySink {
 
     /// Appends a chunk; what is ready together goes out together, at once.
     ///
-    /// It is taken even if there is no room, and thrown away if nobody reads any more.
+    /// It is taken even if there is no room, and thrown away if the peer has left.
     pub fn send(&self, chunk: &Bytes) -> Pressure {
         self.pipe.fill(|waiting| waiting.put_shared(chunk))
     }
@@ -42,7 +42,7 @@ impl BodySink {
         self.pipe.fill(|waiting| waiting.append(outbox))
     }
 
-    /// Waits until there is room again, or nobody to have it for.
+    /// Waits until there is room again, or the peer has left.
     pub async fn room(&self) {
         poll_fn(|context| {
             let mut state = self.pipe.state.borrow_mut();
@@ -55,7 +55,7 @@ impl BodySink {
         .await;
     }
 
-    /// Waits until nobody reads any more: the other side has left. For one to wait at a time.
+    /// Waits until the peer has left. Only one task may wait at a time.
     pub fn gone(&self) -> impl Future<Output = ()> + use<> {
         self.pipe.clone().gone()
     }
@@ -99,7 +99,7 @@ struct State {
     /// The sender was told that there is no room.
     told_full: bool,
     is_gone: bool,
-    /// Who waits: hyper for something to write, the sender for room, somebody for the end.
+    /// The tasks that wait: hyper for something to write, the sender for room, one for the end.
     taker: Option<Waker>,
     room: Option<Waker>,
     gone: Option<Waker>,
@@ -165,7 +165,7 @@ impl Pipe {
         wake(taker);
     }
 
-    /// Nobody is left to answer properly.
+    /// The handler was dropped without an answer.
     pub(super) fn give_up(&self) {
         let mut head = Response::new(());
         *head.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
@@ -184,7 +184,7 @@ impl Pipe {
         }
     }
 
-    /// Nobody takes anything any more.
+    /// hyper takes nothing any more: the peer has left.
     pub(super) fn leave(&self) {
         let mut state = self.state.borrow_mut();
         state.is_gone = true;
@@ -229,7 +229,7 @@ fn wake(waker: Option<Waker>) {
 pub(super) struct Pushed<G> {
     pipe: Rc<Pipe>,
     /// Where an HTTP/1.1 connection tells that written bytes wait for the other side to read.
-    line: Option<Rc<Line>>,
+    socket: Option<Rc<ServerSocket>>,
     /// Nothing was taken since hyper had the time to flush what it has.
     is_flushed: bool,
     /// Dropped together with the body.
@@ -237,12 +237,12 @@ pub(super) struct Pushed<G> {
 }
 
 impl<G> Pushed<G> {
-    pub(super) fn new(pipe: Rc<Pipe>, line: Option<Rc<Line>>, guard: G) -> Pushed<G> {
-        Pushed { pipe, line, is_flushed: false, _guard: guard }
+    pub(super) fn new(pipe: Rc<Pipe>, socket: Option<Rc<ServerSocket>>, guard: G) -> Pushed<G> {
+        Pushed { pipe, socket, is_flushed: false, _guard: guard }
     }
 }
 
-/// Whoever filled the body broke off.
+/// The sender broke off the body.
 #[derive(Debug, Error)]
 #[error("the body is cut short")]
 pub(super) struct CutShort;
@@ -257,7 +257,7 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
     ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         let pipe = self.pipe.clone();
         let mut state = pipe.state.borrow_mut();
-        // Piece by piece: what hyper has taken nobody counts.
+        // Piece by piece: what hyper has taken no longer counts towards the limit.
         if let Some(piece) = state.waiting.take_piece(BYTES_WAITING_MAX) {
             self.is_flushed = false;
             state.count();
@@ -276,8 +276,8 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
             // An error would make hyper forget what it has not written. So it comes only
             // after a pause, in which hyper flushes…
             Ending::Cut if !was_flushed => context.waker().wake_by_ref(),
-            // … and after the line has taken it, which wakes us then.
-            Ending::Cut if self.line.as_ref().is_some_and(|line| line.is_blocked()) => {}
+            // … and after the socket has taken it, which wakes us then.
+            Ending::Cut if self.socket.as_ref().is_some_and(|socket| socket.is_blocked()) => {}
             Ending::Cut => return Poll::Ready(Some(Err(CutShort))),
         }
         Poll::Pending
@@ -288,8 +288,8 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // A `Content-Length`. A body that was begun has none, however soon it ends: whoever
-        // looks at the wire sees a stream as a stream.
+        // A `Content-Length`. A body that was begun has none, however soon it ends: on
+        // the wire a stream looks like a stream.
         let state = self.pipe.state.borrow();
         match state.is_whole {
             true => SizeHint::with_exact(state.waiting.len() as u64),
@@ -313,7 +313,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::super::Limits;
-    use super::super::line::Io;
+    use super::super::socket::Io;
     use super::*;
     use crate::transport::Stream;
 
@@ -321,8 +321,8 @@ mod tests {
     #[tokio::test]
     async fn a_break_waits_for_what_is_still_to_be_read() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let line = Rc::new(Line::new(Stream::Unix(ours), Rc::new(Limits::default())));
-        let mut io = Io(line.clone());
+        let socket = Rc::new(ServerSocket::new(Stream::Unix(ours), Rc::new(Limits::default())));
+        let mut io = Io(socket.clone());
         let mut context = Context::from_waker(Waker::noop());
         let mut write = |context: &mut Context<'_>| {
             Pin::new(&mut io).poll_write(context, &[7; 64 * 1024]).map(Result::unwrap)
@@ -333,7 +333,7 @@ mod tests {
         }
 
         let pipe = Rc::new(Pipe::default());
-        let mut body = Pushed::new(pipe.clone(), Some(line), ());
+        let mut body = Pushed::new(pipe.clone(), Some(socket), ());
         BodySink::new(pipe).abort();
         for _ in 0..3 {
             assert!(Pin::new(&mut body).poll_frame(&mut context).is_pending());

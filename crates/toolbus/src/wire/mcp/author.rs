@@ -24,6 +24,6 @@ impl AuthorKind for Author {
     fn serve(&self, tools: Tools) -> io::Result<Ended> {
         let mut settings = Settings::new(tools.version(), CallerId(1), Behind::Hub);
         settings.name = tools.name().to_owned();
-        on_either(Server::new(settings), tools.into_back())
+        on_either(Server::new(settings), tools.into_authored())
     }
 }

@@ -6,24 +6,20 @@
 //! legacy session has, if that is asked for.
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolbus_proto::mcp::Client;
 use toolbus_proto::mcp::calling::{Settings, era_of};
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Wire};
 
 use super::sessions::Sessions;
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::program::Child;
-
-/// How long a server may take for each step of its goodbye once we were told to end.
-const IN_A_HURRY: Duration = Duration::from_secs(1);
 
 /// All that can be set about an MCP server behind the bus.
 #[derive(Debug, Clone)]
@@ -88,17 +84,8 @@ impl Back for Mcp {
         toolbus_proto::mcp::WIRE
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, slot) = Inbox::new();
-            let mut call = Call::of(Instant::now(), What::Tools);
-            call.deadline.quiet = Some(self.timeout);
-            let uplink = self.start(call, slot);
-            match inbox.whole(uplink).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
@@ -130,7 +117,7 @@ impl Back for Mcp {
     }
 
     fn hurry(&self) {
-        self.each(|child| child.hurry(IN_A_HURRY));
+        self.each(|child| child.hurry(Patience::MCP.hurry));
     }
 
     fn kill(&self) {

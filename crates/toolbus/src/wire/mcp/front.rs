@@ -4,9 +4,11 @@
 //! the bus is asked for its tools, as often as the client asks: who cannot be reached is left
 //! out of the list, and asked again with the next.
 
+use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use toolbus_proto::channel::{Ended, Notice};
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
@@ -30,7 +32,14 @@ pub struct Options {
 
 /// Serves the tools of a bus until the client has had enough. The bus is
 /// [named without dots](Bus::named_without_dots); nobody behind it is asked before the client is there.
-pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: impl Sink) -> Ended {
+///
+/// Must be called inside a `LocalSet`.
+pub async fn serve(
+    bus: Rc<Bus>,
+    options: Options,
+    source: impl Source + 'static,
+    sink: impl Sink + 'static,
+) -> Ended {
     let Backs { behind, route, changed } = Backs::of(bus);
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
@@ -38,15 +47,21 @@ pub async fn serve(bus: Rc<Bus>, options: Options, source: impl Source, sink: im
         settings.line_bytes_max = bytes_max;
     }
     let front = Front::new(Server::new(settings), route, options.timeout);
-    let telling = async {
-        loop {
-            changed.rung().await;
-            front.tell(&Notice::ToolsChanged);
+    // A task, which a back wakes without a look at the reactor between: the future that the
+    // runtime was given to run is polled only after one. Dropped with us.
+    let mut serving = JoinSet::new();
+    let served = front.clone();
+    serving.spawn_local(async move { served.serve(source, sink).await });
+    loop {
+        tokio::select! {
+            ended = serving.join_next() => match ended {
+                Some(Ok(ended)) => return ended,
+                Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+                // It was cancelled, because the runtime ends.
+                Some(Err(_)) | None => return Ended::Well,
+            },
+            () = changed.rung() => front.tell(&Notice::ToolsChanged),
         }
-    };
-    tokio::select! {
-        ended = front.serve(source, sink) => ended,
-        ended = telling => ended,
     }
 }
 

@@ -4,17 +4,18 @@
 //! A session is one long call, `initialize`. With the last such call of a caller its process
 //! is told goodbye.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 use tokio::task::{JoinSet, spawn_local};
-use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::channel::Down;
 use toolbus_proto::mcp::Client;
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, What};
 
-use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
+use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::program::Child;
+use crate::engine::relay::Relay;
 
 /// The processes of one server, by whom they are for.
 pub(super) struct Sessions {
@@ -72,20 +73,15 @@ impl Sessions {
             session.links += 1;
             session.child.clone()
         };
-        let link = Rc::new(Link {
-            sessions: self.this.clone(),
-            caller,
-            down,
-            up: RefCell::default(),
-            is_over: Cell::new(false),
+        let relay = Relay::new(call, down);
+        let this = self.this.clone();
+        relay.at_end(move || {
+            if let Some(sessions) = this.upgrade() {
+                sessions.unlink(caller);
+            }
         });
-        let uplink = child.start(call, ReplyTo::new(link.clone(), Ticket(0)));
-        if link.is_over.get() {
-            uplink.forget();
-            return RunningCall::ended();
-        }
-        link.up.replace(Some(Rc::new(uplink)));
-        RunningCall::new(link, Ticket(0))
+        relay.begin(|call, down| child.start(call, down));
+        relay.running_call()
     }
 
     /// A call of `initialize` is over.
@@ -119,61 +115,5 @@ impl Sessions {
             leaving.spawn_local(async move { child.shutdown().await });
         }
         leaving.join_all().await;
-    }
-}
-
-/// Stands between a session and its process, to see its end.
-struct Link {
-    sessions: Weak<Sessions>,
-    caller: CallerId,
-    down: ReplyTo,
-    up: RefCell<Option<Rc<RunningCall>>>,
-    is_over: Cell<bool>,
-}
-
-impl Link {
-    fn end(&self) {
-        if self.is_over.replace(true) {
-            return;
-        }
-        if let Some(uplink) = self.up.take().and_then(Rc::into_inner) {
-            uplink.forget();
-        }
-        if let Some(sessions) = self.sessions.upgrade() {
-            sessions.unlink(self.caller);
-        }
-    }
-}
-
-impl Asker for Link {
-    fn receive(&self, _ticket: Ticket, down: Down) -> Pressure {
-        if let Down::Done(_) = down {
-            self.end();
-        }
-        self.down.send(down)
-    }
-
-    fn resume(&self, _ticket: Ticket) {
-        self.down.resume();
-    }
-}
-
-impl Answerer for Link {
-    fn send(&self, _ticket: Ticket, up: Up) -> Pressure {
-        // Nothing stays borrowed: the answer may come at once.
-        let uplink = self.up.borrow().clone();
-        let is_cancelled = matches!(up, Up::Cancel(_));
-        let room = uplink.map_or(Pressure::Ready, |uplink| uplink.send(up));
-        if is_cancelled {
-            self.end();
-        }
-        room
-    }
-
-    fn resume(&self, _ticket: Ticket) {
-        let uplink = self.up.borrow().clone();
-        if let Some(uplink) = uplink {
-            uplink.resume();
-        }
     }
 }

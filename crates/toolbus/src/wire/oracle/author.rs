@@ -30,6 +30,6 @@ impl AuthorKind for Author {
         };
         let served = tools.specs().iter().map(served).collect();
         let settings = Settings::default();
-        on_either(Server::new(&settings, served), tools.into_back())
+        on_either(Server::new(&settings, served), tools.into_authored())
     }
 }

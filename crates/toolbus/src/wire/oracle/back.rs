@@ -1,15 +1,12 @@
 //! An oracle behind the bus: its functions are tools, and any selector can be called natively.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use toolbus_proto::oracle::{Client, Functions, Settings};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Wire};
 
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::program::Child;
 
 /// All that can be set about an oracle behind the bus.
@@ -48,17 +45,6 @@ impl Oracle {
 impl Back for Oracle {
     fn wire(&self) -> Wire {
         toolbus_proto::oracle::WIRE
-    }
-
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, slot) = Inbox::new();
-            let uplink = self.start(Call::of(Instant::now(), What::Tools), slot);
-            match inbox.whole(uplink).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -55,7 +55,7 @@ pub async fn serve(bus: Rc<Bus>, options: Options, input: Input, output: Output)
 
 /// Each tool with the signature it is offered by (`specs` H5).
 fn served(bus: &Bus, declared: &[Function]) -> Vec<Served> {
-    let tools = bus.tools().into_iter();
+    let tools = bus.offered().into_iter();
     let offered = tools.filter(|tool| !tool.name.as_str().starts_with(OURS));
     offered.map(|tool| Served { binding: binding(bus, declared, &tool), tool: tool.name }).collect()
 }

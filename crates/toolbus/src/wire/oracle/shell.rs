@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
@@ -15,7 +14,7 @@ use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::oracle::Settings;
 use toolbus_proto::oracle::shell::Exec;
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
 
 use super::settings::OracleSettings;
 use crate::address::{Address, Scheme};
@@ -122,10 +121,6 @@ impl Back for Shell {
         toolbus_proto::oracle::WIRE
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async { Ok(Exec::tools()) })
-    }
-
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let started = match call.what {
             What::Tools => Err(Ok(Outcome::Tools(Exec::tools()))),
@@ -154,7 +149,7 @@ impl Drop for Shell {
     fn drop(&mut self) {
         self.inner.cancel_all();
         for (_, running) in self.inner.running.borrow_mut().drain() {
-            // It kills its command before it ends; what it has to say nobody waits for.
+            // It kills its command before it ends; no caller waits for its answer.
             let _ = running.thread.join();
         }
     }
@@ -183,9 +178,12 @@ impl Inner {
 
         let this = self.clone();
         spawn_local(async move {
-            // A thread that died without a word was ours to keep alive.
+            // The thread ended without an answer: our own fault.
             let ran = ran.await.unwrap_or_else(|_| {
-                Err(Failure::new(FailureKind::Gone, "nobody waits for the command any more"))
+                Err(Failure::new(
+                    FailureKind::Gone,
+                    "the thread that ran the command ended without an answer",
+                ))
             });
             this.running.borrow_mut().remove(&ticket);
             this.ended.ring();
@@ -220,7 +218,7 @@ fn run(command: String, limits: Limits) -> io::Result<Run> {
     let (cancelled, cancel) = io::pipe()?;
     let (tell, ran) = oneshot::channel();
     let thread = thread::Builder::new().name("toolbus shell".into()).spawn(move || {
-        // Nobody may be listening any more.
+        // The back may have been dropped meanwhile.
         let _ = tell.send(shell::run(&command, &limits, Some(&cancelled)));
     })?;
     Ok((cancel, thread, ran))

@@ -1,6 +1,7 @@
 //! Tools that were written with `toolbus::author`: the examples, as processes of their own.
 
 mod asynchronous;
+mod lean;
 mod mcp;
 mod talking;
 mod wires;

@@ -2,7 +2,7 @@
 
 use super::{Talk, call, request};
 
-/// A call that takes for ever, unless somebody stops it.
+/// A call that takes for ever, unless its caller stops it.
 const ENDLESS: &str =
     r#"{"name":"primes","arguments":{"below":18446744073709551615},"_meta":{"progressToken":"p"}}"#;
 

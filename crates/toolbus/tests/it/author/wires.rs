@@ -1,7 +1,6 @@
 //! One tool, several protocols; and what the program says of itself.
 
 use expect_test::expect;
-use tokio::task::LocalSet;
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
@@ -9,21 +8,17 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::page::Program;
+use toolbus_testkit::runtime::run;
 
 use super::example;
-use crate::PATIENCE;
 
 #[test]
 fn a_tool_answers_the_same_in_every_protocol() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (scheme, flag) in
         [("mcp+stdio", "--mcp"), ("oracle+stdio", "--oracle"), ("mediocre+stdio", "--mediocre")]
     {
         let address = format!("{scheme}:{} {flag}", example("echo_text").display());
-        let answer = LocalSet::new().block_on(&runtime, async {
-            let answer = tokio::time::timeout(PATIENCE, answer(&address, r#"{"text":"hé"}"#));
-            answer.await.expect("it hangs")
-        });
+        let answer = run(answer(&address, r#"{"text":"hé"}"#));
         assert_eq!(answer, "hé", "{address}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
-use toolbus::engine::connection::Sharing;
+use toolbus::engine::client::Sharing;
 use toolbus_proto::channel::{AskId, Down, Up};
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, Part, What};
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus::engine::connection::Sharing;
+use toolbus::engine::client::Sharing;
 use toolbus_proto::channel::{AskId, Up};
 
 use super::{Chain, call, is_done, json, part, run, stream};

@@ -6,37 +6,34 @@
 
 mod calls;
 mod chance;
+#[cfg(target_os = "linux")]
+mod flood;
+#[cfg(feature = "http")]
+mod http;
+mod many;
 mod slow;
 mod tools;
 
 use std::cell::Cell;
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Route;
 use toolbus::engine::Sink;
 use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
-use toolbus::engine::connection::{Connection, Sharing};
+use toolbus::engine::client::{Client as Connection, Sharing};
 use toolbus::engine::front::Front;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, Outcome, Part};
 use toolbus_testkit::plain::{Client, Limits, Server};
+use toolbus_testkit::runtime::run;
 
-use crate::PATIENCE;
 use tools::{Served, Tools};
-
-/// Runs one test on one thread, as a bus does.
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let patient = async { tokio::time::timeout(PATIENCE, test).await.expect("it hangs") };
-    LocalSet::new().block_on(&runtime, patient)
-}
 
 /// A caller with tools behind two hops.
 struct Chain {
@@ -89,7 +86,8 @@ fn hop(
     route: Rc<dyn Route>,
 ) -> (Connection<Client>, Cable, JoinHandle<Ended>) {
     let (cable, near, far) = Cable::new(buffer);
-    let connection = Connection::new(Client::new(Limits::default()), sharing, near.0, near.1);
+    let connection =
+        Connection::new("peer", Client::new(Limits::default()), sharing, near.0, near.1);
     let front = Front::with_sharing(Server::new(Limits::default()), route, None, sharing);
     let serving = spawn_local(async move { front.serve(far.0, far.1).await });
     (connection, cable, serving)

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use toolbus::engine::calls::{BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Inbox, Pressure, RunningCall};
-use toolbus::engine::connection::Sharing;
+use toolbus::engine::client::Sharing;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Failure, FailureKind, Outcome};
 

@@ -6,14 +6,13 @@ mod scripted;
 mod serving;
 mod strangers;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, spawn_local};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::bus::Route;
@@ -27,16 +26,9 @@ use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::Behind;
 use toolbus_proto::tool::{Call, Outcome, ToolSpec, What};
+use toolbus_testkit::runtime::run;
 
 use crate::PATIENCE;
-
-/// Runs one test on one thread, as a bus does.
-#[track_caller]
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let patient = async { tokio::time::timeout(PATIENCE, test).await.expect("it hangs") };
-    LocalSet::new().block_on(&runtime, patient);
-}
 
 /// A front that serves, and a client of it.
 struct Served {

@@ -158,7 +158,7 @@ fn what_is_under_way_is_cancelled_if_serving_is_given_up() {
 }
 
 #[test]
-fn whoever_only_listens_is_told_of_the_end() {
+fn a_client_that_only_listens_is_told_of_the_end() {
     run(async {
         let served = Served::builtin().await;
         let session = session(&served).await;
@@ -189,7 +189,7 @@ fn a_client_that_does_not_read_holds_its_call_back() {
         let mut sent = 1;
         while slot.send(long()) == Pressure::Ready {
             sent += 1;
-            assert!(sent < 10_000, "nobody reads, and all of it is taken");
+            assert!(sent < 10_000, "all of it is taken, though the client does not read");
             tokio::task::yield_now().await;
         }
         // Of what comes meanwhile only the latest is kept.

@@ -47,7 +47,7 @@ fn pages_of_other_sites_are_kept_out() {
 }
 
 #[test]
-fn whoever_has_no_token_is_kept_out() {
+fn a_client_without_a_token_is_kept_out() {
     run(async {
         let token = Some(Secret::new("s3cret".to_owned()));
         let options = Options { token, ..Options::default() };

@@ -85,7 +85,7 @@ fn many_calls_at_once_use_sixteen_connections_and_wait_for_them() {
                         // One call at a time: what arrives is one line.
                         assert_eq!(client.line().await, r#"{"method":"m","args":1}"#);
                         assert!(client.heard.is_empty());
-                        // Nobody is answered before all connections are there.
+                        // No call is answered before all connections are there.
                         while counted.get() < 16 {
                             tokio::task::yield_now().await;
                         }
@@ -249,7 +249,7 @@ fn weight(down: &Down) -> usize {
 }
 
 #[test]
-fn nobody_there_is_unavailable() {
+fn no_server_there_is_unavailable() {
     run(async {
         let (listener, back) = played().await;
         let at = listener.local_addr().unwrap();

@@ -13,7 +13,7 @@ use toolbus_proto::tool::{Call, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::certificates::Certificates;
 
 use super::calling::{back, call, json, value};
-use super::{ByHand, at_doors, builtin, run};
+use super::{ByHand, at_doors, builtin, run, run_and_let_time_fly};
 
 /// A server with a door of each kind, and the addresses that lead to them.
 async fn everywhere(files: &Certificates, route: Rc<dyn Route>) -> Vec<String> {
@@ -72,11 +72,11 @@ fn piece(len: usize, last: bool) -> Up {
 }
 
 #[test]
-fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
+fn what_is_not_taken_is_not_sent_and_nothing_is_lost() {
     const PIECE: usize = 64 * 1024;
     /// More than all buffers on the way together.
     const PIECES_MAX: usize = 512;
-    run(async {
+    run_and_let_time_fly(async {
         let files = Certificates::new();
         for address in everywhere(&files, builtin().await).await {
             let back = back(&address);
@@ -87,7 +87,7 @@ fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
                 assert!(sent < PIECES_MAX, "{address} takes whatever it is given");
                 sent += 1;
                 if uplink.send(piece(PIECE, false)) == Pressure::Full {
-                    // Whether it is full for good is anybody's guess; a wrong one does no harm.
+                    // The clock moves on when no task has anything to do, so nothing makes room.
                     let room = tokio::time::timeout(Duration::from_millis(200), inbox.room());
                     if room.await.is_err() {
                         break;
@@ -114,14 +114,14 @@ fn what_nobody_takes_is_not_sent_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_slow_reader_holds_up_nobody_else() {
+fn a_slow_reader_holds_up_no_other_call() {
     run(async {
         let files = Certificates::new();
         for address in everywhere(&files, builtin().await).await {
             let back = back(&address);
             // Over HTTP/2 there is a connection now, for all of them.
             back.tools().await.unwrap();
-            // Each has more to read than anybody keeps for it, and reads nothing.
+            // Each has more to read than all buffers hold, and reads nothing.
             let slow: Vec<_> = (0..12)
                 .map(|_| {
                     let (inbox, slot) = Inbox::new();
@@ -197,7 +197,7 @@ fn who_cannot_prove_who_they_are_is_not_talked_to() {
         let ca = format!("?ca={}", files.file("ca.pem"));
         for url in &urls[..2] {
             assert_eq!(add(url, &ca).await, value("3"), "{url}");
-            // Neither the public roots nor somebody else's authority vouch for it.
+            // Neither the public roots nor another authority vouch for it.
             for wrong in [String::new(), format!("?ca={}", others.file("ca.pem"))] {
                 let failure = add(url, &wrong).await.unwrap_err();
                 assert_eq!(failure.kind, FailureKind::Unavailable, "{url}");
@@ -215,7 +215,7 @@ fn who_cannot_prove_who_they_are_is_not_talked_to() {
 }
 
 #[test]
-fn who_does_not_speak_tls_at_its_port_gets_no_answer_and_harms_nobody() {
+fn who_does_not_speak_tls_at_its_port_gets_no_answer_and_does_no_harm() {
     run(async {
         let files = Certificates::new();
         let addresses = everywhere(&files, builtin().await).await;

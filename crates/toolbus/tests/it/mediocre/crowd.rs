@@ -8,7 +8,7 @@ use super::{Raw, run, served};
 const CROWD: usize = 1000;
 
 #[test]
-fn a_thousand_slow_clients_keep_nobody_waiting() {
+fn a_thousand_slow_clients_keep_no_other_waiting() {
     raise_limit();
     run(async {
         let server = served(Settings::default()).await;

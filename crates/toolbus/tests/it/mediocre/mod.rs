@@ -10,29 +10,22 @@ mod crowd;
 mod http;
 mod serving;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, spawn_local};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::transport::{Listener, Whereabouts};
 use toolbus::wire::mediocre::front::{Mediocre, Settings};
 use toolbus::wire::settings::Settings as BackSettings;
+use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 #[cfg(feature = "http")]
 use self::by_hand::{ByHand, at_doors};
-use crate::PATIENCE;
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let patient = async { tokio::time::timeout(PATIENCE, test).await.expect("it hangs") };
-    LocalSet::new().block_on(&runtime, patient)
-}
 
 /// The built-in tools, behind a bus that is open.
 async fn builtin() -> Rc<Bus> {
@@ -107,6 +100,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Raw<S> {
     }
 }
 
+/// Gives up soon. Only for where time flies: on real time a slow machine would be late.
 fn quick() -> Settings {
     let soon = Duration::from_millis(50);
     Settings { drain_timeout: soon, idle_timeout: soon, call_timeout: soon, ..Settings::default() }

@@ -16,7 +16,7 @@ use toolbus_proto::channel::{Ended, Ticket, Up};
 use toolbus_proto::tool::Call;
 use toolbus_testkit::scratch::Scratch;
 
-use super::{Raw, builtin, quick, run, served};
+use super::{Raw, builtin, quick, run, run_and_let_time_fly, served};
 
 const ADD: &str = r#"{"method":"add","args":{"a":1,"b":2}}"#;
 
@@ -79,7 +79,7 @@ fn an_early_answer_leaves_the_rest_to_be_drained() {
 
 #[test]
 fn a_stream_that_is_not_cut_short_in_time_ends_the_connection() {
-    run(async {
+    run_and_let_time_fly(async {
         let server = served(Settings { idle_timeout: Duration::from_secs(300), ..quick() }).await;
         let mut client = Raw::to(server.at).await;
         client.say(r#"{"method":"early","streamStart":true}"#).await;
@@ -123,7 +123,7 @@ fn who_leaves_inside_a_call_gets_nothing_for_it() {
 
 #[test]
 fn who_is_idle_too_long_is_left() {
-    run(async {
+    run_and_let_time_fly(async {
         let server = served(quick()).await;
         let mut client = Raw::to(server.at).await;
         assert_eq!(client.ask(ADD).await, r#"{"res":3}"#);
@@ -133,19 +133,20 @@ fn who_is_idle_too_long_is_left() {
 
 #[test]
 fn who_reads_nothing_is_left_in_the_end() {
-    run(async {
+    run_and_let_time_fly(async {
         let server = served(quick()).await;
         let mut client = Raw::to(server.at).await;
         client.say(r#"{"method":"blob","args":{"bytes":1000000000}}"#).await;
-        // Nothing is read until the server has given up, which a write of ours finds out.
+        // Nothing is read until the server has given up, which a write of ours finds out. The
+        // clock moves on when the server has filled all that is between it and us.
         while tokio::io::AsyncWriteExt::write_all(&mut client.stream, b" ").await.is_ok() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
 }
 
 #[test]
-fn a_stop_waits_for_calls_in_flight_and_for_nobody_else() {
+fn a_stop_waits_for_calls_in_flight_and_for_nothing_else() {
     run(async {
         let served = served(Settings::default()).await;
         let mut idle = Raw::to(served.at).await;
@@ -283,7 +284,7 @@ fn pipes_serve_the_same() {
 }
 
 #[test]
-fn whoever_is_called_has_a_turn_before_what_is_wrong_behind_the_call() {
+fn a_tool_has_a_turn_before_what_is_wrong_behind_its_call() {
     const BROKEN: &str = r#"{"err":{"msg":"expected an object at byte 36","meta":{"code":"protocol","reason":"not_an_object","offset":36}}}"#;
     run(async {
         let server = served(Settings::default()).await;

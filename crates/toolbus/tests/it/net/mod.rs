@@ -6,39 +6,17 @@ mod sockets;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::process::Command;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolbus::transport::{Listener, Stream, Whereabouts};
+use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 use crate::PATIENCE;
 
-/// Runs a test where a bus lives: on one thread, on real time.
-#[track_caller]
-fn run(test: impl Future<Output = ()>) {
-    run_on(false, test);
-}
-
-/// The same, but whenever everybody waits the clock jumps to whoever waits for it: long
-/// patience ends at once.
-#[track_caller]
-fn run_and_let_time_fly(test: impl Future<Output = ()>) {
-    run_on(true, test);
-}
-
-#[track_caller]
-fn run_on(start_paused: bool, test: impl Future<Output = ()>) {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().start_paused(start_paused).build().unwrap();
-    let patience = if start_paused { PATIENCE * 1000 } else { PATIENCE };
-    let test = async { tokio::time::timeout(patience, test).await.expect("in time") };
-    tokio::task::LocalSet::new().block_on(&runtime, test);
-}
-
-/// Runs a test in a process of its own, where nobody else opens descriptors. In that process
+/// Runs a test in a process of its own, where no other test opens descriptors. In that process
 /// it says so, and the test goes on.
 fn is_alone(name: &str) -> bool {
     const ALONE: &str = "TOOLBUS_TEST_ALONE";
@@ -59,7 +37,7 @@ fn open_descriptors() -> usize {
 }
 
 #[cfg(all(feature = "http", feature = "tls"))]
-/// Lets everybody else go on until `is_so`.
+/// Lets the other tasks go on until `is_so`.
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {

@@ -85,7 +85,7 @@ fn who_cannot_be_reached_is_named() {
     });
 }
 
-/// The queue of a listener that accepts nobody fills up, and then connecting just hangs.
+/// The queue of a listener that accepts no client fills up, and then connecting just hangs.
 #[test]
 fn a_connection_that_hangs_times_out() {
     run(async {
@@ -185,7 +185,7 @@ fn a_stale_socket_file_is_replaced_and_a_successors_left_alone() {
         assert!(path.exists());
         let first = Listener::unix(&path).unwrap();
 
-        // Somebody thought that ours was in the way.
+        // Another program has removed ours and made its own.
         fs::remove_file(&path).unwrap();
         let second = Listener::unix(&path).unwrap();
         drop(first);
@@ -259,7 +259,7 @@ fn halves_carry_both_directions_at_once() {
     });
 }
 
-/// Nobody is turned away for good because there were no descriptors for a while.
+/// No client is turned away for good because there were no descriptors for a while.
 #[test]
 fn a_listener_survives_running_out_of_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

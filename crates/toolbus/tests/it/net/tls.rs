@@ -117,7 +117,7 @@ fn only_who_proves_it_is_believed() {
         let check = |end: Result<Stream, TlsError>, expected: Expect| {
             expected.assert_eq(&told(&end.unwrap_err()));
         };
-        // Nobody knows this authority.
+        // An authority that the client does not trust.
         let strange = ClientTls::load(None, None, Inside::Bytes).unwrap();
         let (_, theirs) = shake_hands(files.server(Inside::Bytes), strange, "localhost").await;
         check(
@@ -127,7 +127,7 @@ fn only_who_proves_it_is_believed() {
             invalid peer certificate: UnknownIssuer
             hint: if the server's certificate is your own, name it by `ca=FILE`"#]],
         );
-        // It is somebody else.
+        // A certificate for another host.
         let client = files.client(Inside::Bytes);
         let (_, theirs) = shake_hands(files.server(Inside::Bytes), client, "example.com").await;
         check(
@@ -136,7 +136,7 @@ fn only_who_proves_it_is_believed() {
                 the TLS handshake failed
                 invalid peer certificate: certificate not valid for name "example.com"; certificate is only valid for DnsName("localhost") or IpAddress(127.0.0.1)"#]],
         );
-        // It could not be anybody.
+        // A host that no certificate could be for.
         let client = files.client(Inside::Bytes);
         let (_, theirs) = shake_hands(files.server(Inside::Bytes), client, "no host").await;
         check(
@@ -156,8 +156,8 @@ fn a_client_can_be_asked_for_its_certificate() {
         let (cert, key) = (files.path("server.pem"), files.path("server.key"));
         let server =
             ServerTls::load(Identity { cert: &cert, key: &key }, Some(&ca), Inside::Bytes).unwrap();
-        let nobody = files.client(Inside::Bytes);
-        let (ours, _) = shake_hands(server.clone(), nobody, "localhost").await;
+        let without_proof = files.client(Inside::Bytes);
+        let (ours, _) = shake_hands(server.clone(), without_proof, "localhost").await;
         expect![[r#"
             the TLS handshake failed
             peer sent no certificates
@@ -165,9 +165,9 @@ fn a_client_can_be_asked_for_its_certificate() {
         .assert_eq(&told(&ours.unwrap_err()));
 
         let (cert, key) = (files.path("client.pem"), files.path("client.key"));
-        let somebody =
+        let with_proof =
             ClientTls::load(Some(&ca), Some(Identity { cert: &cert, key: &key }), Inside::Bytes);
-        let (ours, theirs) = shake_hands(server, somebody.unwrap(), "127.0.0.1").await;
+        let (ours, theirs) = shake_hands(server, with_proof.unwrap(), "127.0.0.1").await;
         let (mut ours, theirs) = (ours.unwrap(), theirs.unwrap());
         let ((), received) = tokio::join!(theirs.close(), async {
             let received = read_all(&mut ours).await;
@@ -203,7 +203,7 @@ fn who_does_not_speak_tls_is_let_go() {
 }
 
 #[test]
-fn files_are_judged_before_anybody_connects() {
+fn files_are_judged_before_the_first_connection() {
     let files = Certificates::new();
     let notes = files.path("notes.txt");
     fs::write(&notes, "nothing of the kind").unwrap();

@@ -210,12 +210,12 @@ async fn serve_http(
 async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed> {
     let listener = mcp_http::listen(at, options).await.map_err(|error| not_open(&error))?;
     let line = mcp_http::listening_on(&listener, options).map_err(|error| cannot_serve(&error))?;
-    // Whoever closed our standard error does not wait for it.
+    // A parent that closed our standard error does not wait for the line.
     stderr::write(&format!("{line}\n"));
     Ok(listener)
 }
 
-/// Why nobody may or can come in.
+/// Why clients may not or cannot connect.
 fn not_open(error: &OpenError) -> Failed {
     let exit = match error {
         OpenError::Unprotected { .. } => Exit::Usage,

@@ -22,7 +22,7 @@ use crate::failed::Failed;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
 
-/// How long no byte may move, unless somebody says otherwise.
+/// How long no byte may move, unless `--timeout` is given.
 const QUIET: Duration = Duration::from_secs(60);
 
 pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
@@ -46,6 +46,9 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
             Form::Files(folder.clone())
         }
     };
+    // With `--json` it stands in the events.
+    let shows_debug = args.debug.is_some() && !globals.json && !globals.quiet;
+    let printer = Printer::new(form, shows_debug);
     let settings =
         Settings { wire: WireSettings::of(args.reading.settings()), ..Settings::default() };
     runtime::block_on(async {
@@ -53,7 +56,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
         let back =
             wire::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
         let done = tokio::select! {
-            done = converse(&*back, args, sources, form) => done,
+            done = converse(&*back, args, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
         };
         // Told before the goodbye, which may take its time.
@@ -67,7 +70,7 @@ async fn converse(
     back: &dyn Back,
     args: &CallArgs,
     sources: Vec<Source>,
-    form: Form,
+    mut printer: Printer,
 ) -> Result<(), Failed> {
     let (inbox, slot) = Inbox::new();
     let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
@@ -76,7 +79,6 @@ async fn converse(
     let tail = args.tail.clone().map(Json::from_trusted);
     let mut sending = pin!(elements::send(sources, tail, &way));
     let mut is_sending = is_stream;
-    let mut printer = Printer::new(form);
     loop {
         // The answer may be there before all is said.
         let down = tokio::select! {
@@ -98,7 +100,7 @@ async fn converse(
     }
 }
 
-/// The call as the generic tool of a mediocre-rpc server takes it: so `debug` has a place.
+/// The call as the generic tool `call` takes it, whose arguments have a place for `debug`.
 fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
     let mut text = format!("{{\"method\":{}", Json::of(&args.method));
     for (name, value) in [("args", &args.args), ("debug", &args.debug)] {
@@ -113,7 +115,7 @@ fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
         None => call.deadline.quiet = Some(QUIET),
     }
     call.options.sends_parts = is_stream;
-    // Nobody knows how many values come on standard input.
+    // How many values come on standard input is not known beforehand.
     let is_counted = is_stream && !sources.iter().any(Source::is_stdin);
     call.options.parts = is_counted.then_some(sources.len() as u64);
     call.options.events = true;

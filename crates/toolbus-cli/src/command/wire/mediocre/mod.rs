@@ -115,7 +115,7 @@ pub(crate) struct CallArgs {
     /// Make it a stream call, even if it has no elements
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Send this object for traces and logs
+    /// Send this object for traces and logs, and show that of the answer
     #[arg(long, value_name = "JSON", value_parser = json_text)]
     pub(crate) debug: Option<String>,
     /// Write blobs to files in this folder

@@ -28,6 +28,8 @@ pub(super) enum Form {
 /// Prints an answer as it comes.
 pub(super) struct Printer {
     form: Form,
+    /// The response's `debug` is shown, and not only logged.
+    shows_debug: bool,
     /// How many elements there were.
     elements: u64,
     blob: Option<Blob>,
@@ -43,8 +45,8 @@ enum Blob {
 }
 
 impl Printer {
-    pub(super) fn new(form: Form) -> Printer {
-        Printer { form, elements: 0, blob: None, meta: None }
+    pub(super) fn new(form: Form, shows_debug: bool) -> Printer {
+        Printer { form, shows_debug, elements: 0, blob: None, meta: None }
     }
 
     /// Takes the next; gives the failure that ended the call.
@@ -94,9 +96,12 @@ impl Printer {
             meta: &'a serde_json::value::RawValue,
         }
         if let Ok(Event { err, debug }) = event.read() {
-            if let Some(debug) = debug {
-                let text = debug.get();
-                tracing::info!("debug: {text}");
+            match debug.map(|debug| Json::from_trusted(debug.get().to_owned()).compact()) {
+                Some(text) if self.shows_debug => {
+                    crate::stderr::write(&format!("debug: {text}\n"));
+                }
+                Some(text) => tracing::info!("debug: {text}"),
+                None => {}
             }
             let meta = err.map(|err| Json::from_trusted(err.meta.get().to_owned()));
             self.meta = meta.filter(|meta| !meta.is_null()).or(self.meta.take());

@@ -1,4 +1,4 @@
-//! `toolbus rpc serve`: the tools of the bus for whoever connects.
+//! `toolbus rpc serve`: the tools of the bus for every client that connects.
 
 use std::error::Error;
 use std::rc::Rc;
@@ -75,7 +75,7 @@ async fn run(
                 server.stop();
                 tokio::select! {
                     () = async { while serving.join_next().await.is_some() {} } => {}
-                    // Asked twice, nobody is waited for.
+                    // A second signal: calls in flight are not waited for.
                     _ = signals.next() => {}
                 }
                 return Err(Failed::quietly(exit));
@@ -147,7 +147,7 @@ impl Entry {
 
 /// Told always, and by itself: scripts wait for this line.
 fn listening(url: &str) {
-    // Whoever closed our standard error does not wait for it.
+    // A parent that closed our standard error does not wait for the line.
     stderr::write(&format!("listening on {url}\n"));
 }
 

@@ -55,7 +55,7 @@ pub struct Timeouts {
 pub struct Client(Rc<Pool>);
 
 /// The answer to a call, as soon as its head is there. Dropping it cancels the call.
-#[must_use = "a call nobody waits for is cancelled"]
+#[must_use = "a call that is not awaited is cancelled"]
 pub struct Answer(Pin<Box<dyn Future<Output = Result<Response<Body>, CallError>>>>);
 
 impl Client {
@@ -137,7 +137,7 @@ async fn call(
         match sent {
             Ok(response) => {
                 let owner = match kept.is_http2() {
-                    true => Owner::Nobody,
+                    true => Owner::None,
                     false => Owner::Lease(Lease::new(kept, pool, pipe)),
                 };
                 return Ok(response.map(|incoming| Body::new(incoming, owner)));
@@ -192,10 +192,10 @@ impl Target {
 /// Why a call has no answer.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// Nobody could be reached.
+    /// No server could be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Somebody was reached, and not understood or not believed.
+    /// A server was reached, but the TLS handshake failed.
     #[cfg(feature = "tls")]
     #[error("no safe connection to {at}")]
     Tls {

@@ -79,7 +79,7 @@ impl Pool {
         }
         let place = self.places.clone().acquire_owned().await;
         let place = place.expect("the places of a pool are never closed");
-        // Whoever was before us in the line may have found out that the origin speaks HTTP/2.
+        // A call before us in the line may have found out that the origin speaks HTTP/2.
         if let Some(kept) = self.shared() {
             return Ok(kept);
         }
@@ -132,7 +132,7 @@ impl Pool {
                 .initial_stream_window_size(STREAM_WINDOW)
                 .initial_connection_window_size(CONNECTION_WINDOW);
             let (sender, connection) = builder.handshake(io).await.map_err(closed)?;
-            // Ends by itself when nobody can call over it any more.
+            // Ends by itself when no call can go over it any more.
             spawn_local(connection);
             let shared = Shared { sender: sender.clone(), used: Instant::now() };
             *self.shared.borrow_mut() = Some(shared);
@@ -245,8 +245,8 @@ impl Lease {
         Lease { kept, pool, request }
     }
 
-    /// The answer has ended well. If the request has not, nobody wants the rest of it, and
-    /// closing the connection says so (`specs/mediocre.md` 6).
+    /// The answer has ended well. If the request has not, the server does not want the rest of
+    /// it, and closing the connection ends it (`docs/protocols/mediocre.md` 6).
     pub(in crate::transport::http) fn give_back(self) {
         if let Sender::Http1 { connection, .. } = self.kept.sender
             && self.request.is_done()

@@ -1,4 +1,4 @@
-//! When a server that could not be reached is tried again (`specs/mcp.md` 2.10). Pure.
+//! When a server that could not be reached is tried again (`docs/protocols/mcp.md` 2.10). Pure.
 
 use std::time::Instant;
 

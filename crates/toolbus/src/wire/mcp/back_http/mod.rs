@@ -7,44 +7,44 @@
 
 mod back_off;
 mod options;
-mod talk;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::channel::Down;
 use toolbus_proto::mcp::calling::era_of;
+use toolbus_proto::mcp::http::HttpClient;
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
-use self::talk::Talk;
 use crate::bus::back::{Back, LocalFuture};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
+use crate::child::Patience;
+use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::client::Client;
 
 pub use options::{Options, OptionsError};
 
 /// How long the goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+const GOODBYE: Duration = Patience::MCP.goodbye;
 
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
-    options: Rc<Options>,
-    legacy: RefCell<Option<Rc<Talk>>>,
-    modern: RefCell<Option<Rc<Talk>>>,
+    options: Options,
+    legacy: RefCell<Option<Rc<Conversation>>>,
+    modern: RefCell<Option<Rc<Conversation>>>,
     /// Whom to tell that the tools have changed.
-    watchers: Watchers,
+    watchers: Rc<RefCell<Watchers>>,
     back_off: RefCell<BackOff>,
 }
 
-type Watchers = Rc<RefCell<Vec<Rc<dyn Fn()>>>>;
+type Conversation = Client<HttpClient>;
+type Watchers = Vec<Rc<dyn Fn()>>;
 
 impl McpHttp {
-    /// Connects to nobody yet.
+    /// Connects to no server yet.
     pub fn new(options: Options) -> McpHttp {
-        let options = Rc::new(options);
         McpHttp {
             options,
             legacy: RefCell::default(),
@@ -54,39 +54,46 @@ impl McpHttp {
         }
     }
 
-    fn place(&self, era: Era) -> &RefCell<Option<Rc<Talk>>> {
+    fn place(&self, era: Era) -> &RefCell<Option<Rc<Conversation>>> {
         match era {
             Era::Legacy => &self.legacy,
             Era::Modern => &self.modern,
         }
     }
 
-    /// Why it is too early to try again, if it is.
+    /// Why it is too early to try again, if it is. A conversation that never began counts once.
     fn refusal(&self, now: Instant, era: Era) -> Option<Failure> {
-        let talk = self.place(era).borrow().clone();
-        let mut back_off = self.back_off.borrow_mut();
-        match talk {
-            Some(talk) if talk.was_open() => back_off.reset(),
-            Some(talk) => {
-                if let Some((at, why)) = talk.take_failed_start() {
-                    back_off.failed(at, why);
-                }
+        let known = self.place(era).borrow().clone();
+        let judge = |machine: &HttpClient| (machine.was_open(), machine.broken());
+        match known.map(|conversation| conversation.ask(judge)) {
+            Some((true, _)) => self.back_off.borrow_mut().reset(),
+            Some((false, Some((at, why)))) => {
+                self.back_off.borrow_mut().failed(at, why);
+                self.place(era).take();
             }
-            None => {}
+            Some((false, None)) | None => {}
         }
-        back_off.refusal(now)
+        self.back_off.borrow().refusal(now)
     }
 
     /// The conversation of that era, anew if the last one has ended.
-    fn talk(&self, era: Era) -> Rc<Talk> {
-        let mut place = self.place(era).borrow_mut();
-        match &*place {
-            Some(talk) if !talk.has_ended() => talk.clone(),
-            _ => {
-                let talk = Talk::begin(self.options.clone(), self.watchers.clone());
-                place.insert(talk).clone()
-            }
-        }
+    fn conversation(&self, era: Era) -> Rc<Conversation> {
+        let known = self.place(era).borrow().clone();
+        known.filter(|known| known.takes_calls()).unwrap_or_else(|| {
+            let anew = Rc::new(self.begin());
+            self.place(era).replace(Some(anew.clone()));
+            anew
+        })
+    }
+
+    /// Says nothing before it is asked. Must be called inside a `LocalSet`.
+    fn begin(&self) -> Conversation {
+        let machine = HttpClient::new(self.options.settings.clone());
+        let name = &self.options.settings.calling.name;
+        let conversation = Client::over(name, machine, self.options.opener());
+        let watchers = self.watchers.clone();
+        conversation.watch(Rc::new(move || watchers.borrow().iter().for_each(|told| told())));
+        conversation
     }
 }
 
@@ -95,17 +102,8 @@ impl Back for McpHttp {
         toolbus_proto::mcp::WIRE
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, slot) = Inbox::new();
-            let mut call = Call::of(Instant::now(), What::Tools);
-            call.deadline.quiet = Some(self.options.timeout);
-            let uplink = self.start(call, slot);
-            match inbox.whole(uplink).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.options.timeout)
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
@@ -114,7 +112,7 @@ impl Back for McpHttp {
             let _ = down.send(Down::Done(Err(failure)));
             return RunningCall::ended();
         }
-        self.talk(era).start(call, down)
+        self.conversation(era).start(call, down)
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {
@@ -123,18 +121,18 @@ impl Back for McpHttp {
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {
-            let close = async |talk: Option<Rc<Talk>>| {
-                let Some(talk) = talk else { return };
-                let _ = tokio::time::timeout(GOODBYE, talk.close()).await;
-                talk.end(&leaving());
+            let close = async |conversation: Option<Rc<Conversation>>| {
+                let Some(conversation) = conversation else { return };
+                conversation.fail(leaving());
+                let _ = tokio::time::timeout(GOODBYE, conversation.close()).await;
             };
             tokio::join!(close(self.legacy.take()), close(self.modern.take()));
         })
     }
 
     fn kill(&self) {
-        for talk in [self.legacy.take(), self.modern.take()].into_iter().flatten() {
-            talk.end(&leaving());
+        for conversation in [self.legacy.take(), self.modern.take()].into_iter().flatten() {
+            conversation.fail(leaving());
         }
     }
 }

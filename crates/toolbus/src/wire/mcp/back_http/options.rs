@@ -4,14 +4,16 @@ use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
 use toolbus_proto::mcp::calling;
-use toolbus_proto::mcp::http::{Request, Verb};
+use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Transport, Url};
 use crate::bus::TIMEOUT;
 use crate::transport::http::{
-    self, Answer, Client, HeaderMap, HeaderName, HeaderValue, Method, Origin, Timeouts, Uri, header,
+    Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
+    Timeouts, Uri, header,
 };
 use crate::wire::mcp::settings::McpSettings;
 use crate::wire::settings::Settings;
@@ -26,17 +28,13 @@ const KEPT: Duration = Duration::from_secs(30);
 /// All that can be set about an MCP server somewhere else.
 pub struct Options {
     /// Its limits and times, and what the log calls it.
-    pub(super) settings: calling::Settings,
+    pub(super) settings: ClientSettings,
     /// How long it may take to list its tools.
     pub(super) timeout: Duration,
-    /// How long until it must have introduced itself.
-    pub(super) start_timeout: Duration,
     /// Where on the server it is, with a query if there is one.
-    pub(super) path: Uri,
+    path: Uri,
     /// Sent with every request, besides those of the protocol.
-    pub(super) headers: HeaderMap,
-    /// `https://host:port`, for recognizing the server's own addresses.
-    origin: String,
+    headers: HeaderMap,
     client: Client,
 }
 
@@ -53,7 +51,7 @@ impl Options {
             ..
         } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
-        let path = url.path.parse().map_err(no_path)?;
+        let path: Uri = url.path.parse().map_err(no_path)?;
         let is_secure = url.carrier == Transport::Https;
         let mut headers = headers(&own)?;
         if let Some(variable) = &own.token_env {
@@ -68,65 +66,52 @@ impl Options {
             true => format!("[{}]", url.host),
             false => url.host.clone(),
         };
+        let calling = calling::Settings {
+            introduction: own.introduction(settings.clients),
+            timeout_total,
+            probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
+            input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
+            line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
+            ..defaults
+        };
         Ok(Options {
-            settings: calling::Settings {
-                introduction: own.introduction(settings.clients),
-                timeout_total,
-                probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
-                input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
-                line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
-                ..defaults
+            settings: ClientSettings {
+                calling,
+                path: path.to_string(),
+                origin: format!("{scheme}://{host}:{}", url.port),
+                start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
             timeout: settings.timeout.unwrap_or(TIMEOUT),
-            start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             path,
             headers,
-            origin: format!("{scheme}://{host}:{}", url.port),
             client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),
         })
     }
 
-    /// Makes a request of the conversation at `path`.
-    pub(super) fn ask(&self, path: &Uri, request: &Request) -> Answer {
-        let method = match request.verb {
-            Verb::Post => Method::POST,
-            Verb::Get => Method::GET,
-            Verb::Delete => Method::DELETE,
-        };
-        let mut asked = http::Request::new(request.body.clone());
+    /// What opens the streams of a conversation. All that it opens share their connections.
+    pub(super) fn opener(&self) -> HttpOpener {
+        let (client, headers) = (self.client.clone(), self.headers.clone());
+        HttpOpener { client, timeouts: self.timeouts(), headers }
+    }
+
+    /// Makes one request where the server is said to be.
+    pub(crate) fn ask(&self, method: Method, headers: &[(String, String)], body: Bytes) -> Answer {
+        let mut asked = Request::new(body);
         *asked.method_mut() = method;
-        *asked.uri_mut() = path.clone();
-        let headers = asked.headers_mut();
-        headers.clone_from(&self.headers);
-        for (name, value) in &request.headers {
+        *asked.uri_mut() = self.path.clone();
+        asked.headers_mut().clone_from(&self.headers);
+        for (name, value) in headers {
             // What cannot stand in a header has been encoded; the rest is refused by the server.
             if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) {
-                headers.insert(name, value);
+                asked.headers_mut().insert(name, value);
             }
         }
-        // Deadlines are kept by whoever makes the call.
-        let timeouts = Timeouts { connect: self.start_timeout, head: None };
-        self.client.ask(asked, timeouts)
+        self.client.ask(asked, self.timeouts())
     }
 
-    /// Makes a request where the server is said to be.
-    pub(crate) fn ask_here(&self, request: &Request) -> Answer {
-        self.ask(&self.path, request)
-    }
-
-    /// The path of a `Location` that is the server's own, if it is.
-    pub(super) fn own_path(&self, location: &str) -> Option<Uri> {
-        let path = match location.strip_prefix(&*self.origin) {
-            Some(path) => path,
-            // Without the port that goes without saying.
-            None => {
-                let usual = if self.origin.starts_with("https") { ":443" } else { ":80" };
-                let origin = self.origin.strip_suffix(usual);
-                origin.and_then(|origin| location.strip_prefix(origin)).unwrap_or(location)
-            }
-        };
-        let is_path = path.starts_with('/') && !path.starts_with("//");
-        path.parse().ok().filter(|_| is_path)
+    /// Deadlines are kept by who makes the call.
+    fn timeouts(&self) -> Timeouts {
+        Timeouts { connect: self.settings.start_timeout, head: None }
     }
 }
 

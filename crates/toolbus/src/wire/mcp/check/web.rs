@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::frame::sse::Events;
-use toolbus_proto::mcp::http::{Request, Verb};
 use toolbus_proto::mcp::wire::{Era, REPLY_BYTES_MAX, Revision};
 use toolbus_proto::printable::printable;
 
 use super::ANSWER_PATIENCE;
 use super::message::{Heard, NOBODYS, Question, Reply, notification};
-use crate::transport::http::{Body, CallError, HeaderMap, StatusCode};
+use crate::transport::http::{Body, CallError, HeaderMap, Method, StatusCode};
 use crate::wire::mcp::back_http::Options;
 
 /// How much of a body is shown.
@@ -39,8 +38,7 @@ impl Web {
 
     /// Does anybody listen there?
     pub(super) async fn is_there(&self) -> Result<(), CallError> {
-        let request = Request { verb: Verb::Get, headers: Vec::new(), body: Bytes::new() };
-        self.options.ask_here(&request).await.map(drop)
+        self.options.ask(Method::GET, &[], Bytes::new()).await.map(drop)
     }
 
     pub(super) async fn ask(
@@ -107,13 +105,17 @@ impl Web {
         patience: Duration,
     ) -> Result<Answered, String> {
         let body = Bytes::copy_from_slice(message.as_bytes());
-        let request = Request { verb: Verb::Post, headers: headers.to_vec(), body };
-        let answered = tokio::time::timeout(patience, self.exchange(&request)).await;
+        let answered = tokio::time::timeout(patience, self.exchange(headers, body)).await;
         answered.map_err(|_| format!("it said nothing within {patience:?}"))?
     }
 
-    async fn exchange(&mut self, request: &Request) -> Result<Answered, String> {
-        let response = self.options.ask_here(request).await.map_err(|error| error.to_string())?;
+    async fn exchange(
+        &mut self,
+        headers: &[(String, String)],
+        body: Bytes,
+    ) -> Result<Answered, String> {
+        let asked = self.options.ask(Method::POST, headers, body).await;
+        let response = asked.map_err(|error| error.to_string())?;
         let (head, mut body) = response.into_parts();
         if let Some(session) = text(&head.headers, "mcp-session-id") {
             self.session = Some(session.to_owned());

@@ -1,30 +1,28 @@
 //! Being an MCP server over HTTP: the tools of the bus for whoever can reach our port.
 //!
-//! All clients, of both eras, talk to one [`Endpoint`];
-//! `site` moves what it says and asks. Here is where to listen, and until when.
+//! All clients, of both eras, talk to one [`Endpoint`]. Here is where to listen, and until when.
 
 mod listen;
-mod site;
 
 use std::io;
-use std::rc::Rc;
 use std::time::Duration;
 
 use thiserror::Error;
 use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
 
-use self::site::Site;
 use super::front::Backs;
 use crate::chance;
-use crate::transport::http::{Limits, Server};
+use crate::child::Patience;
+use crate::engine::front::Front;
+use crate::transport::http::{Limits, Server, garbled};
 use crate::transport::{Listener, Whereabouts};
 use crate::wire::settings::Secret;
 
 pub use listen::{At, AtError, OpenError, listen, listening_on, may_listen};
 
 /// How long what is under way may still take when we are to stop.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+const LAST_CALLS: Duration = Patience::MCP.last_calls;
 /// How long the last answers may take to be read then.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
@@ -83,7 +81,7 @@ pub async fn serve(
         Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
         Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
     };
-    let gate = Admission {
+    let admission = Admission {
         bound,
         path: options.path,
         origins: options.origins,
@@ -92,42 +90,33 @@ pub async fn serve(
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
-        Settings { version, behind: backs.behind, gate, first_caller: options.first_caller };
+        Settings { version, behind: backs.behind, admission, first_caller: options.first_caller };
     let endpoint = Endpoint::new(settings, session_name);
-    let site = Site::new(endpoint, backs.route.clone(), options.timeout);
-    let _cancels = CancelAll(site.clone());
-
-    let visited = site.clone();
-    let server =
-        Server::start(listener, options.limits, move |exchange| visited.clone().welcome(exchange));
+    let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
+    let welcomed = front.clone();
+    let server = Server::start(listener, options.limits, move |exchange| {
+        let (head, body, writer) = exchange.into_stream(garbled);
+        welcomed.welcome(head, body, writer);
+    });
     let stopping = async {
         stop.await;
-        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), site.finish(LAST_CALLS));
+        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), front.finish(LAST_CALLS));
     };
     let telling = async {
         loop {
             backs.changed.rung().await;
-            site.tell(&Notice::ToolsChanged);
+            front.tell(&Notice::ToolsChanged);
         }
     };
     tokio::select! {
         () = stopping => {}
-        () = site.run() => {}
+        () = front.run() => {}
         () = telling => {}
     }
     Ok(())
 }
 
-/// Cancels what a site has under way, however its serving ends.
-struct CancelAll(Rc<Site>);
-
-impl Drop for CancelAll {
-    fn drop(&mut self) {
-        self.0.cancel_all();
-    }
-}
-
-/// A name that nobody can guess: 32 hex digits.
+/// A name that cannot be guessed: 32 hex digits.
 fn session_name() -> String {
     format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }

@@ -3,126 +3,72 @@
 //! The transport keeps the connections, at most sixteen; further calls wait there, within
 //! their deadlines.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
-use toolbus_proto::mediocre::frames::Random;
-use toolbus_proto::mediocre::http::RequestHead;
-use toolbus_proto::mediocre::{self, Methods, Reading};
+use toolbus_proto::mediocre::HttpClient;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::Options;
-use super::pool::{CONNECTIONS_MAX, IDLE, STOP_PATIENCE, WAITING_MAX};
+use super::{LIMITS, Options};
 use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::connection::{Exchanging, exchange};
-use crate::transport::http::{
-    Client, HeaderName, HeaderValue, Method, Origin, Request, Timeouts, Uri,
-};
+use crate::engine::client::Client;
+use crate::transport::http::{Client as Transport, HeaderMap, HttpOpener, Origin, Timeouts, Uri};
 
 /// The exchanges with one server.
 pub(super) struct Exchanges {
-    client: Client,
-    path: Uri,
     name: String,
-    reading: Reading,
-    /// As the server last told.
-    methods: Rc<RefCell<Methods>>,
-    /// How long connecting may take.
-    patience: Duration,
-    running: RefCell<JoinSet<()>>,
-    is_closed: Cell<bool>,
+    /// `None` once it is left.
+    client: RefCell<Option<Rc<Client<HttpClient<OsRandom>>>>>,
 }
 
 impl Exchanges {
-    pub(super) fn new(origin: Origin, path: Uri, options: Options, patience: Duration) -> Self {
-        let Options { name, reading, methods } = options;
-        Exchanges {
-            client: Client::new(origin, CONNECTIONS_MAX, IDLE),
-            path,
-            name,
-            reading,
-            methods: Rc::new(RefCell::new(methods)),
-            patience,
-            running: RefCell::default(),
-            is_closed: Cell::new(false),
-        }
+    /// Connecting may take as long as `patience`. Must be called inside a `LocalSet`.
+    pub(super) fn new(origin: Origin, path: &Uri, options: Options, patience: Duration) -> Self {
+        let Options { name, reading, methods, .. } = options;
+        let machine = HttpClient::new(path.to_string(), reading, methods, OsRandom::new);
+        let opener = HttpOpener {
+            client: Transport::new(origin, LIMITS.kept_max, LIMITS.idle),
+            timeouts: Timeouts { connect: patience, head: None },
+            headers: HeaderMap::new(),
+        };
+        let client = Client::over(&name, machine, opener);
+        Exchanges { name, client: RefCell::new(Some(Rc::new(client))) }
     }
 
     pub(super) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let mut running = self.running.borrow_mut();
-        while running.try_join_next().is_some() {}
-        let refused = if self.is_closed.get() {
-            Some((FailureKind::Cancelled, format!("`{}` is being left", self.name)))
-        } else if CONNECTIONS_MAX + WAITING_MAX <= running.len() {
-            let message = format!("more than {WAITING_MAX} calls wait for `{}`", self.name);
-            Some((FailureKind::Unavailable, message))
-        } else {
-            None
-        };
-        if let Some((kind, message)) = refused {
-            drop(running);
-            let _ = down.send(Down::Done(Err(Failure::new(kind, message))));
-            return RunningCall::ended();
-        }
-        let methods = self.methods.borrow().clone();
-        let machine =
-            mediocre::Client::over_http(Instant::now(), self.reading, methods, OsRandom::new());
-        let timeouts = Timeouts { connect: self.patience, head: None };
-        let open = |head: RequestHead| self.client.start(self.request(&head), timeouts);
-        let (connection, uplink) = exchange(machine, call, down, open);
-        let methods = self.methods.clone();
-        running.spawn_local(async move {
-            connection.until(mediocre::Client::is_answered).await;
-            *methods.borrow_mut() = connection.ask(|caller| caller.methods().clone());
-            connection.over().await;
-        });
-        uplink
-    }
-
-    fn request(&self, head: &RequestHead) -> Request<()> {
-        let mut request = Request::new(());
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.path.clone();
-        for (name, value) in head.fields() {
-            // A trace may be spelled in ways that no header can be.
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                request.headers_mut().insert(HeaderName::from_static(name), value);
+        // Nothing stays borrowed: who is refused may close us at once.
+        let client = self.client.borrow().clone();
+        let failure = match &client {
+            Some(client) if client.streams() < LIMITS.kept_max + LIMITS.waiting_max => {
+                return client.start(call, down);
             }
-        }
-        request
+            Some(_) => {
+                let waiting_max = LIMITS.waiting_max;
+                let message = format!("more than {waiting_max} calls wait for `{}`", self.name);
+                Failure::new(FailureKind::Unavailable, message)
+            }
+            None => {
+                let message = format!("`{}` is being left", self.name);
+                Failure::new(FailureKind::Cancelled, message)
+            }
+        };
+        let _ = down.send(Down::Done(Err(failure)));
+        RunningCall::ended()
     }
 
     /// Waits a moment for what is under way to be read to its end; what is left is closed.
     pub(super) async fn shutdown(&self) {
-        let mut running = self.close();
-        let all = async { while running.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(STOP_PATIENCE, all).await;
-        running.shutdown().await;
+        let client = self.client.take();
+        if let Some(client) = client {
+            let _ = tokio::time::timeout(LIMITS.stop, client.close()).await;
+        }
     }
 
-    /// Takes no call any more; dropping what it gives ends those under way.
-    pub(super) fn close(&self) -> JoinSet<()> {
-        self.is_closed.set(true);
-        self.running.take()
-    }
-}
-
-impl<C: Random> Exchanging for mediocre::Client<C> {
-    type Head = RequestHead;
-
-    fn begin(&mut self) -> Option<RequestHead> {
-        mediocre::Client::begin(self)
-    }
-
-    fn handle_status(&mut self, status: u16) {
-        mediocre::Client::handle_status(self, status);
-    }
-
-    fn is_said(&self) -> bool {
-        mediocre::Client::is_said(self)
+    /// Takes no call any more, and ends those under way.
+    pub(super) fn close(&self) {
+        drop(self.client.take());
     }
 }

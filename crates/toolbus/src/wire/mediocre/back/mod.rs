@@ -3,30 +3,37 @@
 //! A connection carries one call at a time, so a host has a pool of them; over HTTP a call is
 //! an exchange. A program has one pair of pipes: there calls wait for each other.
 
+mod connections;
 #[cfg(feature = "http")]
 mod exchanges;
-mod journey;
-mod pool;
 
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::mediocre::{Client, Methods, Reading};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Wire};
 
+use self::connections::Connections;
 #[cfg(feature = "http")]
 use self::exchanges::Exchanges;
-use self::pool::Pool;
 use crate::bus::back::{Back, LocalFuture};
 use crate::chance::OsRandom;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
-use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
+use crate::engine::pool::{Limits, Pool};
 use crate::engine::program::Child;
 #[cfg(feature = "http")]
 use crate::transport::http::{Origin, Uri};
+
+/// How many connections one server has, or exchanges at a time, and how long they are kept.
+const LIMITS: Limits = Limits {
+    kept_max: 16,
+    waiting_max: 1024,
+    idle: Duration::from_secs(60),
+    stop: Patience::MEDIOCRE.goodbye,
+};
 
 /// All that can be set about a mediocre-rpc server behind the bus.
 #[derive(Debug, Clone)]
@@ -37,6 +44,8 @@ pub struct Options {
     pub reading: Reading,
     /// Which methods it has.
     pub methods: Methods,
+    /// How long it may be quiet when it is asked for its methods.
+    pub timeout: Duration,
 }
 
 /// Where a server listens.
@@ -77,10 +86,11 @@ pub struct Started {
 /// A server that is connected to, or started, by the first call.
 pub struct Mediocre {
     peer: Peer,
+    timeout: Duration,
 }
 
 enum Peer {
-    Host(Rc<Pool>),
+    Host(Rc<Pool<Connections>>),
     #[cfg(feature = "http")]
     Http(Exchanges),
     Program(Child<Client<OsRandom>>),
@@ -89,23 +99,27 @@ enum Peer {
 impl Mediocre {
     /// Connects to nobody yet. Must be called inside a `LocalSet`.
     pub fn at(host: Host, options: Options, patience: Duration) -> Mediocre {
-        Mediocre { peer: Peer::Host(Pool::new(host, options, patience)) }
+        let (name, timeout) = (options.name.clone(), options.timeout);
+        let pool = Pool::new(name, LIMITS, Connections::new(host, options, patience));
+        Mediocre { peer: Peer::Host(pool), timeout }
     }
 
     /// Connects to nobody yet; calls go to `path`. Must be called inside a `LocalSet`.
     #[cfg(feature = "http")]
     pub fn over_http(origin: Origin, path: Uri, options: Options, patience: Duration) -> Mediocre {
-        Mediocre { peer: Peer::Http(Exchanges::new(origin, path, options, patience)) }
+        let timeout = options.timeout;
+        Mediocre { peer: Peer::Http(Exchanges::new(origin, &path, options, patience)), timeout }
     }
 
     /// Starts nothing yet. Must be called inside a `LocalSet`.
     pub fn program(started: Started, options: Options) -> Mediocre {
         let Started { program, patience, restart } = started;
-        let Options { name, reading, methods } = options;
+        let Options { name, reading, methods, timeout } = options;
         let make = move || Client::new(Instant::now(), reading, methods.clone(), OsRandom::new());
         let supervisor = Supervisor::new(name.clone(), patience, restart, make);
         // One call at a time: what its caller does not take is not read.
-        Mediocre { peer: Peer::Program(Child::new(name, program, Sharing::Alone, supervisor)) }
+        let child = Child::new(name, program, Sharing::Alone, supervisor);
+        Mediocre { peer: Peer::Program(child), timeout }
     }
 }
 
@@ -114,17 +128,8 @@ impl Back for Mediocre {
         toolbus_proto::mediocre::WIRE
     }
 
-    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async {
-            let (inbox, slot) = Inbox::new();
-            let mut call = Call::of(Instant::now(), What::Tools);
-            call.deadline.quiet = Some(crate::bus::TIMEOUT);
-            let uplink = self.start(call, slot);
-            match inbox.whole(uplink).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
@@ -149,7 +154,7 @@ impl Back for Mediocre {
         match &self.peer {
             Peer::Host(pool) => drop(pool.close()),
             #[cfg(feature = "http")]
-            Peer::Http(exchanges) => drop(exchanges.close()),
+            Peer::Http(exchanges) => exchanges.close(),
             Peer::Program(child) => child.kill(),
         }
     }

@@ -19,6 +19,7 @@ use toolbus_proto::mediocre::Server;
 
 use crate::bus::Route;
 use crate::chance::OsRandom;
+use crate::child::Patience;
 use crate::engine::calls::Sharing;
 use crate::engine::front::Front;
 use crate::engine::{Sink, Source};
@@ -28,7 +29,7 @@ pub use door::{ListenAddress, ListenAddressError, OpenListener};
 pub use toolbus_proto::mediocre::ServerSettings as Settings;
 
 /// What calls in flight have when we are asked to stop.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_PATIENCE: Duration = Patience::MEDIOCRE.last_calls;
 /// How long shaking hands may take, where that is asked for.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 

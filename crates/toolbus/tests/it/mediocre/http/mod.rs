@@ -11,7 +11,7 @@ use toolbus::bus::Route;
 
 use super::{Raw, at_doors};
 
-/// Somebody who writes and reads HTTP/1.1 as it is.
+/// A peer that writes and reads HTTP/1.1 byte by byte.
 type Stranger = Raw<TcpStream>;
 
 /// A server over HTTP, and a connection to it.

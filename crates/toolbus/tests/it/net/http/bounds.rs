@@ -104,7 +104,7 @@ fn more_connections_than_are_borne_wait_outside() {
             stranger.send(ASK).await;
         }
         let mut inside = vec![wire.next().await, wire.next().await];
-        // Whoever is inside may come back as often as it likes; the third is not even heard.
+        // A connected client may ask as often as it likes; the third is not even heard.
         for _ in 0..50 {
             inside.pop().unwrap().responder.respond(ok()).end();
             second.head().await;
@@ -113,7 +113,7 @@ fn more_connections_than_are_borne_wait_outside() {
         }
         let from = |stranger: &Raw| stranger.0.get_ref().local_addr().unwrap().to_string();
         assert!(!wire.peers.borrow().contains(&from(&third)));
-        // Until somebody leaves.
+        // Until one of them leaves.
         drop(first);
         assert_eq!(wire.next().await.peer.to_string(), from(&third));
     });
@@ -130,7 +130,7 @@ fn shutting_down_lets_calls_end_and_takes_no_more() {
             let address = wire.address;
             let shutdown = tokio::task::spawn_local(wire.server.shutdown(crate::PATIENCE));
             let refused = || std::net::TcpStream::connect(address).is_err();
-            eventually("nobody is let in", refused).await;
+            eventually("no client is let in", refused).await;
 
             let sink = exchange.responder.respond(ok());
             let _ = sink.send(&Bytes::from("the last one"));
@@ -177,7 +177,7 @@ fn dropping_the_server_ends_all_at_once() {
         sink.end();
         drop(wire.server);
         exchange.responder.gone().await;
-        // It is too late, and nobody minds.
+        // It is too late, and does no harm.
         exchange.responder.respond_whole(Response::new(Bytes::from("late")));
         assert!(answer.await.unwrap().is_err());
     });

@@ -118,7 +118,7 @@ fn a_call_that_is_dropped_is_noticed() {
             drop(answer);
             sink.gone().await;
             assert!(sink.is_gone());
-            // Whoever goes on all the same is not held up.
+            // A client that goes on all the same is not held up.
             for _ in 0..100 {
                 push(&sink, &Bytes::from(vec![0; 64 * 1024])).await;
             }
@@ -126,7 +126,7 @@ fn a_call_that_is_dropped_is_noticed() {
     }
 }
 
-/// What a client had sent when it died, and whether anybody was asked by then.
+/// What a client had sent when it died, and whether the handler was asked by then.
 const STAGES: [(&str, bool); 6] = [
     ("", false),
     ("POST /rpc HT", false),
@@ -154,7 +154,7 @@ fn a_client_may_die_at_every_stage() {
                 assert!(matches!(end, Err(BodyError::Cut { .. })), "{sent:?}: {end:?}");
                 responder.respond_whole(Response::new(Bytes::from("too late")));
             }
-            // Nobody else has noticed.
+            // The others have not noticed.
             let (sink, answer, exchange) = wire.call(post()).await;
             sink.end();
             echo(exchange).await;
@@ -253,7 +253,7 @@ fn our_client_answered_early_closes_the_connection() {
             responder.respond_whole(Response::new(Bytes::from("early")));
             let mut answer = answer.await.unwrap().unwrap().into_body();
             assert_eq!(rest(&mut answer).await.0, b"early");
-            // The server sees the request cut, and the sink that nobody takes any more.
+            // The server sees the request cut, and the sink that the client reads no more.
             assert!(body.next().await.is_err());
             sink.gone().await;
         }

@@ -139,7 +139,7 @@ fn a_kept_connection_that_was_closed_is_not_used() {
             let serving = answer(&listener, ANSWER);
             let (answer, stream) = tokio::join!(client.ask(request(), TIMEOUTS), serving);
             assert_eq!(rest(answer.unwrap().body_mut()).await.0, b"ok");
-            // Nobody had the time to notice.
+            // The client has had no time to notice.
             drop(stream);
         }
     });

@@ -14,7 +14,7 @@ const LARGE: usize = 64 << 20;
 /// What the sockets of both directions, HTTP and TLS may hold between the two ends at most.
 const UNDER_WAY_MAX: usize = 24 << 20;
 
-/// Much more than anybody keeps goes both ways at once, and comes back as it was.
+/// Much more than all buffers hold goes both ways at once, and comes back as it was.
 #[test]
 fn large_bodies_pass_through_small_buffers() {
     for over in OVER_ALL {
@@ -120,7 +120,7 @@ fn a_thousand_clients_leave_nothing_behind() {
                 }
                 3 => {
                     stranger.send("GET / HTTP/1.1\r\nhost: here\r\n\r\n").await;
-                    // Nobody waits for the answer.
+                    // The answer is not awaited.
                     let exchange = wire.next().await;
                     stranger.reset();
                     exchange.responder.gone().await;

@@ -1,0 +1,158 @@
+//! What is asked of a server once more: because its stream broke, it forgot the session, it
+//! wants other headers, or it may be too old for us.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::answer::Heard;
+use super::{HttpClient, Outgoing, Purpose, Request};
+use crate::json::{Kind, edit};
+use crate::jsonrpc::kind;
+use crate::mcp::calling::RequestId;
+use crate::mcp::wire::HEADER_MISMATCH;
+use crate::tool::{Failure, FailureKind, LastWords};
+
+/// How often a stream that broke is resumed.
+const RESUMED_MAX: u32 = 3;
+/// How many pages of tools are looked at for the headers of a call.
+const PAGES_MAX: usize = 100;
+
+impl HttpClient {
+    /// The answer broke off. It is asked for again if an event said how.
+    pub(super) fn broke_off(&mut self, now: Instant, request: Request, id: u64, is_stream: bool) {
+        if is_stream && request.seen.is_some() && request.resumed < RESUMED_MAX {
+            return self.put_off(now, request);
+        }
+        let message = "the answer broke off and cannot be resumed";
+        self.client.fail(now, id, Failure::new(FailureKind::Gone, message));
+    }
+
+    pub(super) fn put_off(&mut self, now: Instant, request: Request) {
+        if request.resumed < RESUMED_MAX {
+            self.resumes.push((now + request.retry, request));
+        }
+    }
+
+    pub(super) fn resume(&mut self, request: Request) {
+        let Request { purpose, resumed, seen, retry, .. } = request;
+        let resumed = resumed + 1;
+        self.open(Request { resumed, seen, retry, ..Request::new(purpose, None) });
+    }
+
+    pub(super) fn look_for_events(&mut self, request: Request, why: Failure) {
+        let Purpose::Ask(id) = request.purpose else { return };
+        let looking = Purpose::LookForEvents(id);
+        self.open(Request { why: Some(why), ..Request::new(looking, None) });
+    }
+
+    /// Does a 404 mean that the session is unknown, and may the request be made again?
+    pub(super) fn has_forgotten(&self, request: &Request) -> bool {
+        self.session.is_some() && !request.is_repeated && request.message.is_some()
+    }
+
+    /// The server has forgotten the session: the handshake, then what it did not take.
+    pub(super) fn reopen(&mut self, request: Request) {
+        self.repeated.push(request.again());
+        let is_reopening = |request: &Request| request.purpose == Purpose::Reopen;
+        if !self.requests.values().any(is_reopening) {
+            self.open(Request::new(Purpose::Reopen, self.greeting.clone()));
+        }
+    }
+
+    pub(super) fn reopened(&mut self) {
+        let initialized = Outgoing::notification("notifications/initialized", None);
+        self.open(Request::new(Purpose::Initialized, Some(initialized)));
+        for request in std::mem::take(&mut self.repeated) {
+            self.open(request);
+        }
+    }
+
+    /// No call waits for a session that does not come. The old one is kept: the next call that
+    /// is refused with it tries again.
+    pub(super) fn not_reopened(&mut self, now: Instant, failure: &Failure) {
+        for request in std::mem::take(&mut self.repeated) {
+            if let Purpose::Ask(id) = request.purpose {
+                self.client.fail(now, id, failure.clone());
+            }
+        }
+    }
+
+    /// The server wants other headers than we know of: its tools may have changed since they
+    /// were listed, if they ever were. The call is made again when they have been.
+    pub(super) fn relist(&mut self, request: Request) {
+        let is_listing = |request: &Request| matches!(request.purpose, Purpose::Relist { .. });
+        if !self.requests.values().any(is_listing) {
+            self.ask_for_tools(&request, 1, None);
+        }
+        self.refused.push(request.again());
+    }
+
+    /// The tools were listed once more, or could not be: what was refused is tried again.
+    pub(super) fn relisted(&mut self, request: &Request, heard: &[Heard]) {
+        let next = heard.iter().find_map(|heard| edit::member(heard.result()?, "nextCursor"));
+        let next = next.filter(|next| kind(next) != Kind::Null);
+        if let (Some(next), Purpose::Relist { page }) = (next, request.purpose)
+            && page < PAGES_MAX
+        {
+            return self.ask_for_tools(request, page + 1, Some(next));
+        }
+        for request in std::mem::take(&mut self.refused) {
+            self.open(request);
+        }
+    }
+
+    /// What was to be asked once more is not wanted any longer; tells whether it was. The last
+    /// to go takes along what it waited for, which may never come.
+    pub(super) fn give_up(&mut self, purpose: Purpose) -> bool {
+        let is_it = |request: &mut Request| request.purpose == purpose;
+        let was_repeated = self.repeated.extract_if(.., is_it).count() > 0;
+        let was_refused = self.refused.extract_if(.., is_it).count() > 0;
+        if was_repeated && self.repeated.is_empty() {
+            self.abort(|other| other == Purpose::Reopen);
+        }
+        if was_refused && self.refused.is_empty() {
+            self.abort(|other| matches!(other, Purpose::Relist { .. }));
+        }
+        was_repeated || was_refused
+    }
+
+    /// On behalf of `request`, whose `_meta` is used.
+    fn ask_for_tools(&mut self, request: &Request, page: usize, cursor: Option<&str>) {
+        let params = request.message.as_ref().and_then(Outgoing::params);
+        let meta = params.and_then(|params| edit::member(params, "_meta")).unwrap_or("{}");
+        // The caller that follows the progress of a call does not mean this.
+        let meta = edit::without(meta, "progressToken");
+        let cursor = cursor.map(|cursor| format!(r#","cursor":{cursor}"#)).unwrap_or_default();
+        let params = format!(r#"{{"_meta":{meta}{cursor}}}"#);
+        let list = Outgoing::Request {
+            id: RequestId::List,
+            method: Bytes::from_static(b"tools/list"),
+            params: Some(params.into()),
+        };
+        self.open(Request::new(Purpose::Relist { page }, Some(list)));
+    }
+}
+
+/// Was a call refused because of its headers, for the first time?
+pub(super) fn has_wrong_headers(request: &Request, heard: &[Heard]) -> bool {
+    let is_refused = |heard: &Heard| {
+        let error = heard.text().and_then(|text| edit::member(text, "error"));
+        let code = error.and_then(|error| edit::member(error, "code"));
+        code.and_then(|code| code.parse().ok()) == Some(HEADER_MISMATCH)
+    };
+    !request.is_repeated && request.asks("tools/call") && heard.iter().any(is_refused)
+}
+
+/// A server of HTTP+SSE takes no `POST` where it gives its events.
+pub(super) fn may_be_too_old(request: &Request, status: u16) -> bool {
+    request.asks("initialize") && matches!(status, 400 | 404 | 405)
+}
+
+/// Why we cannot talk to a server that greets with events.
+pub(super) fn too_old() -> Failure {
+    let message = "the server speaks only HTTP+SSE of 2024-11-05, which toolbus does not";
+    let hint = Some("does it have another path for streamable HTTP, such as `/mcp`?".to_owned());
+    let words = LastWords { hint, ..LastWords::default() };
+    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
+}

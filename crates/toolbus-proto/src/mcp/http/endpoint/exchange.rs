@@ -1,0 +1,88 @@
+//! One request over HTTP that is being answered: at once as JSON, or bit by bit as a stream.
+
+use std::time::{Duration, Instant};
+
+use super::super::admission::Verb;
+use crate::channel::{Outbox, StreamId};
+use crate::http::{RequestHead, ResponseHead};
+use crate::mcp::conversation::Place;
+
+/// How long an answer may stay plain JSON; then it becomes a stream.
+pub(super) const PLAIN_FOR: Duration = Duration::from_secs(10);
+/// How long a stream may be quiet before a comment keeps it open.
+pub(super) const QUIET_FOR: Duration = Duration::from_secs(15);
+
+/// How long a client may pause within a body.
+pub(super) const BODY_SILENCE: Duration = Duration::from_secs(30);
+
+/// Where what is said to the request of a stream goes.
+pub(super) fn place_of(stream: StreamId) -> Place {
+    let (StreamId::Ours(number) | StreamId::Theirs(number)) = stream;
+    // The first place is that of the session itself.
+    Place(number + 1)
+}
+
+/// The stream whose request is answered there; only clients open them.
+pub(super) fn stream_of(place: Place) -> StreamId {
+    StreamId::Theirs(place.0.saturating_sub(1))
+}
+
+/// A request whose body is not all here.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    pub(super) head: RequestHead,
+    pub(super) verb: Verb,
+    /// So much of the body waits in the hands.
+    pub(super) received: usize,
+    /// When the client has paused for too long.
+    pub(super) silent_at: Instant,
+}
+
+/// What is to be written on a stream and was not handed out yet.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    pub(super) head: Option<ResponseHead>,
+    pub(super) out: Outbox,
+    /// Nothing follows.
+    pub(super) ends: bool,
+}
+
+/// How far an exchange is.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    /// The conversation it belongs to.
+    pub(super) talk: u64,
+    /// The client takes a stream, too.
+    pub(super) takes_stream: bool,
+    /// The client waits for an answer, and does not only listen.
+    pub(super) is_owed: bool,
+    /// Its answer opens a session.
+    pub(super) opens: bool,
+    pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing has been written; from then on it is a stream.
+    Pending { until: Option<Instant> },
+    /// A stream, of this number if it can be resumed.
+    Streaming { stream: Option<u64>, comment_at: Instant },
+}
+
+impl Exchange {
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Pending { until } => until.filter(|_| self.takes_stream),
+            Stage::Streaming { comment_at, .. } => Some(comment_at),
+        }
+    }
+}
+
+/// The head of a stream of events.
+pub(super) fn event_stream() -> ResponseHead {
+    let mut head = ResponseHead::new(200);
+    head.headers.push("Content-Type", "text/event-stream");
+    head.headers.push("Cache-Control", "no-cache, no-transform");
+    head.headers.push("X-Accel-Buffering", "no");
+    head
+}

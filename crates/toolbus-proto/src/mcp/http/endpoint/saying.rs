@@ -1,0 +1,213 @@
+//! Where what a conversation says is written: to its exchange, or to a stream that is kept.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::super::admission::{Answer, status_of};
+use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of, stream_of};
+use super::session::{Kind, Talk};
+use super::{Endpoint, SESSION_HEADER};
+use crate::channel::StreamId;
+use crate::frame::sse;
+use crate::json::edit;
+use crate::mcp::conversation::{Place, Said, Saying};
+
+impl Endpoint {
+    /// Writes what a conversation says to the exchange it belongs to.
+    pub(super) fn say(&mut self, now: Instant, key: u64, said: Said) {
+        let Said { place, what, mut text } = said;
+        let message = text.take();
+        let Some(talk) = self.talks.get(&key) else { return };
+        let is_session = matches!(talk.kind, Kind::Legacy(_));
+        match (what, is_session) {
+            (Saying::Answer, false) => self.answer_modern(now, key, place, &message),
+            (Saying::Answer, true) => self.answer_legacy(now, key, place, message),
+            (Saying::Silence, _) => self.end_silently(now, key, place),
+            (Saying::Note | Saying::Guess, false) => {
+                let exchange = stream_of(place);
+                if self.open_stream(now, exchange) {
+                    self.write_piece(now, exchange, event(&message));
+                }
+            }
+            (Saying::Question(question), false) => {
+                self.with(now, key, |conversation| conversation.decline(question));
+            }
+            (what, true) => {
+                let is_written = self.say_legacy(now, key, place, what, &message);
+                if let Saying::Question(question) = what
+                    && !is_written
+                {
+                    self.with(now, key, |conversation| conversation.decline(question));
+                }
+            }
+        }
+    }
+
+    fn answer_modern(&mut self, now: Instant, key: u64, place: Place, message: &Bytes) {
+        let exchange = stream_of(place);
+        match self.exchanges.get(&exchange).map(|exchange| exchange.stage) {
+            Some(Stage::Pending { .. }) => {
+                let text = str::from_utf8(message).unwrap_or_default();
+                let code =
+                    edit::member(text, "error").and_then(|error| edit::member(error, "code"));
+                let status = code.and_then(|code| code.parse().ok()).map_or(200, status_of);
+                self.exchanges.remove(&exchange);
+                let answer = Answer::json(status, message.clone());
+                self.answer(exchange, answer);
+            }
+            Some(Stage::Streaming { .. }) => {
+                self.write_piece(now, exchange, event(message));
+                self.exchanges.remove(&exchange);
+                self.finish(exchange);
+            }
+            None => {}
+        }
+        self.end_talk(key);
+    }
+
+    fn answer_legacy(&mut self, now: Instant, key: u64, place: Place, message: Bytes) {
+        let exchange = stream_of(place);
+        let is_pending = |exchange: &Exchange| matches!(exchange.stage, Stage::Pending { .. });
+        let pending = self.exchanges.get(&exchange).filter(|exchange| is_pending(exchange));
+        if let Some(opens) = pending.map(|exchange| exchange.opens) {
+            self.exchanges.remove(&exchange);
+            // A message that could not even be named is the fault of the request itself.
+            let text = str::from_utf8(&message).unwrap_or_default();
+            let [error, id] = edit::pick(text, ["error", "id"]);
+            let is_broken = error.is_some() && id.is_none_or(|id| id == "null");
+            let mut answer = Answer::json(if is_broken { 400 } else { 200 }, message);
+            if opens {
+                answer = self.opened(key, answer);
+            }
+            return self.answer(exchange, answer);
+        }
+        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+            return;
+        };
+        let Some(stream) = session.stream_of(place) else { return };
+        let piece = stream.event(&message);
+        let reader = stream.reader;
+        stream.has_ended = true;
+        stream.leave(now);
+        session.close_place(place);
+        if let Some(reader) = reader {
+            self.write_piece(now, reader, piece);
+            self.exchanges.remove(&reader);
+            self.finish(reader);
+        }
+    }
+
+    /// A cancelled request gets no answer, but its exchange must end.
+    fn end_silently(&mut self, now: Instant, key: u64, place: Place) {
+        let mut exchange = stream_of(place);
+        if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key)
+            && let Some(stream) = session.stream_of(place)
+        {
+            exchange = stream.reader.unwrap_or(exchange);
+            stream.has_ended = true;
+            stream.leave(now);
+            session.close_place(place);
+        }
+        let Some(Exchange { stage, takes_stream, .. }) = self.exchanges.remove(&exchange) else {
+            return;
+        };
+        match (stage, takes_stream) {
+            (Stage::Streaming { .. }, _) => self.finish(exchange),
+            (Stage::Pending { .. }, true) => {
+                self.begin(exchange, event_stream());
+                self.finish(exchange);
+            }
+            (Stage::Pending { .. }, false) => self.answer(exchange, Answer::empty(202)),
+        }
+    }
+
+    /// `initialize` was answered: a session begins, unless it was refused.
+    fn opened(&mut self, key: u64, mut answer: Answer) -> Answer {
+        let text = str::from_utf8(&answer.body).unwrap_or_default();
+        if edit::member(text, "result").is_none() {
+            self.end_talk(key);
+            return answer;
+        }
+        let name = (self.fresh)();
+        if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) {
+            session.name = Some(name.clone());
+            self.by_name.insert(name.clone(), key);
+            answer.head.headers.push(SESSION_HEADER, name);
+        }
+        answer
+    }
+
+    /// Tells whether it was written, or kept for somebody who may come back.
+    fn say_legacy(
+        &mut self,
+        now: Instant,
+        key: u64,
+        place: Place,
+        what: Saying,
+        message: &Bytes,
+    ) -> bool {
+        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+            return false;
+        };
+        // What was said to nobody in particular belongs on the session's own stream.
+        let is_guess = matches!(what, Saying::Guess | Saying::Question(_));
+        let place = if is_guess && session.is_heard() { Place::SESSION } else { place };
+        if place != Place::SESSION && session.stream_of(place).is_none() {
+            self.open_stream(now, stream_of(place));
+        }
+        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+            return false;
+        };
+        let Some(stream) = session.stream_of(place) else { return false };
+        let piece = stream.event(message);
+        if let Some(reader) = stream.reader {
+            self.write_piece(now, reader, piece);
+        }
+        true
+    }
+
+    /// Makes a stream of an exchange, if it is none yet and may become one.
+    fn open_stream(&mut self, now: Instant, exchange: StreamId) -> bool {
+        let Some(open) = self.exchanges.get(&exchange) else { return false };
+        if let Stage::Pending { .. } = open.stage {
+            if !open.takes_stream || open.opens {
+                return false;
+            }
+            self.begin_stream(now, exchange);
+        }
+        true
+    }
+
+    pub(super) fn begin_stream(&mut self, now: Instant, id: StreamId) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let comment_at = now + QUIET_FOR;
+        let (stream, first) = match self.talks.get_mut(&exchange.talk) {
+            Some(Talk { conversation, kind: Kind::Legacy(session) }) => {
+                let (number, first) = session.open(place_of(id), id, conversation.revision());
+                (Some(number), first)
+            }
+            _ => (None, Bytes::new()),
+        };
+        exchange.stage = Stage::Streaming { stream, comment_at };
+        self.begin(id, event_stream());
+        self.put(id, &first);
+        self.wake(comment_at);
+    }
+
+    pub(super) fn write_piece(&mut self, now: Instant, exchange: StreamId, piece: Bytes) {
+        if let Some(Exchange { stage: Stage::Streaming { comment_at, .. }, .. }) =
+            self.exchanges.get_mut(&exchange)
+        {
+            *comment_at = now + QUIET_FOR;
+            self.put(exchange, &piece);
+        }
+    }
+}
+
+/// A message as an event of a stream that cannot be resumed.
+fn event(message: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(message.len() + 32);
+    sse::write_event(&mut event, None, message);
+    event.into()
+}

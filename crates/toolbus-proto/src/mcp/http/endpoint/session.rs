@@ -1,0 +1,111 @@
+//! A conversation over HTTP: a legacy session with its streams, or one modern exchange.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::kept::Stream;
+use crate::channel::StreamId;
+use crate::mcp::conversation::{Conversation, Place};
+use crate::mcp::wire::Revision;
+
+/// How long a session lives without a request or an open stream.
+pub(super) const IDLE_FOR: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) conversation: Conversation,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// One request; its exchange and it end together.
+    Modern,
+    Legacy(Session),
+}
+
+/// What a legacy client keeps by its `Mcp-Session-Id`.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Its id, once `initialize` went well.
+    pub(super) name: Option<String>,
+    pub(super) used: Instant,
+    streams: BTreeMap<u64, Stream>,
+    next_stream: u64,
+    /// The stream of what belongs to no request.
+    own: Option<u64>,
+    /// The streams of requests.
+    by_place: HashMap<Place, u64>,
+}
+
+impl Session {
+    pub(super) fn new(now: Instant) -> Session {
+        Session {
+            name: None,
+            used: now,
+            streams: BTreeMap::new(),
+            next_stream: 1,
+            own: None,
+            by_place: HashMap::new(),
+        }
+    }
+
+    /// Opens a stream for what is said to `place`; gives its number and first bytes.
+    pub(super) fn open(
+        &mut self,
+        place: Place,
+        reader: StreamId,
+        revision: Option<Revision>,
+    ) -> (u64, Bytes) {
+        let number = self.next_stream;
+        self.next_stream += 1;
+        let primes = revision >= Some(Revision::V2025_11_25);
+        let (stream, first) = Stream::open(number, reader, primes);
+        self.streams.insert(number, stream);
+        if place == Place::SESSION {
+            self.own = Some(number);
+        } else {
+            self.by_place.insert(place, number);
+        }
+        (number, first)
+    }
+
+    /// Is somebody reading what belongs to no request?
+    pub(super) fn is_heard(&self) -> bool {
+        let own = self.own.and_then(|number| self.streams.get(&number));
+        own.is_some_and(|stream| stream.reader.is_some())
+    }
+
+    /// The stream of what is said to `place`, if one was opened and is still kept.
+    pub(super) fn stream_of(&mut self, place: Place) -> Option<&mut Stream> {
+        let number = match place {
+            Place::SESSION => self.own?,
+            place => *self.by_place.get(&place)?,
+        };
+        self.streams.get_mut(&number)
+    }
+
+    pub(super) fn stream(&mut self, number: u64) -> Option<&mut Stream> {
+        self.streams.get_mut(&number)
+    }
+
+    /// The answer for `place` is out: nothing more will be said there.
+    pub(super) fn close_place(&mut self, place: Place) {
+        self.by_place.remove(&place);
+    }
+
+    /// Forgets what has been kept long enough.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.streams.retain(|_, stream| stream.forget_at().is_none_or(|at| now < at));
+        let streams = &self.streams;
+        self.by_place.retain(|_, number| streams.contains_key(number));
+        self.own = self.own.filter(|number| streams.contains_key(number));
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let streams = self.streams.values().filter_map(Stream::forget_at);
+        streams.chain([self.used + IDLE_FOR]).min()
+    }
+}

@@ -1,0 +1,197 @@
+//! The serving end over HTTP as the hands see it: a stream a request, opened by clients.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::exchange::{Arriving, BODY_SILENCE};
+use super::{Conversation, Endpoint, Forwarded};
+use crate::channel::{
+    Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
+    Ticket, Writing,
+};
+use crate::http::{RequestHead, ResponseHead};
+use crate::tool::Outcome;
+
+impl Streams for Endpoint {
+    type Opening = RequestHead;
+    type Answer = ResponseHead;
+
+    /// Who may not come in is told so before a body is read.
+    fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
+        match self.settings.admission.admit(&head) {
+            Ok(verb) => {
+                let silent_at = now + BODY_SILENCE;
+                self.arriving.insert(stream, Arriving { head, verb, received: 0, silent_at });
+                self.wake(silent_at);
+            }
+            Err(answer) => self.answer(stream, answer),
+        }
+        self.flow(stream)
+    }
+
+    /// We open no streams.
+    fn handle_answered(&mut self, _now: Instant, _stream: StreamId, _head: ResponseHead) -> Flow {
+        Flow::Close
+    }
+
+    /// A body waits in the input until it is whole.
+    fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
+        let bytes_max = self.settings.admission.body_bytes_max;
+        match self.arriving.get_mut(&stream) {
+            Some(_) if bytes_max < input.len() => {
+                self.arriving.remove(&stream);
+                *input = BytesMut::new();
+                let answer = self.settings.admission.too_long();
+                self.answer(stream, answer);
+            }
+            Some(arriving) if arriving.received < input.len() => {
+                arriving.received = input.len();
+                arriving.silent_at = now + BODY_SILENCE;
+            }
+            Some(_) => {}
+            None => input.clear(),
+        }
+        self.flow(stream)
+    }
+
+    fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
+        if let Some(Arriving { head, verb, .. }) = self.arriving.remove(&stream) {
+            let body = input.split().freeze();
+            self.handle_request(now, stream, &head, verb, &body);
+            self.settle();
+        }
+        self.flow(stream)
+    }
+
+    fn handle_lost(&mut self, now: Instant, stream: StreamId, _why: StreamLost) {
+        self.arriving.remove(&stream);
+        self.unsent.remove(&stream);
+        self.handle_gone(now, stream);
+        self.settle();
+    }
+
+    /// Who reads no more has gone: a body says nothing that is not asked for.
+    fn handle_stopped(&mut self, now: Instant, stream: StreamId, _code: Option<u64>) {
+        self.unsent.remove(&stream);
+        self.handle_gone(now, stream);
+        self.settle();
+    }
+
+    fn poll_open(&mut self) -> Option<(StreamId, RequestHead)> {
+        None
+    }
+
+    fn poll_ready(&mut self) -> Option<StreamId> {
+        self.ready.pop_front()
+    }
+
+    fn poll_answer(&mut self, stream: StreamId) -> Option<ResponseHead> {
+        let head = self.unsent.get_mut(&stream)?.head.take();
+        self.hand_out(stream);
+        head
+    }
+
+    fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox) {
+        if let Some(unsent) = self.unsent.get_mut(&stream) {
+            out.append(&mut unsent.out);
+            self.hand_out(stream);
+        }
+    }
+
+    /// What is forgotten was answered to its end.
+    fn writing(&self, stream: StreamId) -> Writing {
+        let is_open = self.arriving.contains_key(&stream) || self.exchanges.contains_key(&stream);
+        let ends = self.unsent.get(&stream).map_or(!is_open, |unsent| unsent.ends);
+        if ends { Writing::Finish } else { Writing::Open }
+    }
+}
+
+impl Endpoint {
+    fn flow(&self, stream: StreamId) -> Flow {
+        match (self.arriving.contains_key(&stream), self.exchanges.contains_key(&stream)) {
+            (true, _) => Flow::More,
+            (false, true) => Flow::Pause,
+            (false, false) => Flow::Close,
+        }
+    }
+
+    /// Forgets what was handed out.
+    fn hand_out(&mut self, stream: StreamId) {
+        let is_out = |unsent: &super::Unsent| unsent.head.is_none() && unsent.out.is_empty();
+        if self.unsent.get(&stream).is_some_and(is_out) {
+            self.unsent.remove(&stream);
+        }
+    }
+}
+
+impl Machine for Endpoint {
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.wake_at.is_some_and(|at| at <= now) {
+            self.expire(now);
+            self.settle();
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.wake_at
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Serving for Endpoint {
+    fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
+        self.ups.pop_front()
+    }
+
+    fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
+        if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
+            self.tools = Some(tools.clone());
+        }
+        let forwarded = self.calls.get(&ticket).copied();
+        let Some(Forwarded { talk, own, lists_tools }) = forwarded else { return Flow::More };
+        if let Down::Done(Ok(Outcome::Native(page))) = &down
+            && lists_tools
+        {
+            self.inputs.learn(str::from_utf8(page).unwrap_or_default());
+        }
+        if let Down::Done(_) = down {
+            self.calls.remove(&ticket);
+            self.tickets.remove(&(talk, own));
+        }
+        self.with(now, talk, |conversation| conversation.down(now, own, down));
+        self.settle();
+        Flow::More
+    }
+
+    fn tell(&mut self, now: Instant, notice: &Notice) {
+        if *notice == Notice::ToolsChanged {
+            self.tools = None;
+        }
+        let talks: Vec<_> = self.talks.keys().copied().collect();
+        for talk in talks {
+            self.with(now, talk, |conversation| conversation.tell(notice));
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.is_closing = true;
+        let talks: Vec<_> = self.talks.keys().copied().collect();
+        for talk in talks {
+            self.with(now, talk, Conversation::handle_end);
+        }
+        self.settle();
+    }
+
+    fn give_up(&mut self, _now: Instant) {
+        self.end_exchanges();
+    }
+
+    /// It serves whoever comes, until the hands stop.
+    fn ended(&self) -> Option<&Ended> {
+        None
+    }
+}

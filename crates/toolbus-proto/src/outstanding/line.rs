@@ -1,0 +1,206 @@
+//! Calls that wait for their turn: nothing of them has been written.
+//!
+//! Every wire that takes so many calls at a time and no more keeps the others here, each with
+//! the instant at which it has waited long enough. When that is, is the wire's own rule.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::channel::{Ticket, Up};
+use crate::tool::{Call, Failure, FailureKind};
+
+/// What may be said behind one of them meanwhile.
+const UPS_BYTES_MAX: usize = 16 << 20;
+
+/// The calls of one conversation that wait for their turn, in order.
+#[derive(Debug)]
+pub struct Line {
+    waiting: VecDeque<Waiting>,
+    count_max: usize,
+    /// What they wait for, in words.
+    what_for: &'static str,
+    /// No call gives up earlier. May be too early: then none expires and it is set anew.
+    earliest: Option<Instant>,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Whose it is.
+    pub ticket: Ticket,
+    /// What is asked.
+    pub call: Call,
+    /// What was said behind it meanwhile.
+    pub ups: Vec<Up>,
+    ups_bytes: usize,
+    give_up: Option<Instant>,
+}
+
+impl Line {
+    /// At most `count_max` calls, which wait for `what_for`: "this server".
+    pub fn new(count_max: usize, what_for: &'static str) -> Line {
+        Line { waiting: VecDeque::new(), count_max, what_for, earliest: None }
+    }
+
+    /// Does no call wait?
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The calls as they are asked, the oldest first.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.waiting.iter().map(|waiting| &waiting.call)
+    }
+
+    /// One more, which waits until `give_up` at most; or why it cannot.
+    pub fn push(
+        &mut self,
+        ticket: Ticket,
+        call: Call,
+        give_up: Option<Instant>,
+    ) -> Result<(), Failure> {
+        if self.count_max <= self.waiting.len() {
+            let Line { count_max, what_for, .. } = self;
+            let message = format!("more than {count_max} calls wait for {what_for}");
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        self.earliest = earlier(self.earliest, give_up);
+        self.waiting.push_back(Waiting { ticket, call, ups: Vec::new(), ups_bytes: 0, give_up });
+        Ok(())
+    }
+
+    /// Whose turn it is.
+    pub fn pop(&mut self) -> Option<Waiting> {
+        let next = self.waiting.pop_front();
+        if self.waiting.is_empty() {
+            self.earliest = None;
+        }
+        next
+    }
+
+    /// More of one that waits; gives why it waits no longer, if so.
+    pub fn up(&mut self, ticket: Ticket, up: Up) -> Option<Failure> {
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.ticket == ticket)?;
+        let failure = match up {
+            Up::Cancel(_) => Failure::cancelled(),
+            up => {
+                // Many empty ones must not be free.
+                waiting.ups_bytes += up.weight() + size_of::<Up>();
+                waiting.ups.push(up);
+                if waiting.ups_bytes <= UPS_BYTES_MAX {
+                    return None;
+                }
+                let message = format!("more than {UPS_BYTES_MAX} bytes before its turn came");
+                Failure::new(FailureKind::TooLarge, message)
+            }
+        };
+        self.remove(ticket);
+        Some(failure)
+    }
+
+    /// Takes one out whose caller no longer waits for its turn.
+    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let at = self.waiting.iter().position(|waiting| waiting.ticket == ticket)?;
+        self.waiting.remove(at)
+    }
+
+    /// From now on other rules tell when a call has waited long enough: the peer is ready.
+    pub fn reckon(&mut self, give_up: impl Fn(&Call) -> Option<Instant>) {
+        for waiting in &mut self.waiting {
+            waiting.give_up = give_up(&waiting.call);
+        }
+        self.find_earliest();
+    }
+
+    /// When the next of them may have waited long enough.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    /// Takes out those that have waited long enough.
+    pub fn expire(&mut self, now: Instant) -> VecDeque<Waiting> {
+        if self.earliest.is_none_or(|earliest| now < earliest) {
+            return VecDeque::new();
+        }
+        self.take(|waiting| waiting.give_up.is_some_and(|at| at <= now))
+    }
+
+    /// Takes out those behind which nothing was said: who has gone on would have to begin anew.
+    pub fn take_unfollowed(&mut self) -> VecDeque<Waiting> {
+        self.take(|waiting| waiting.ups.is_empty())
+    }
+
+    /// Takes out all.
+    pub fn take_all(&mut self) -> VecDeque<Waiting> {
+        self.earliest = None;
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn take(&mut self, which: impl FnMut(&Waiting) -> bool) -> VecDeque<Waiting> {
+        let (taken, left) = self.take_all().into_iter().partition(which);
+        self.waiting = left;
+        self.find_earliest();
+        taken
+    }
+
+    fn find_earliest(&mut self) {
+        self.earliest = self.waiting.iter().filter_map(|waiting| waiting.give_up).min();
+    }
+}
+
+/// The earlier of two instants that may not be there.
+pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tool::What;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn tickets(waiting: impl IntoIterator<Item = Waiting>) -> Vec<u64> {
+        waiting.into_iter().map(|waiting| waiting.ticket.0).collect()
+    }
+
+    #[test]
+    fn who_waits_too_long_leaves_the_line_and_the_others_keep_their_places() {
+        let now = Instant::now();
+        let mut line = Line::new(3, "this peer");
+        for (ticket, give_up) in [(0, None), (1, Some(now + SECOND * 5)), (2, Some(now + SECOND))] {
+            line.push(Ticket(ticket), Call::of(now, What::Tools), give_up).unwrap();
+        }
+        let refused = line.push(Ticket(3), Call::of(now, What::Tools), None).unwrap_err();
+        assert_eq!(refused.message, "more than 3 calls wait for this peer");
+        assert_eq!(line.poll_timeout(), Some(now + SECOND));
+        assert!(line.expire(now).is_empty());
+        assert_eq!(tickets(line.expire(now + SECOND)), [2]);
+        assert_eq!(line.poll_timeout(), Some(now + SECOND * 5));
+        line.reckon(|_| Some(now + SECOND * 7));
+        assert!(line.expire(now + SECOND * 5).is_empty());
+        assert_eq!(line.pop().unwrap().ticket, Ticket(0));
+        assert_eq!(tickets(line.expire(now + SECOND * 7)), [1]);
+        assert_eq!(line.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_follows_a_call_waits_with_it_up_to_a_limit() {
+        let now = Instant::now();
+        let mut line = Line::new(3, "this peer");
+        for ticket in 0..3 {
+            line.push(Ticket(ticket), Call::of(now, What::Tools), None).unwrap();
+        }
+        assert_eq!(line.up(Ticket(1), Up::End(None)), None);
+        assert_eq!(tickets(line.take_unfollowed()), [0, 2]);
+        let kind = |failure: Option<Failure>| failure.map(|failure| failure.kind);
+        assert_eq!(kind(line.up(Ticket(1), Up::Cancel(None))), Some(FailureKind::Cancelled));
+        assert_eq!(line.up(Ticket(1), Up::Cancel(None)), None, "is no longer there");
+        assert!(line.is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! The calls in the hands of one back: which ticket's reply goes where, and who is slow.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use toolbus_proto::channel::{Down, Notice, Ticket, Up};
+use toolbus_proto::tool::{Failure, FailureKind};
+
+use super::{ByTicket, Pressure, ReplyTo, Sharing, Slow};
+use crate::engine;
+use crate::engine::drive::Forwarded;
+use crate::engine::lane::Lane;
+
+/// The calls in the hands of one back.
+pub(crate) struct Calls {
+    /// What the log calls the back.
+    name: String,
+    sharing: Sharing,
+    by_ticket: RefCell<ByTicket<ReplyTo>>,
+    next: Cell<u64>,
+    /// Callers who were given all that they can take for now.
+    slow: Slow,
+    /// Called when the peer says that its tools have changed.
+    watchers: RefCell<Vec<Rc<dyn Fn()>>>,
+}
+
+/// Who answers them: a machine, or those of many processes one after the other.
+pub(crate) trait Answers {
+    fn poll_down(&self) -> Option<(Ticket, Down)>;
+    fn poll_notice(&self) -> Option<Notice>;
+    /// More of a call, or its cancellation.
+    fn up(&self, ticket: Ticket, up: Up);
+    /// A call has ended.
+    fn call_ended(&self) {}
+}
+
+impl Calls {
+    pub(crate) fn new(name: String, sharing: Sharing) -> Calls {
+        Calls {
+            name,
+            sharing,
+            by_ticket: RefCell::default(),
+            next: Cell::new(0),
+            slow: Slow::default(),
+            watchers: RefCell::default(),
+        }
+    }
+
+    /// Calls this whenever the peer says that its tools have changed.
+    pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.watchers.borrow_mut().push(changed);
+    }
+
+    /// Gives a new call its ticket.
+    pub(crate) fn insert(&self, slot: ReplyTo) -> Ticket {
+        let ticket = Ticket(self.next.get());
+        self.next.set(ticket.0 + 1);
+        self.by_ticket.borrow_mut().insert(ticket, slot);
+        ticket
+    }
+
+    /// Hands out what came back, on `lane` if it came on one: that is not read until whoever
+    /// was filled by it goes on. Nothing stays borrowed meanwhile: who receives something may
+    /// call right back.
+    pub(crate) fn deliver(&self, from: &impl Answers, lane: Option<&Rc<Lane>>) -> Forwarded {
+        let mut passed = Forwarded::Nothing;
+        let forget = |ticket| lane.into_iter().for_each(|lane| lane.backlog.forget(ticket));
+        while let Some(notice) = from.poll_notice() {
+            engine::log(&self.name, &notice);
+            if notice == Notice::ToolsChanged {
+                let watchers = self.watchers.borrow().clone();
+                watchers.iter().for_each(|changed| changed());
+            }
+        }
+        loop {
+            if lane.is_some_and(|lane| lane.needs_turn()) {
+                return Forwarded::EnoughForNow;
+            }
+            let Some((ticket, down)) = from.poll_down() else { return passed };
+            passed = Forwarded::Something;
+            match &down {
+                Down::Done(_) => {
+                    from.call_ended();
+                    forget(ticket);
+                    self.end(ticket, down);
+                    continue;
+                }
+                // The caller keeps only the latest: there is always room for that.
+                Down::Progress(_) => {}
+                _ if self.sharing == Sharing::Shared && self.slow.contains(ticket) => {
+                    let message = "the reply was not read in time, and others wait behind it";
+                    let failure = Failure::new(FailureKind::TooLarge, message);
+                    forget(ticket);
+                    self.end(ticket, Down::Done(Err(failure)));
+                    from.up(ticket, Up::Cancel(None));
+                    continue;
+                }
+                _ => {}
+            }
+            let slot = self.by_ticket.borrow().get(&ticket).cloned();
+            if slot.is_some_and(|slot| slot.send(down) == Pressure::Full)
+                // It may have been given up meanwhile.
+                && self.by_ticket.borrow().contains_key(&ticket)
+            {
+                let waits = lane.filter(|_| self.sharing == Sharing::Alone);
+                if self.slow.insert(ticket, waits)
+                    && let Some(lane) = lane
+                {
+                    lane.need_turn();
+                }
+            }
+        }
+    }
+
+    /// Ends whatever calls are left.
+    pub(crate) fn end_all(&self, failure: &Failure) {
+        let mut tickets: Vec<_> = self.by_ticket.borrow().keys().copied().collect();
+        tickets.sort_unstable();
+        for ticket in tickets {
+            self.end(ticket, Down::Done(Err(failure.clone())));
+        }
+    }
+
+    fn end(&self, ticket: Ticket, done: Down) {
+        self.slow.forget(ticket);
+        let slot = self.by_ticket.borrow_mut().remove(&ticket);
+        if let Some(slot) = slot {
+            let _ = slot.send(done);
+        }
+    }
+
+    /// The caller has read what it was given: what waited for it goes on.
+    pub(crate) fn go_on(&self, ticket: Ticket) {
+        self.slow.go_on(ticket);
+    }
+
+    /// The caller wants no more.
+    pub(crate) fn cancelled(&self, ticket: Ticket) {
+        self.slow.forget(ticket);
+    }
+
+    /// A caller sent something of this weight, which waits to be written on `lane`.
+    pub(crate) fn sent(&self, ticket: Ticket, weight: usize, lane: &Lane) -> Pressure {
+        match self.by_ticket.borrow().contains_key(&ticket) {
+            true => lane.backlog.add(ticket, weight),
+            false => Pressure::Ready,
+        }
+    }
+
+    /// So many bytes wait to be written on `lane`.
+    pub(crate) fn left(&self, lane: &Lane, bytes: usize) {
+        for ticket in lane.backlog.set(bytes) {
+            let slot = self.by_ticket.borrow().get(&ticket).cloned();
+            if let Some(slot) = slot {
+                slot.resume();
+            }
+        }
+    }
+}

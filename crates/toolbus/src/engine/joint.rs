@@ -1,0 +1,507 @@
+//! What joins a machine to the bus, on either side: its streams, each driven by its own loop.
+//!
+//! A conversation over one stream has one lane and one loop, which also looks at the clock.
+//! One over many has a lane for each; a keeper looks at the clock, and streams are opened and
+//! woken as the machine says.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use tokio::task::JoinSet;
+use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
+
+use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
+use super::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use super::lane::Lane;
+use super::moment::Moment;
+use super::wake::Wake;
+use crate::bus::back::LocalFuture;
+
+/// A machine with all that hangs on it. The methods are called with nothing borrowed, so that
+/// they may call into other peers and be called back.
+pub(crate) trait Joint: Sized + 'static {
+    type Machine: Streams;
+
+    fn machine(&self) -> &RefCell<Self::Machine>;
+    fn lanes(&self) -> &Lanes<Self>;
+    /// Passes on what the machine has to say, as far as whoever gets it can take it. It may
+    /// have been heard on `lane`.
+    fn pass_on(&self, lane: Option<&Rc<Lane>>) -> Forwarded;
+    /// The same, after something was handed out to be written.
+    fn handed_out(&self, lane: &Rc<Lane>) -> Forwarded;
+    /// Is `lane` not to be read?
+    fn is_paused(&self, lane: &Lane) -> bool;
+    /// Is it of no use to go on?
+    fn is_over(&self) -> bool {
+        false
+    }
+    /// What is to be done though the machine would go on.
+    fn part(&self, _lane: &Lane) -> Option<ReadNext> {
+        None
+    }
+    /// The end of the one stream is here.
+    fn ended(&self, flow: Flow) -> Option<ReadNext>;
+    /// So many bytes wait to be written to `lane`.
+    fn left(&self, lane: &Lane, bytes: usize);
+    /// All that was handed out has been written.
+    fn sent(&self) {}
+    /// The one stream broke.
+    fn broke(&self, direction: Direction, error: &io::Error);
+}
+
+/// Which direction of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Reading,
+    Writing,
+}
+
+/// The streams of one conversation.
+pub(crate) struct Lanes<J: Joint> {
+    this: Weak<J>,
+    /// The one stream, where there is only one.
+    pub(super) only: Rc<Lane>,
+    many: RefCell<HashMap<StreamId, Rc<Lane>>>,
+    next_theirs: Cell<u64>,
+    opener: Option<Rc<dyn Opens<J>>>,
+    tasks: RefCell<JoinSet<()>>,
+    /// When something was said that the loops have not heard yet.
+    pub(super) moment: Moment,
+    /// When the keeper will look at the clock. Rung when that must be earlier.
+    armed: Cell<Option<Instant>>,
+    bell: Wake,
+    /// Rung when a stream is over.
+    fewer: Wake,
+}
+
+impl<J: Joint> Lanes<J> {
+    pub(super) fn new(this: Weak<J>) -> Lanes<J> {
+        Lanes {
+            this,
+            only: Rc::default(),
+            many: RefCell::default(),
+            next_theirs: Cell::new(0),
+            opener: None,
+            tasks: RefCell::default(),
+            moment: Moment::default(),
+            armed: Cell::new(None),
+            bell: Wake::default(),
+            fewer: Wake::default(),
+        }
+    }
+
+    /// With a way to open streams.
+    pub(super) fn with_opener(this: Weak<J>, opener: impl Opener<J::Machine> + 'static) -> Self {
+        Lanes { opener: Some(Rc::new(Opening(opener))), ..Lanes::new(this) }
+    }
+
+    /// Wakes all streams, and calls what has ended out of the conversation to their end.
+    pub(super) fn wake_all(&self) {
+        self.only.wake.ring();
+        self.many.borrow().values().for_each(|lane| lane.wake.ring());
+    }
+
+    /// Does what the machine wants done with its streams, after something was said to it.
+    /// `ready` is told which of them have something to do.
+    #[inline]
+    pub(super) fn stir(&self, machine: &RefCell<J::Machine>, ready: impl FnMut(&Rc<Lane>)) {
+        if !J::Machine::IS_ONE {
+            self.stir_many(machine, ready);
+        }
+    }
+
+    fn stir_many(&self, machine: &RefCell<J::Machine>, mut ready: impl FnMut(&Rc<Lane>)) {
+        loop {
+            let open = machine.borrow_mut().poll_open();
+            let Some((id, head)) = open else { break };
+            let (Some(joint), Some(opener)) = (self.this.upgrade(), &self.opener) else { break };
+            let lane = self.insert(id);
+            ready(&lane);
+            let led = opener.clone().lead(joint, id, lane, head);
+            self.spawn(id, led);
+        }
+        loop {
+            let id = machine.borrow_mut().poll_ready();
+            let Some(id) = id else { break };
+            if let Some(lane) = self.many.borrow().get(&id) {
+                lane.wake.ring();
+                ready(lane);
+            }
+        }
+        let timeout = machine.borrow().poll_timeout();
+        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
+            self.bell.ring();
+        }
+    }
+
+    fn insert(&self, id: StreamId) -> Rc<Lane> {
+        let lane = Rc::<Lane>::default();
+        self.many.borrow_mut().insert(id, lane.clone());
+        lane
+    }
+
+    fn spawn(&self, id: StreamId, led: impl Future<Output = ()> + 'static) {
+        let this = self.this.clone();
+        let mut tasks = self.tasks.borrow_mut();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_local(async move {
+            led.await;
+            if let Some(joint) = this.upgrade() {
+                let lanes = joint.lanes();
+                lanes.many.borrow_mut().remove(&id);
+                joint.machine().borrow_mut().handle_closed(Instant::now(), id);
+                joint.pass_on(None);
+                lanes.stir(joint.machine(), |_| {});
+                lanes.fewer.ring();
+            }
+        });
+    }
+
+    /// The peer opened a stream: it is driven in a task of its own.
+    pub(super) fn welcome(
+        &self,
+        head: <J::Machine as Streams>::Opening,
+        source: impl Source + 'static,
+        writer: impl Writer<Head = <J::Machine as Streams>::Answer> + 'static,
+    ) {
+        let Some(joint) = self.this.upgrade() else { return };
+        let id = StreamId::Theirs(self.next_theirs.get());
+        self.next_theirs.set(self.next_theirs.get() + 1);
+        let lane = self.insert(id);
+        joint.machine().borrow_mut().handle_opened(Instant::now(), id, head);
+        joint.pass_on(Some(&lane));
+        self.stir(joint.machine(), |_| {});
+        // It may be answered without being read.
+        lane.wake.ring();
+        self.spawn(id, async move { run(&*joint, id, &lane, source, writer).await });
+    }
+
+    /// Waits until there is no stream any more. One task at a time may wait.
+    pub(super) async fn all_over(&self) {
+        while !self.many.borrow().is_empty() {
+            self.fewer.rung().await;
+        }
+    }
+
+    /// How many streams there are.
+    pub(super) fn count(&self) -> usize {
+        self.many.borrow().len()
+    }
+
+    /// Ends all streams at once.
+    pub(super) fn abort(&self) {
+        // What is dropped may call back.
+        let tasks = self.tasks.take();
+        drop(tasks);
+        self.many.take();
+        self.fewer.ring();
+    }
+
+    /// Looks at the clock for a conversation over many streams, until it is dropped.
+    pub(super) async fn keep(this: Weak<J>) {
+        loop {
+            let Some(joint) = this.upgrade() else { return };
+            let lanes = joint.lanes();
+            let timeout = joint.machine().borrow().poll_timeout();
+            lanes.armed.set(timeout);
+            tokio::select! {
+                () = lanes.bell.rung() => {}
+                () = until(timeout) => {
+                    joint.machine().borrow_mut().handle_timeout(Instant::now());
+                    joint.pass_on(None);
+                    lanes.stir(joint.machine(), |_| {});
+                }
+            }
+        }
+    }
+}
+
+/// Leads a stream that we open to its end.
+trait Opens<J: Joint> {
+    fn lead(
+        self: Rc<Self>,
+        joint: Rc<J>,
+        id: StreamId,
+        lane: Rc<Lane>,
+        head: <J::Machine as Streams>::Opening,
+    ) -> LocalFuture<'static, ()>;
+}
+
+struct Opening<O>(O);
+
+impl<J: Joint, O: Opener<J::Machine> + 'static> Opens<J> for Opening<O> {
+    fn lead(
+        self: Rc<Self>,
+        joint: Rc<J>,
+        id: StreamId,
+        lane: Rc<Lane>,
+        head: <J::Machine as Streams>::Opening,
+    ) -> LocalFuture<'static, ()> {
+        Box::pin(async move {
+            let stream = Stream { joint: &*joint, id, lane: &lane };
+            let opened = {
+                let mut opening = pin!(self.0.open(head));
+                loop {
+                    tokio::select! {
+                        biased;
+                        opened = &mut opening => break opened,
+                        // What it was for may be over before there is a free one.
+                        () = lane.wake.rung() => if stream.is_reset() {
+                            return;
+                        },
+                    }
+                }
+            };
+            match opened {
+                Ok((reader, writer)) => {
+                    let source = Awaited { stream: &stream, reader, is_answered: false };
+                    run(stream.joint, id, &lane, source, writer).await;
+                }
+                Err(why) => stream.lost(why),
+            }
+        })
+    }
+}
+
+/// Drives one of many streams to its end.
+async fn run<J: Joint>(
+    joint: &J,
+    id: StreamId,
+    lane: &Rc<Lane>,
+    source: impl Source,
+    writer: impl Writer<Head = <J::Machine as Streams>::Answer>,
+) {
+    let stream = Stream { joint, id, lane };
+    let mut stopped = pin!(writer.stopped());
+    let sink = Outgoing { stream: &stream, writer: Some(writer), is_written: false };
+    let mut driven = pin!(drive(&stream, source, sink));
+    let mut is_stopped = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut driven => return,
+            stop = &mut stopped, if !is_stopped => match stop {
+                Stop::Asked(code) => {
+                    is_stopped = true;
+                    stream.stopped(code);
+                }
+                Stop::Lost(why) => return stream.lost(why),
+            },
+        }
+    }
+}
+
+/// One stream of a conversation, as its loop drives it.
+pub(super) struct Stream<'a, J: Joint> {
+    pub(super) joint: &'a J,
+    pub(super) id: StreamId,
+    pub(super) lane: &'a Rc<Lane>,
+}
+
+impl<J: Joint> Stream<'_, J> {
+    const IS_ONE: bool = J::Machine::IS_ONE;
+
+    /// Says something to the machine, and does what that makes necessary.
+    fn tell<T>(&self, tell: impl FnOnce(&mut J::Machine, Instant) -> T) -> (T, Forwarded) {
+        let told = tell(&mut self.joint.machine().borrow_mut(), Instant::now());
+        let passed = self.joint.pass_on(Some(self.lane));
+        self.joint.lanes().stir(self.joint.machine(), |_| {});
+        (told, passed)
+    }
+
+    fn answered(&self, head: <J::Machine as Streams>::Answer) {
+        self.tell(|machine, now| machine.handle_answered(now, self.id, head));
+        // What comes of it need not wait for the next byte.
+        self.lane.wake.ring();
+    }
+
+    fn stopped(&self, code: Option<u64>) {
+        self.lane.closing.set(Closing::Now);
+        self.tell(|machine, now| machine.handle_stopped(now, self.id, code));
+        self.lane.wake.ring();
+    }
+
+    fn lost(&self, why: StreamLost) {
+        self.tell(|machine, now| Streams::handle_lost(machine, now, self.id, why));
+    }
+
+    fn is_reset(&self) -> bool {
+        matches!(self.joint.machine().borrow().writing(self.id), Writing::Reset(_))
+    }
+}
+
+impl<J: Joint> Drivable for Stream<'_, J> {
+    fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
+        if self.joint.is_over() || (!Self::IS_ONE && self.is_reset()) {
+            return ReadNext::Close;
+        }
+        self.lane.turn_passed();
+        loop {
+            let flow = match self.joint.is_paused(self.lane) {
+                true => Flow::Pause,
+                false => self.joint.machine().borrow_mut().handle_bytes(now, self.id, input),
+            };
+            let passed = self.joint.pass_on(Some(self.lane));
+            self.joint.lanes().stir(self.joint.machine(), |_| {});
+            match ReadNext::after(flow, passed) {
+                Some(ReadNext::Turn) => return ReadNext::Turn,
+                Some(next) => return self.joint.part(self.lane).unwrap_or(next),
+                None => {}
+            }
+        }
+    }
+
+    fn eof(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
+        let flow = {
+            let mut machine = self.joint.machine().borrow_mut();
+            match self.lane.cut.take() {
+                None => machine.handle_eof(now, self.id, input),
+                Some(why) => machine.handle_cut(now, self.id, input, why),
+            }
+        };
+        if Self::IS_ONE
+            && let Some(next) = self.joint.ended(flow)
+        {
+            return next;
+        }
+        let passed = self.joint.pass_on(Some(self.lane));
+        self.joint.lanes().stir(self.joint.machine(), |_| {});
+        ReadNext::after(flow, passed).unwrap_or(ReadNext::Turn)
+    }
+
+    fn timeout(&self, now: Instant) {
+        self.joint.machine().borrow_mut().handle_timeout(now);
+    }
+
+    /// The keeper looks at the clock for many.
+    fn poll_timeout(&self) -> Option<Instant> {
+        match Self::IS_ONE {
+            true => self.joint.machine().borrow().poll_timeout(),
+            false => None,
+        }
+    }
+
+    fn transmit(&self, out: &mut Outbox) -> Forwarded {
+        self.joint.lanes().moment.pass();
+        self.joint.machine().borrow_mut().poll_transmit(self.id, out);
+        let passed = self.joint.handed_out(self.lane);
+        self.joint.lanes().stir(self.joint.machine(), |_| {});
+        passed
+    }
+
+    fn left(&self, bytes: usize) {
+        self.joint.left(self.lane, bytes);
+    }
+
+    fn sent(&self, now: Instant) {
+        self.joint.machine().borrow_mut().handle_sent(now, self.id);
+        self.joint.lanes().stir(self.joint.machine(), |_| {});
+        self.joint.sent();
+    }
+
+    fn read_failed(&self, error: io::Error) {
+        match Self::IS_ONE {
+            true => self.joint.broke(Direction::Reading, &error),
+            false => *self.lane.cut.borrow_mut() = Some(Lost::of(error)),
+        }
+    }
+
+    fn write_failed(&self, _now: Instant, error: io::Error) {
+        match Self::IS_ONE {
+            true => self.joint.broke(Direction::Writing, &error),
+            false => self.stopped(Lost::of(error).code),
+        }
+    }
+
+    fn closing(&self) -> Closing {
+        match (self.lane.closing.get(), self.joint.machine().borrow().writing(self.id)) {
+            (Closing::No, Writing::Open) => Closing::No,
+            (Closing::No, Writing::Finish | Writing::BreakOff(_)) => Closing::AfterWriting,
+            (Closing::No, Writing::Reset(_)) => Closing::Now,
+            (closing, _) => closing,
+        }
+    }
+
+    fn has_ended(&self, _now: Instant) -> bool {
+        false
+    }
+
+    fn wake(&self) -> &Wake {
+        &self.lane.wake
+    }
+
+    fn taken(&self) -> Option<&Wake> {
+        Some(&self.lane.taken)
+    }
+}
+
+/// A stream that we opened: the peer's answer is waited for, then read.
+struct Awaited<'a, J: Joint, R> {
+    stream: &'a Stream<'a, J>,
+    reader: R,
+    is_answered: bool,
+}
+
+impl<J: Joint, R: Reader<Head = <J::Machine as Streams>::Answer>> Source for Awaited<'_, J, R> {
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        if !self.is_answered {
+            let head = self.reader.head().await.map_err(Lost)?;
+            self.is_answered = true;
+            self.stream.answered(head);
+        }
+        self.reader.read(input).await
+    }
+}
+
+/// What we write on one of many streams. The loop drops it when all is written, or nothing
+/// more is to be: then the stream ends as the machine says.
+struct Outgoing<'a, J: Joint, W: Writer<Head = <J::Machine as Streams>::Answer>> {
+    stream: &'a Stream<'a, J>,
+    writer: Option<W>,
+    /// All that was handed out has been written.
+    is_written: bool,
+}
+
+impl<J: Joint, W: Writer<Head = <J::Machine as Streams>::Answer>> Sink for Outgoing<'_, J, W> {
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.writer {
+            Some(writer) => writer.write(pieces).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    async fn take_from(&mut self, outbox: &mut Outbox) -> io::Result<()> {
+        match &mut self.writer {
+            Some(writer) => writer.take_from(outbox).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn begin(&mut self) {
+        let head = self.stream.joint.machine().borrow_mut().poll_answer(self.stream.id);
+        if let (Some(writer), Some(head)) = (&mut self.writer, head) {
+            writer.answer(head);
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_written = true;
+    }
+}
+
+impl<J: Joint, W: Writer<Head = <J::Machine as Streams>::Answer>> Drop for Outgoing<'_, J, W> {
+    fn drop(&mut self) {
+        self.begin();
+        let Some(writer) = self.writer.take() else { return };
+        match self.stream.joint.machine().borrow().writing(self.stream.id) {
+            Writing::Finish if self.is_written => writer.finish(),
+            Writing::BreakOff(code) | Writing::Reset(code) => writer.reset(code),
+            Writing::Open | Writing::Finish => writer.reset(0),
+        }
+    }
+}
