@@ -66,8 +66,13 @@ impl Headers {
 
     /// The value of the first header field of that name, without blanks around it.
     pub fn get(&self, name: &str) -> Option<&str> {
+        self.raw(name).map(|value| value.trim_matches([' ', '\t']))
+    }
+
+    /// The value of the first header field of that name, as it is.
+    pub fn raw(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim_matches([' ', '\t']))
+        found.map(|(_, value)| &**value)
     }
 
     /// Appends a header field.

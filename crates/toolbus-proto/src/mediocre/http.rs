@@ -69,7 +69,7 @@ pub fn admit(path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
     if request.method != "POST" {
         return Err(Refusal::new(405, "invalid", "only POST is served here"));
     }
-    let content_type = request.header("content-type");
+    let content_type = request.headers.raw("content-type");
     let is_read = |name: &str| READ.iter().any(|known| name.eq_ignore_ascii_case(known));
     if let Some(named) = content_type.map(essence).filter(|name| !name.is_empty() && !is_read(name))
     {
@@ -77,14 +77,14 @@ pub fn admit(path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
             format!("a body of type `{named}` is not read; it can be {}", READ.join(", "));
         return Err(Refusal::new(415, "invalid", &message));
     }
-    let encoding = request.header("content-encoding").map(str::trim).unwrap_or_default();
+    let encoding = request.headers.raw("content-encoding").map(str::trim).unwrap_or_default();
     if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
         let message = format!("a body in the encoding `{encoding}` is not read");
         return Err(Refusal::new(415, "invalid", &message));
     }
-    let deadline = DEADLINES.iter().find_map(|name| request.header(name).and_then(millis));
-    let trace = request.header("traceparent").and_then(|parent| {
-        let state = request.header("tracestate").filter(|state| !state.is_empty());
+    let deadline = DEADLINES.iter().find_map(|name| request.headers.raw(name).and_then(millis));
+    let trace = request.headers.raw("traceparent").and_then(|parent| {
+        let state = request.headers.raw("tracestate").filter(|state| !state.is_empty());
         Trace::read(parent, state)
     });
     Ok(Terms { deadline, trace })

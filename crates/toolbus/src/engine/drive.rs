@@ -3,10 +3,8 @@
 //! Reads what is there, lets the channel handle it, writes what that made ready in one go.
 //! Reading goes on while a write waits, or two full pipes would wait for each other for ever.
 
-use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -149,12 +147,10 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         // What is set off by one read goes out together, as far as it is not much.
         let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
-        // Who had to wait for anything has let others have their turn.
-        let (mut polls, shown) = (0, input.len());
+        let (mut has_waited, shown) = (false, input.len());
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
-            () = poll_fn(|_| { polls += 1; Poll::Pending }) => {}
             wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
                 Ok(()) => {
                     if outbox.is_empty() {
@@ -188,11 +184,16 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // The end that is seen will be read in a moment; until then nothing is said.
                 has_ended = end == End::Ahead && driven.has_ended(Instant::now());
             }
-            () = alarm.as_mut().until(driven.poll_timeout()), if next != ReadNext::Turn => {}
+            () = async {
+                // The last arm is looked at only if all others have to wait, and then all
+                // other peers have their turn.
+                has_waited = true;
+                alarm.as_mut().until(driven.poll_timeout()).await;
+            }, if next != ReadNext::Turn => {}
         }
         if next != ReadNext::Close {
             let now = Instant::now();
-            if next == ReadNext::Turn || 1 < polls {
+            if next == ReadNext::Turn || has_waited {
                 pace.turn_passed(now, next);
             } else if pace.is_too_long(now) {
                 next = ReadNext::Turn;
@@ -237,9 +238,12 @@ impl Pace {
 
     /// Shows more of what was kept back. Tells whether there was any.
     fn show_more(&mut self, input: &mut BytesMut) -> bool {
+        if self.rest.is_empty() {
+            return false;
+        }
         let count = HELD_BYTES.min(self.rest.len());
         input.unsplit(self.rest.split_to(count));
-        0 < count
+        true
     }
 
     fn is_too_long(&mut self, now: Instant) -> bool {

@@ -165,10 +165,8 @@ fn an_answer_that_is_not_complete_is_cut() {
         assert!(matches!(inbox.next(&uplink).await, Down::Part(_)));
         house.front.finish(Duration::ZERO).await;
         let Down::Done(Err(failure)) = inbox.next(&uplink).await else { panic!("it ended well") };
-        assert_eq!(
-            (failure.kind, &*failure.message),
-            (FailureKind::Gone, "the body was cut short")
-        );
+        assert_eq!(failure.kind, FailureKind::Gone);
+        assert!(failure.message.starts_with("the body was cut short"), "{failure}");
     });
 }
 
