@@ -2,6 +2,7 @@
 
 mod deny;
 mod manifest;
+mod names;
 mod tokens;
 mod walls;
 

@@ -1,23 +1,39 @@
 //! Rust source as words and signs, so that a rule is not fooled by a comment or a string.
 //!
-//! Just enough of the language for `walls.rs`: comments and literals are dropped, and so is
-//! whatever stands under `#[cfg(test)]`.
+//! Just enough of the language for `walls.rs` and `names.rs`: comments are dropped, and so is
+//! whatever stands under `#[cfg(test)]`; literals are, unless they are asked for.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// A word, `::`, or one sign.
+    /// A word, `::`, one sign, or a literal with its quotes.
     pub(crate) text: &'a str,
     pub(crate) line: usize,
 }
 
 /// The words and signs of a source file that are compiled into the program.
 pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
-    without_tests(&Reader { rest: source, line: 1 }.collect::<Vec<_>>())
+    read(source, Literals::Dropped)
+}
+
+/// The same, with what stands in literals.
+pub(crate) fn tokens_and_literals(source: &str) -> Vec<Token<'_>> {
+    read(source, Literals::Kept)
+}
+
+fn read(source: &str, literals: Literals) -> Vec<Token<'_>> {
+    without_tests(&Reader { rest: source, line: 1, literals }.collect::<Vec<_>>())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Literals {
+    Dropped,
+    Kept,
 }
 
 struct Reader<'a> {
     rest: &'a str,
     line: usize,
+    literals: Literals,
 }
 
 impl<'a> Iterator for Reader<'a> {
@@ -26,9 +42,18 @@ impl<'a> Iterator for Reader<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
         loop {
             let first = self.rest.chars().next()?;
-            if let Some(len) = unspoken_len(self.rest) {
+            if let Some(len) = blank_or_comment_len(self.rest) {
                 self.take(len);
                 continue;
+            }
+            if let Some(len) = literal_len(self.rest) {
+                let line = self.line;
+                let text = self.take(len);
+                // A quote alone begins a lifetime.
+                if self.literals == Literals::Dropped || text == "'" {
+                    continue;
+                }
+                return Some(Token { text, line });
             }
             let word_len = self.rest.find(|c: char| !is_word(c)).unwrap_or(self.rest.len());
             let len = match word_len {
@@ -55,28 +80,35 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// How long the blank, comment or literal at the start of the text is, if there is one.
-fn unspoken_len(text: &str) -> Option<usize> {
-    let until = |end: &str, from: usize| {
-        text[from..].find(end).map_or(text.len(), |at| from + at + end.len())
-    };
+/// How long the blank or comment at the start of the text is, if there is one.
+fn blank_or_comment_len(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     if first.is_whitespace() {
         return Some(first.len_utf8());
     }
     if text.starts_with("//") {
-        return Some(until("\n", 2));
+        return Some(len_until(text, "\n", 2));
     }
     if text.starts_with("/*") {
-        return Some(until("*/", 2));
+        return Some(len_until(text, "*/", 2));
     }
+    None
+}
+
+fn len_until(text: &str, end: &str, from: usize) -> usize {
+    text[from..].find(end).map_or(text.len(), |at| from + at + end.len())
+}
+
+/// How long the literal at the start of the text is, if there is one.
+fn literal_len(text: &str) -> Option<usize> {
+    let first = text.chars().next()?;
     // r"…", r#"…"#, br"…": ends at a quote with as many hashes, and knows no escapes.
     let raw = text.strip_prefix("br").or_else(|| text.strip_prefix("cr"));
     if let Some(raw) = raw.or_else(|| text.strip_prefix('r')) {
         let hashes = raw.len() - raw.trim_start_matches('#').len();
         if raw[hashes..].starts_with('"') {
             let end = format!("\"{}", "#".repeat(hashes));
-            return Some(until(&end, text.len() - raw.len() + hashes + 1));
+            return Some(len_until(text, &end, text.len() - raw.len() + hashes + 1));
         }
     }
     if first == '"' {
@@ -135,7 +167,7 @@ fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use super::tokens;
+    use super::{tokens, tokens_and_literals};
 
     fn check(source: &str, expected: &str) {
         let texts: Vec<&str> = tokens(source).iter().map(|token| token.text).collect();
@@ -154,6 +186,13 @@ mod tests {
         check(r#"x("std::fs \" tokio", '"', '\'', y)"#, "x ( , , , y )");
         check("x(r#\"a \" b\"#, br\"\\\", r#type)", "x ( , , r # type )");
         check("\"never closed", "");
+    }
+
+    #[test]
+    fn literals_may_be_kept() {
+        let texts: Vec<&str> =
+            tokens_and_literals("f::<'a>(\"x y\") // z").iter().map(|token| token.text).collect();
+        assert_eq!(texts.join(" "), "f :: < a > ( \"x y\" )");
     }
 
     #[test]

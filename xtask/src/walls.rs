@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{dependencies, locked};
+use crate::names;
 use crate::tokens::{Token, tokens};
 
 /// What `toolbus-proto` must not name: it is told what happened and when, it never looks.
@@ -48,10 +49,10 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Breach {
+pub(crate) struct Breach {
     /// `path` or `path:line`.
-    place: String,
-    what: String,
+    pub(crate) place: String,
+    pub(crate) what: String,
 }
 
 impl fmt::Display for Breach {
@@ -77,6 +78,7 @@ fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
     let manifest = read(&root.join("crates/toolbus-proto/Cargo.toml"))?;
     let lock = read(&root.join("Cargo.lock"))?;
     found.extend(runtime_breaches(&dependencies(&manifest), &lock));
+    found.extend(names::breaches(root)?);
     Ok(found)
 }
 
@@ -174,7 +176,7 @@ fn runtime_breaches(direct: &[String], lock: &str) -> Vec<Breach> {
 }
 
 /// All source files below a folder but tests, in a steady order.
-fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -194,7 +196,7 @@ fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(path: &Path) -> io::Result<String> {
+pub(crate) fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

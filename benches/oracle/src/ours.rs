@@ -17,6 +17,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::oracle::felt::Felt;
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{self, Functions, Served, felts, signature};
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
 use crate::{Contender, connection};
@@ -97,7 +98,7 @@ impl Contender for Reactor {
             for _ in 0..count {
                 let (inbox, slot) = Inbox::new();
                 let method = Bytes::from_static(b"f");
-                let what = What::Native { wire: Wire::Oracle, method, body: body.clone() };
+                let what = What::Native { wire: WIRE, method, body: body.clone() };
                 let uplink = oracle.start(Call::of(Instant::now(), what), slot);
                 match inbox.whole(uplink).await {
                     Ok(Outcome::Value(answer)) => assert_eq!(answer.as_bytes(), body),
@@ -160,7 +161,7 @@ impl Channel for Mirror {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while let Some(at) = memchr::memchr(b'\n', input) {
             let body = input.split_to(at + 1).freeze();
-            let what = What::Native { wire: Wire::Inside, method: Bytes::new(), body };
+            let what = What::Native { wire: Wire::INSIDE, method: Bytes::new(), body };
             self.asked.push_back((Ticket(0), Asked::Call(Call::of(now, what))));
         }
         Flow::More

@@ -59,6 +59,11 @@ impl Failed {
         self.with(|report| report.causes.extend(chain.map(ToString::to_string)))
     }
 
+    /// Adds what caused it, from the nearest cause to the first.
+    pub(crate) fn causes(self, causes: impl IntoIterator<Item = String>) -> Failed {
+        self.with(|report| report.causes.extend(causes))
+    }
+
     pub(crate) fn lines(self, lines: impl IntoIterator<Item = String>) -> Failed {
         self.with(|report| report.lines.extend(lines))
     }

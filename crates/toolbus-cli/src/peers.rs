@@ -112,7 +112,7 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
     for back in &mut config.backs {
         let start_timeout = &mut back.settings.start_timeout;
         *start_timeout = settings.start_timeout.or(*start_timeout);
-        back.settings.mcp.clients = settings.mcp.clients;
+        back.settings.clients = settings.clients;
     }
     Ok(config)
 }

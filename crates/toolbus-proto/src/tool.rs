@@ -101,18 +101,32 @@ pub struct Hints {
     pub destructive: Option<bool>,
 }
 
-/// The wires toolbus speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Wire {
-    Oracle,
-    Mediocre,
-    Mcp,
-    Orchestra,
-    Orchard,
-    Godex,
-    /// No wire at all: tools inside toolbus itself, and wires made for tests.
-    Inside,
+/// The protocol that a peer speaks, known by its name.
+///
+/// Each room has its own as a const, e.g. [`oracle::WIRE`](crate::oracle::WIRE), and a wire
+/// that is made elsewhere makes one itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wire(&'static str);
+
+impl Wire {
+    /// No wire at all: tools inside toolbus itself.
+    pub const INSIDE: Wire = Wire::new("inside");
+
+    /// The wire of that name; there must be no other of it.
+    pub const fn new(name: &'static str) -> Wire {
+        Wire(name)
+    }
+
+    /// Its name, as it stands in addresses.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 }
 
 /// One call on its way from a caller to a tool.

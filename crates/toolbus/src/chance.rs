@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use toolbus_proto::mediocre::frames::Random;
+use toolbus_proto::chance::Random;
 
 /// Asked for at once, since a frame takes it four bytes at a time.
 const BUFFER_BYTES: usize = 128;

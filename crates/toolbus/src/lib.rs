@@ -28,6 +28,13 @@
 //! | `author` | default | tools as functions, served on standard streams without a runtime |
 //! | `bus` | default | the bus, and async tools |
 //! | `http`, `tls` | | those transports |
+//! | one for each wire | default | that wire, on both sides |
+
+// Where a wire is left out, so is the only use of some of the engine.
+#![cfg_attr(
+    not(all(feature = "mcp", feature = "mediocre", feature = "oracle")),
+    allow(dead_code, unused_imports)
+)]
 
 #[cfg(not(unix))]
 compile_error!("toolbus is not supported on this system yet; it runs on Linux and macOS");
@@ -42,7 +49,7 @@ pub mod bus;
 pub mod engine;
 #[cfg(feature = "bus")]
 pub mod local;
-#[cfg(feature = "bus")]
+#[cfg(any(feature = "author", feature = "bus"))]
 pub mod wire;
 
 #[cfg(any(feature = "author", feature = "bus"))]

@@ -12,7 +12,8 @@ use toolbus::child::{Patience, Program};
 use toolbus::engine::calls::Inbox;
 use toolbus_bench_engine::run;
 use toolbus_proto::oracle::{Functions, Settings};
-use toolbus_proto::tool::{Call, What, Wire};
+use toolbus_proto::oracle::WIRE;
+use toolbus_proto::tool::{Call, What};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -48,7 +49,7 @@ async fn invoke(oracle: &Oracle) {
     let method = Bytes::from_static(b"f");
     let body = Bytes::from_static(b"[\"0x1\"]");
     let (inbox, slot) = Inbox::new();
-    let mut call = Call::of(Instant::now(), What::Native { wire: Wire::Oracle, method, body });
+    let mut call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
     call.deadline.quiet = Some(std::time::Duration::from_secs(60));
     let uplink = oracle.start(call, slot);
     inbox.whole(uplink).await.expect("the oracle answers");

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum as _};
+use toolbus::wire::{PeerKind, Registry};
 use tracing::level_filters::LevelFilter;
 
 use crate::command::Command;
@@ -21,28 +22,12 @@ use crate::failed::Failed;
 use crate::logging::LogFormat;
 use crate::render::style::{self, ColorWhen};
 
-/// Call any tool from anywhere, whatever wire each side speaks
-///
-/// Programs that offer functions to other programs keep inventing the same thing: start a
-/// process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
-/// does that once and well, and lets any caller reach any tool.
-///
-/// A peer is named by one string, its ADDRESS:
-///
-///   builtin:           small tools inside toolbus itself, to try things out
-///   stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
-///   mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
-///   mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
-///                      a mediocre-rpc server
-///   shell:             one tool, `exec`; off unless `--allow-shell` is given
-///
-/// Standard output carries answers and nothing else, so that it can be piped; everything
-/// for people goes to standard error.
 #[derive(Debug, Parser)]
 #[command(
     name = "toolbus",
     version,
-    verbatim_doc_comment,
+    about = ABOUT,
+    long_about = story(),
     max_term_width = 100,
     subcommand_required = true,
     disable_help_flag = true,
@@ -56,6 +41,36 @@ struct Cli {
     globals: Globals,
     #[command(subcommand)]
     command: Command,
+}
+
+const ABOUT: &str = "Call any tool from anywhere, whatever wire each side speaks";
+
+fn story() -> String {
+    format!(
+        "{ABOUT}
+
+Programs that offer functions to other programs keep inventing the same thing: start a
+process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
+does that once and well, and lets any caller reach any tool.
+
+A peer is named by one string, its ADDRESS:
+
+{}
+Standard output carries answers and nothing else, so that it can be piped; everything
+for people goes to standard error.",
+        addresses()
+    )
+}
+
+/// The addresses there are, each with what it means.
+fn addresses() -> String {
+    const WIDTH: usize = 19;
+    let helps: Vec<_> = Registry::default().kinds().flat_map(PeerKind::help).collect();
+    let line = |(address, meaning): &(&str, &str)| match WIDTH <= address.len() {
+        true => format!("  {address}\n  {:WIDTH$}{meaning}\n", ""),
+        false => format!("  {address:WIDTH$}{meaning}\n"),
+    };
+    helps.into_iter().map(line).collect()
 }
 
 const GLOBAL: &str = "Global options";

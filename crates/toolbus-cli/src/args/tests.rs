@@ -30,27 +30,29 @@ fn felts_may_begin_with_a_dash() {
     check(
         "oracle|invoke|stdio:o|add|-1|--fn|-v|--|-2",
         expect![[r#"
-            Oracle(
-                Invoke(
-                    InvokeArgs {
-                        connection: "stdio:o",
-                        selector: "add",
-                        felts: [
-                            "-1",
-                            "--fn",
-                            "-v",
-                            "--",
-                            "-2",
-                        ],
-                        functions: [],
-                        as_cairo: false,
-                        lenient_felts: false,
-                        timeout: None,
-                        start_timeout: 120s,
-                        stop_timeout: 5s,
-                        line_max: 67108864,
-                        allow_shell: false,
-                    },
+            Wire(
+                WireCommand(
+                    Invoke(
+                        InvokeArgs {
+                            connection: "stdio:o",
+                            selector: "add",
+                            felts: [
+                                "-1",
+                                "--fn",
+                                "-v",
+                                "--",
+                                "-2",
+                            ],
+                            functions: [],
+                            as_cairo: false,
+                            lenient_felts: false,
+                            timeout: None,
+                            start_timeout: 120s,
+                            stop_timeout: 5s,
+                            line_max: 67108864,
+                            allow_shell: false,
+                        },
+                    ),
                 ),
             )
         "#]],
@@ -62,27 +64,29 @@ fn flags_may_stand_anywhere_before_the_first_felt() {
     check(
         "oracle|invoke|--timeout|2|stdio:o|--as-cairo|add|--fn|add(a: i8) -> i8|--line-max=1KiB|-1",
         expect![[r#"
-            Oracle(
-                Invoke(
-                    InvokeArgs {
-                        connection: "stdio:o",
-                        selector: "add",
-                        felts: [
-                            "-1",
-                        ],
-                        functions: [
-                            "add(a: i8) -> i8",
-                        ],
-                        as_cairo: true,
-                        lenient_felts: false,
-                        timeout: Some(
-                            2s,
-                        ),
-                        start_timeout: 120s,
-                        stop_timeout: 5s,
-                        line_max: 1024,
-                        allow_shell: false,
-                    },
+            Wire(
+                WireCommand(
+                    Invoke(
+                        InvokeArgs {
+                            connection: "stdio:o",
+                            selector: "add",
+                            felts: [
+                                "-1",
+                            ],
+                            functions: [
+                                "add(a: i8) -> i8",
+                            ],
+                            as_cairo: true,
+                            lenient_felts: false,
+                            timeout: Some(
+                                2s,
+                            ),
+                            start_timeout: 120s,
+                            stop_timeout: 5s,
+                            line_max: 1024,
+                            allow_shell: false,
+                        },
+                    ),
                 ),
             )
         "#]],
@@ -94,21 +98,23 @@ fn a_dash_is_a_selector() {
     check(
         "oracle|invoke|stdio:o|-|--lenient-felts|--allow-shell",
         expect![[r#"
-            Oracle(
-                Invoke(
-                    InvokeArgs {
-                        connection: "stdio:o",
-                        selector: "-",
-                        felts: [],
-                        functions: [],
-                        as_cairo: false,
-                        lenient_felts: true,
-                        timeout: None,
-                        start_timeout: 120s,
-                        stop_timeout: 5s,
-                        line_max: 67108864,
-                        allow_shell: true,
-                    },
+            Wire(
+                WireCommand(
+                    Invoke(
+                        InvokeArgs {
+                            connection: "stdio:o",
+                            selector: "-",
+                            felts: [],
+                            functions: [],
+                            as_cairo: false,
+                            lenient_felts: true,
+                            timeout: None,
+                            start_timeout: 120s,
+                            stop_timeout: 5s,
+                            line_max: 67108864,
+                            allow_shell: true,
+                        },
+                    ),
                 ),
             )
         "#]],
@@ -120,23 +126,25 @@ fn the_word_after_a_double_dash_is_no_flag() {
     check(
         "oracle|invoke|stdio:o|f|--|--fn",
         expect![[r#"
-            Oracle(
-                Invoke(
-                    InvokeArgs {
-                        connection: "stdio:o",
-                        selector: "f",
-                        felts: [
-                            "--fn",
-                        ],
-                        functions: [],
-                        as_cairo: false,
-                        lenient_felts: false,
-                        timeout: None,
-                        start_timeout: 120s,
-                        stop_timeout: 5s,
-                        line_max: 67108864,
-                        allow_shell: false,
-                    },
+            Wire(
+                WireCommand(
+                    Invoke(
+                        InvokeArgs {
+                            connection: "stdio:o",
+                            selector: "f",
+                            felts: [
+                                "--fn",
+                            ],
+                            functions: [],
+                            as_cairo: false,
+                            lenient_felts: false,
+                            timeout: None,
+                            start_timeout: 120s,
+                            stop_timeout: 5s,
+                            line_max: 67108864,
+                            allow_shell: false,
+                        },
+                    ),
                 ),
             )
         "#]],

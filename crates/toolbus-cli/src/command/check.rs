@@ -1,50 +1,33 @@
 //! `toolbus check`: does somebody's program keep the rules of its protocol?
 
-use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::address::{Address, Place, Purpose};
-use toolbus::child::{Patience, Program};
-use toolbus::wire::check::{self, Subject, Verdict};
-use toolbus::wire::mcp::back_http::Options;
-use toolbus::wire::mcp::check as mcp;
-use toolbus::wire::mediocre::check as mediocre;
-use toolbus::wire::settings::Settings;
-use toolbus_proto::tool::{Failure, Wire};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, FromArgMatches};
+use toolbus::wire::Registry;
+use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
 
-use super::{oracle, rpc};
+use super::wire::{self, WireFace};
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;
 use crate::runtime::{self, Signals};
 
-/// Test somebody's program against the rules of its protocol
-///
-/// TARGET is talked to, several times. An oracle is named by its connection, `stdio:COMMAND`,
-/// and started; an MCP server by its address, `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`;
-/// a mediocre-rpc server by a URL as `toolbus rpc call` takes it.
-///
-/// Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`, where a note is
-/// nothing that the document demands. With `--json` it is
-/// `{"rule":…,"outcome":"ok","why":…}`. The exit code is 1 if a rule fails, and 3 if TARGET
-/// cannot be started or reached at all.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:
-  toolbus check oracle 'stdio:./my-oracle'
-  toolbus check oracle 'stdio:toolbus oracle serve builtin:'
-  toolbus check mcp 'mcp+stdio:python3 server.py'
-  toolbus check mcp mcp+http://127.0.0.1:8932/mcp
-  toolbus check mediocre tcp://127.0.0.1:7420 --method ping")]
+#[command(
+    about = "Test somebody's program against the rules of its protocol",
+    long_about = story(),
+    after_long_help = examples()
+)]
 pub(crate) struct CheckArgs {
     /// Protocol it should speak
-    #[arg(value_name = "PROTOCOL")]
-    pub(crate) protocol: Protocol,
+    #[arg(value_name = "PROTOCOL", value_parser = protocols())]
+    pub(crate) protocol: String,
     /// Whom to test, e.g. `stdio:./my-oracle`
     pub(crate) target: String,
-    /// Method of a mediocre-rpc server that may be called with null, and as an empty stream
-    #[arg(long, value_name = "NAME")]
-    pub(crate) method: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
     /// Give up if it is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
@@ -54,19 +37,98 @@ pub(crate) struct CheckArgs {
     pub(crate) stop_timeout: Duration,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Protocol {
-    Oracle,
-    Mediocre,
-    Mcp,
+fn story() -> String {
+    let targets: Vec<_> = wire::faces().map(WireFace::check_target).collect();
+    let targets = targets.join("; ");
+    // It begins a sentence.
+    let (first, rest) = targets.split_at_checked(1).unwrap_or_default();
+    format!(
+        "Test somebody's program against the rules of its protocol\n\n\
+         TARGET is talked to, several times. {}{rest}.\n\n\
+         Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`, where a note is \
+         nothing that the document demands. With `--json` it is \
+         `{{\"rule\":…,\"outcome\":\"ok\",\"why\":…}}`. The exit code is 1 if a rule fails, and 3 if \
+         TARGET cannot be started or reached at all.",
+        first.to_uppercase()
+    )
+}
+
+fn examples() -> String {
+    let examples = wire::faces().flat_map(WireFace::check_examples);
+    let lines: String = examples.map(|example| format!("\n  toolbus check {example}")).collect();
+    format!("Examples:{lines}")
+}
+
+/// The wires whose rules are known, as the command line lists them.
+fn protocols() -> PossibleValuesParser {
+    let known = wire::FACES.iter().filter(|face| checked(face.wire().name()).is_some());
+    PossibleValuesParser::new(known.map(|face| face.wire().name()))
+}
+
+fn checked(protocol: &str) -> Option<&'static dyn CheckKind> {
+    Registry::default().find(protocol)?.check()
+}
+
+/// What can be said about the tests of one wire alone, as it was given.
+#[derive(Debug, Default)]
+pub(crate) struct Options(Vec<(&'static str, String)>);
+
+impl Options {
+    fn all() -> impl Iterator<Item = &'static CheckOption> {
+        let checks = wire::FACES.into_iter().filter_map(|face| checked(face.wire().name()));
+        checks.flat_map(CheckKind::options)
+    }
+}
+
+impl clap::Args for Options {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(Options::all().map(|option| {
+            Arg::new(option.name).long(option.name).value_name(option.value_name).help(option.help)
+        }))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Options::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Options, clap::Error> {
+        let given = Options::all().filter_map(|option| {
+            let value = matches.get_one::<String>(option.name)?;
+            Some((option.name, value.clone()))
+        });
+        Ok(Options(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Options::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
-    let target = Target::read(args)?;
+    let kind = checked(&args.protocol)
+        .ok_or_else(|| Failed::usage(format!("there are no tests for `{}`", args.protocol)))?;
+    for (given, _) in &args.options.0 {
+        if !kind.options().iter().any(|option| option.name == *given) {
+            let whose = Options::all().find(|option| option.name == *given);
+            let whose = whose.map_or("others", |option| option.only_for);
+            return Err(Failed::usage(format!("`--{given}` is for {whose}")));
+        }
+    }
+    let wanted = Wanted {
+        start: args.start_timeout,
+        stop: args.stop_timeout,
+        options: args.options.0.clone(),
+    };
+    let target = kind
+        .target(&args.target, &wanted)
+        .map_err(|TargetError { message, hint }| Failed::usage(message).hint_if_any(hint))?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut done = Ok(());
-        let mut tell = |finding: check::Finding| {
+        let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
             let printed = render::print(&format!("{}\n", render::printable(&line)));
@@ -86,76 +148,4 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         }
         done
     })
-}
-
-/// Who is tested.
-enum Target {
-    Oracle(Subject),
-    Mediocre(mediocre::Subject),
-    Mcp(mcp::Subject),
-}
-
-impl Target {
-    fn read(args: &CheckArgs) -> Result<Target, Failed> {
-        match args.protocol {
-            Protocol::Oracle | Protocol::Mcp if args.method.is_some() => {
-                Err(Failed::usage("`--method` is for mediocre-rpc servers"))
-            }
-            Protocol::Oracle => Ok(Target::Oracle(Subject {
-                program: program(&args.target)?,
-                start: args.start_timeout.unwrap_or(Patience::ORACLE.start),
-                stop: args.stop_timeout,
-            })),
-            Protocol::Mediocre => Ok(Target::Mediocre(mediocre::Subject {
-                place: server(&args.target)?,
-                method: args.method.clone(),
-                start: args.start_timeout.unwrap_or(Patience::MEDIOCRE.start),
-            })),
-            Protocol::Mcp => Ok(Target::Mcp(mcp::Subject {
-                place: mcp_server(&args.target)?,
-                start: args.start_timeout.unwrap_or(Patience::MCP.start),
-                stop: args.stop_timeout,
-            })),
-        }
-    }
-
-    async fn check(&self, tell: impl FnMut(check::Finding)) -> Result<(), Failure> {
-        match self {
-            Target::Oracle(subject) => toolbus::wire::oracle::check::check(subject, tell).await,
-            Target::Mediocre(subject) => mediocre::check(subject, tell).await,
-            Target::Mcp(subject) => mcp::check(subject, tell).await,
-        }
-    }
-}
-
-/// Where a mediocre-rpc server is.
-fn server(target: &str) -> Result<mediocre::Place, Failed> {
-    let address = rpc::address(Purpose::Call, target)?;
-    mediocre::Place::of(&address).map_err(|error| Failed::usage(error.to_string()))
-}
-
-/// What to start for an oracle's connection string.
-fn program(target: &str) -> Result<Program, Failed> {
-    match oracle::connection(target)?.place() {
-        Place::Command { wire: Wire::Oracle, words } => Ok(Program::new(words.clone())),
-        _ => Err(Failed::usage(format!("`{target}` is no program that can be tested"))
-            .hint("name one by `stdio:COMMAND`")),
-    }
-}
-
-/// What to start or to reach for an MCP server's address.
-fn mcp_server(target: &str) -> Result<mcp::Place, Failed> {
-    let address = Address::parse(target).map_err(|error| Failed::usage(error.to_string()))?;
-    match address.place() {
-        Place::Command { wire: Wire::Mcp, words } => {
-            Ok(mcp::Place::Program(Program::new(words.clone())))
-        }
-        Place::Url(url) if url.wire == Wire::Mcp => {
-            let options = Options::of(&address.peer_name(), url, &Settings::default());
-            let options = options.map_err(|error| Failed::usage(error.to_string()))?;
-            Ok(mcp::Place::Url(Rc::new(options)))
-        }
-        _ => Err(Failed::usage(format!("`{target}` is no MCP server"))
-            .hint("name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`")),
-    }
 }

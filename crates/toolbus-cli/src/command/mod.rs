@@ -7,11 +7,9 @@ mod decode;
 mod demo;
 mod help;
 mod man;
-mod mcp;
-mod oracle;
-mod rpc;
 mod serve;
 mod tools;
+mod wire;
 
 use crate::args::Globals;
 use crate::failed::Failed;
@@ -22,11 +20,8 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
-    Mcp(mcp::McpArgs),
-    #[command(subcommand)]
-    Oracle(oracle::OracleCommand),
-    #[command(subcommand)]
-    Rpc(rpc::RpcCommand),
+    #[command(flatten)]
+    Wire(wire::WireCommand),
     Check(check::CheckArgs),
     #[command(subcommand)]
     Decode(decode::DecodeCommand),
@@ -37,24 +32,18 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(&self, globals: &Globals) -> Result<(), Failed> {
+    pub(crate) fn run(self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            Command::Demo(args) => demo::run(args, globals),
-            Command::Tools(args) => tools::run(args, globals),
-            Command::Call(args) => call::run(args, globals),
-            Command::Serve(args) => serve::run(args, globals),
-            Command::Mcp(args) => mcp::run(args, globals),
-            Command::Oracle(oracle::OracleCommand::Invoke(args)) => oracle::invoke(args, globals),
-            Command::Oracle(oracle::OracleCommand::Serve(args)) => oracle::serve(args, globals),
-            Command::Rpc(rpc::RpcCommand::Call(args)) => rpc::call(args, globals),
-            Command::Rpc(rpc::RpcCommand::Serve(args)) => rpc::serve(args, globals),
-            Command::Check(args) => check::run(args, globals),
-            Command::Decode(decode::DecodeCommand::Oracle(args)) => decode::oracle(args),
-            Command::Decode(decode::DecodeCommand::Mediocre(args)) => decode::mediocre(args),
-            Command::Decode(decode::DecodeCommand::Mcp(args)) => decode::mcp(args),
-            Command::Completions(args) => completions::run(args),
-            Command::Man(args) => man::run(args),
-            Command::Help(args) => help::run(args, globals),
+            Command::Demo(args) => demo::run(&args, globals),
+            Command::Tools(args) => tools::run(&args, globals),
+            Command::Call(args) => call::run(&args, globals),
+            Command::Serve(args) => serve::run(&args, globals),
+            Command::Wire(command) => command.run(globals),
+            Command::Check(args) => check::run(&args, globals),
+            Command::Decode(command) => decode::run(command),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args),
+            Command::Help(args) => help::run(&args, globals),
         }
     }
 }

@@ -16,6 +16,7 @@ mod help;
 mod http;
 mod listening;
 mod live;
+mod matrix;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]

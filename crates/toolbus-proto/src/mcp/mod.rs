@@ -17,7 +17,12 @@ pub mod calling;
 pub mod http;
 pub mod translate;
 
+use crate::tool::Wire;
+
 pub use calling::{Client, Memory};
 pub use conversation::Behind;
 pub use serving::Server;
 pub use wire::RULES;
+
+/// The wire of this room.
+pub const WIRE: Wire = Wire::new("mcp");

@@ -5,18 +5,9 @@
 
 use bytes::Bytes;
 
-/// A source of random bytes. A frame is a secret while its blob is open, so outside of tests
-/// that is the operating system's generator.
-pub trait Random {
-    /// Fills `bytes` with random bytes that a peer cannot foresee.
-    fn fill(&mut self, bytes: &mut [u8]);
-}
-
-impl<F: FnMut(&mut [u8])> Random for F {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        self(bytes);
-    }
-}
+/// A frame is a secret while its blob is open, so outside of tests its chance is the operating
+/// system's.
+pub use crate::chance::Random;
 
 const FRAME_LEN: usize = 25;
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";

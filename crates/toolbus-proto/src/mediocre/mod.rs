@@ -25,7 +25,12 @@ pub mod http;
 pub mod printed;
 pub mod translate;
 
+use crate::tool::Wire;
+
 pub use calling::{Client, HttpClient};
 pub use decode::{Decoder, Reading};
 pub use methods::Methods;
 pub use serving::{Exchange, HttpServer, Server, ServerSettings};
+
+/// The wire of this room.
+pub const WIRE: Wire = Wire::new("mediocre");

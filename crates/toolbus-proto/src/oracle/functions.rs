@@ -17,8 +17,9 @@ use super::{felts, known, schema};
 use crate::channel::Notice;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::kind;
+use crate::oracle::WIRE;
 use crate::printable::printable;
-use crate::tool::{Failure, FailureKind, Native, Outcome, ToolName, ToolSpec, What, Wire};
+use crate::tool::{Failure, FailureKind, Native, Outcome, ToolName, ToolSpec, What};
 
 /// The functions known of one oracle, by name.
 #[derive(Debug, Clone, Default)]
@@ -104,7 +105,7 @@ impl Functions {
     /// Makes a call into a selector and felts.
     pub(super) fn prepare<'a>(&self, what: &'a What) -> Result<Prepared<'a>, Failure> {
         match what {
-            What::Native { wire: Wire::Oracle, method, body } => Ok(Prepared {
+            What::Native { wire: WIRE, method, body } => Ok(Prepared {
                 selector: String::from_utf8_lossy(method),
                 calldata: body.clone(),
                 reading: Reading::Felts,
@@ -189,7 +190,7 @@ impl Reading {
 pub(super) fn tool(function: &Function) -> ToolSpec {
     let input = Json::from_trusted(schema::input_schema(function));
     let output = Json::from_trusted(schema::output_schema(function));
-    let native = Native { wire: Wire::Oracle, text: function.canonical().into() };
+    let native = Native { wire: WIRE, text: function.canonical().into() };
     let spec = ToolSpec::new(function.name(), input);
     ToolSpec { output: Some(output), native: Some(native), ..spec }
 }

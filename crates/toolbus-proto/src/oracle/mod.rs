@@ -24,7 +24,12 @@ mod hex;
 mod infer;
 mod wide;
 
+use crate::tool::Wire;
+
 pub use calling::{Client, Settings};
 pub use functions::Functions;
 pub use serving::{Served, Server};
 pub use wire::RULES;
+
+/// The wire of this room.
+pub const WIRE: Wire = Wire::new("oracle");

@@ -9,7 +9,8 @@ use super::felt::{Felt, Leniency};
 use super::signature::Function;
 use super::{felts, functions, known};
 use crate::json::{Json, write_string};
-use crate::tool::{Code, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use crate::oracle::WIRE;
+use crate::tool::{Code, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
 
 static EXEC: LazyLock<Function> = LazyLock::new(known::shell_exec);
 
@@ -38,7 +39,7 @@ impl Exec {
     pub fn read(what: &What, leniency: Leniency) -> Result<Exec, Failure> {
         match what {
             What::Tool { name, args } => Exec::from_args(name, args.as_ref()),
-            What::Native { wire: Wire::Oracle, method, body } => {
+            What::Native { wire: WIRE, method, body } => {
                 let selector = String::from_utf8_lossy(method);
                 let calldata = String::from_utf8_lossy(body);
                 let calldata = felts::read(&calldata, leniency)
@@ -139,7 +140,7 @@ mod tests {
     }
 
     fn native(method: &'static str, body: &'static str) -> What {
-        What::Native { wire: Wire::Oracle, method: method.into(), body: body.into() }
+        What::Native { wire: WIRE, method: method.into(), body: body.into() }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use timestamp::Timestamp;
 use crate::tool::Wire;
 
 /// This wire, where a call or a reply is native to it.
-pub const WIRE: Wire = Wire::Orchestra;
+pub const WIRE: Wire = Wire::new("orchestra");
 
 /// What one message may weigh.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;

@@ -7,8 +7,9 @@ use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
     Asked, Calling, Channel, Down, Machine, Notice, Outbox, Serving, Ticket,
 };
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::{Behind, Client, Server, calling, conversation};
-use toolbus_proto::tool::{Call, CallerId, Exit, Failure, FailureKind, LastWords, What, Wire};
+use toolbus_proto::tool::{Call, CallerId, Exit, Failure, FailureKind, LastWords, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player};
 
 use crate::mcp_serving::{arriving, lines};
@@ -105,7 +106,7 @@ impl Bridge {
         }
         // Uses up an id, so that the conversation begins where it says.
         let method = Bytes::from_static(b"x/setup");
-        let what = What::Native { wire: Wire::Mcp, method, body: Bytes::new() };
+        let what = What::Native { wire: WIRE, method, body: Bytes::new() };
         self.back.call(self.clock.now, SETUP, Call::of(self.clock.now, what));
         self.say("b", r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
         assert!(back.contains("next id 3"), "{back}");

@@ -7,8 +7,9 @@ use toolbus_proto::channel::{
     Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::mcp::Client;
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling::Settings;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
 use crate::mcp_serving::{arriving, lines};
@@ -202,7 +203,7 @@ impl Player for Back {
                     r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"clientInfo":{{"name":"{name}","version":"1"}}}}"#
                 );
                 let method = Bytes::from_static(b"initialize");
-                let what = What::Native { wire: Wire::Mcp, method, body: params.into() };
+                let what = What::Native { wire: WIRE, method, body: params.into() };
                 self.call(NOBODY, Call::of(self.now(), what));
             }
             _ if self.clock.happen(what) => {

@@ -8,9 +8,10 @@ use toolbus_proto::channel::{
     AskId, Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Client, Server, calling};
-use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What, Wire};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What};
 use toolbus_testkit::faults;
 use toolbus_testkit::pair::{ToCalling, ToServing};
 
@@ -104,7 +105,7 @@ fn client(now: Instant) -> Client {
 pub(crate) fn native(now: Instant, method: &'static str, body: &'static str) -> Call {
     let (method, body) =
         (Bytes::from_static(method.as_bytes()), Bytes::from_static(body.as_bytes()));
-    let mut call = Call::of(now, What::Native { wire: Wire::Mcp, method, body });
+    let mut call = Call::of(now, What::Native { wire: WIRE, method, body });
     call.deadline.quiet = Some(Duration::from_secs(5));
     call
 }

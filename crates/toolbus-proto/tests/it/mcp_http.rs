@@ -10,10 +10,11 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::http::{RequestHead, ResponseHead};
 use toolbus_proto::json::Json;
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
 use toolbus_proto::mcp::{Behind, Client};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
 use crate::mcp_serving::lines;
@@ -139,7 +140,7 @@ impl Front {
         self.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"w","version":"3"}}}"#);
         // Uses up an id, so that the conversation begins where it says.
         let method = Bytes::from_static(b"x/setup");
-        let what = What::Native { wire: Wire::Mcp, method, body: Bytes::new() };
+        let what = What::Native { wire: WIRE, method, body: Bytes::new() };
         let now = self.now();
         self.back.as_mut().unwrap().call(now, SETUP, Call::of(now, what));
         self.hear(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);

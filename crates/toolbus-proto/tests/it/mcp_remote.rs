@@ -8,9 +8,10 @@ use toolbus_proto::channel::{
     Calling, Down, Machine, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket, Up, Writing,
 };
 use toolbus_proto::http::ResponseHead;
+use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::mcp::http::{ClientSettings, HttpClient};
-use toolbus_proto::tool::{Call, Failure, FailureKind, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
 use crate::mcp_calling::learned;
@@ -126,7 +127,7 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let method = Bytes::from_static(b"initialize");
                 let body = Bytes::from_static(b"{\"protocolVersion\":\"2025-11-25\"}");
-                let what = What::Native { wire: Wire::Mcp, method, body };
+                let what = What::Native { wire: WIRE, method, body };
                 self.client.call(now, Ticket(ticket), Call::of(now, what));
             }
             Some("cancel") => {

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use toolbus_proto::channel::{Down, Ticket};
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{Client, Functions, Served, Server, Settings, signature};
-use toolbus_proto::tool::{Call, Outcome, ToolName, What, Wire};
+use toolbus_proto::tool::{Call, Outcome, ToolName, What};
 use toolbus_testkit::pair::{ToCalling, ToServing};
 use toolbus_testkit::transcript::{self, Words, unescape};
 use toolbus_testkit::{faults, transcript::files};
@@ -95,7 +96,7 @@ fn call(now: Instant, what: &str) -> ToCalling {
     let ticket = words.word().and_then(|word| word.strip_prefix('t')).unwrap();
     let method = Bytes::copy_from_slice(words.word().unwrap().as_bytes());
     let body = Bytes::copy_from_slice(words.rest().as_bytes());
-    let mut call = Call::of(now, What::Native { wire: Wire::Oracle, method, body });
+    let mut call = Call::of(now, What::Native { wire: WIRE, method, body });
     call.deadline.total = Some(Duration::from_secs(60));
     ToCalling::Call(Ticket(ticket.parse().unwrap()), call)
 }

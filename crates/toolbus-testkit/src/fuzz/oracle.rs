@@ -8,12 +8,13 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::jsonrpc::Message;
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::translate::Binding;
 use toolbus_proto::oracle::{
     Client, Functions, RULES, Served, Server, Settings, codec, felts, signature,
 };
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What};
 
 use super::{Piece, assert_lines, pieces};
 
@@ -52,7 +53,7 @@ pub fn executor(data: &[u8]) {
     let tickets: Vec<_> = (0..3).map(Ticket).collect();
     for ticket in &tickets {
         let method = Bytes::from_static(b"f");
-        let what = What::Native { wire: Wire::Oracle, method, body: Bytes::from_static(b"[]") };
+        let what = What::Native { wire: WIRE, method, body: Bytes::from_static(b"[]") };
         let quiet = Some(Duration::from_secs(60));
         let deadline = Deadline { asked: now, quiet, total: None };
         machine.call(now, *ticket, Call { deadline, ..Call::of(now, what) });

@@ -8,6 +8,7 @@
 //! [1,{"part":{"text":"more"}}]                        [1,{"ask":[7,"sure?"]}]
 //! [1,{"answer":[7,"yes"]}]                            [1,{"part":{"bytes":{"hex":"00ff","last":true}}}]
 //! [1,{"end":null}]                                    [1,{"value":"hi, more"}]
+//! [2,"tools"]                                         [2,{"tools":[{"name":"say","input":{}}]}]
 //! ```
 
 mod calling;
@@ -15,8 +16,13 @@ mod serving;
 mod translate;
 pub(crate) mod wire;
 
+use toolbus_proto::tool::Wire;
+
 pub use calling::Client;
 pub use serving::Server;
+
+/// The wire of this room.
+pub const WIRE: Wire = Wire::new("plain");
 
 /// What one end of a plain wire keeps at most.
 #[derive(Debug, Clone, Copy)]

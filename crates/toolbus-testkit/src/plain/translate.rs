@@ -10,17 +10,20 @@ use serde_json::value::RawValue;
 use toolbus_proto::channel::{AskId, Asked, Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
-    Call, CallOptions, Code, Failure, FailureKind, Outcome, Part, Piece, Trace, What, Wire,
+    Call, CallOptions, Code, Failure, FailureKind, Outcome, Part, Piece, ToolSpec, Trace, What,
 };
 
-use super::wire::{CallSays, CodeSays, FailureSays, Maybe, PartSays, SaysDown, SaysUp, Value};
+use super::WIRE;
+use super::wire::{
+    CallSays, CodeSays, FailureSays, Maybe, PartSays, SaysDown, SaysUp, ToolSays, Value,
+};
 
 impl SaysUp {
     /// A refusal is for the caller: the call cannot be said on this wire.
     pub(crate) fn of_call(call: &Call) -> Result<SaysUp, Failure> {
         let refuse = |why: &str| Err(Failure::new(FailureKind::InvalidArguments, why));
         match &call.what {
-            What::Tools => refuse("this wire has no list of tools"),
+            What::Tools => Ok(SaysUp::Tools),
             What::Tool { name, args } => Ok(SaysUp::Call(CallSays {
                 tool: name.as_str().to_owned(),
                 args: args.as_ref().map(value),
@@ -29,7 +32,7 @@ impl SaysUp {
                 trace: call.trace.as_ref().map(|trace| trace.parent().to_owned()),
             })),
             What::Native { wire, method, body } => {
-                if *wire != Wire::Inside {
+                if *wire != WIRE {
                     return refuse("a native call of another wire");
                 }
                 let method = std::str::from_utf8(method).map(str::to_owned);
@@ -70,9 +73,10 @@ impl SaysUp {
                 };
                 Asked::Call(call)
             }
+            SaysUp::Tools => Asked::Call(Call::of(now, What::Tools)),
             SaysUp::Native { method, body } => {
                 let what = What::Native {
-                    wire: Wire::Inside,
+                    wire: WIRE,
                     method: method.into(),
                     body: json(&body)?.as_bytes().clone(),
                 };
@@ -105,9 +109,12 @@ impl SaysDown {
                     format!("the native answer is {error}"),
                 )),
             },
+            Down::Done(Ok(Outcome::Tools(tools))) => {
+                SaysDown::Tools(tools.iter().map(ToolSays::of).collect())
+            }
             Down::Done(Ok(_)) => SaysDown::failed(&Failure::new(
                 FailureKind::BrokeProtocol,
-                "this wire has no list of tools",
+                "an outcome that this wire cannot say",
             )),
             Down::Done(Err(failure)) => SaysDown::failed(failure),
         }
@@ -137,11 +144,30 @@ impl SaysDown {
             SaysDown::Value(value) => Down::Done(Ok(Outcome::Value(json(&value)?))),
             SaysDown::Text(text) => Down::Done(Ok(Outcome::Text(text))),
             SaysDown::End(end) => Down::Done(Ok(Outcome::End(maybe_json(end)?))),
+            SaysDown::Tools(tools) => {
+                let tools = tools.into_iter().map(ToolSays::into_spec);
+                Down::Done(Ok(Outcome::Tools(tools.collect::<Option<_>>()?)))
+            }
             SaysDown::Native(body) => {
                 Down::Done(Ok(Outcome::Native(json(&body)?.as_bytes().clone())))
             }
             SaysDown::Failed(says) => Down::Done(Err(says.into_failure()?)),
         })
+    }
+}
+
+impl ToolSays {
+    fn of(tool: &ToolSpec) -> ToolSays {
+        ToolSays {
+            name: tool.name.as_str().to_owned(),
+            description: tool.description.clone(),
+            input: value(&tool.input),
+        }
+    }
+
+    fn into_spec(self) -> Option<ToolSpec> {
+        let input = json(&self.input)?;
+        Some(ToolSpec { description: self.description, ..ToolSpec::new(self.name.as_str(), input) })
     }
 }
 

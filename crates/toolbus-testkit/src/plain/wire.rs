@@ -20,6 +20,7 @@ pub(crate) struct UpLine(pub(super) u64, pub(super) SaysUp);
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SaysUp {
     Call(CallSays),
+    Tools,
     Native { method: String, body: Value },
     Part(PartSays),
     End(Maybe),
@@ -58,8 +59,17 @@ pub(crate) enum SaysDown {
     Value(Value),
     Text(String),
     End(Maybe),
+    Tools(Vec<ToolSays>),
     Native(Value),
     Failed(FailureSays),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ToolSays {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    pub(super) input: Value,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

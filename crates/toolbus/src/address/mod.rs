@@ -1,9 +1,11 @@
 //! One string names a peer everywhere: on the command line, in the config, in a scenario.
 //!
-//! It is read once, here, into a [`Place`]; nobody else looks at the text. Two addresses are
+//! It is read once, here, into a [`Place`] and the [kind of peer](PeerKind) that is there; nobody
+//! else looks at the text. Which addresses there are is said by the [`Registry`]. Two addresses are
 //! the same if they are written the same. Who may write one may start programs, so no wire
 //! ever brings one in.
 
+mod scheme;
 mod url;
 
 use std::fmt;
@@ -14,7 +16,10 @@ use thiserror::Error;
 use toolbus_proto::tool::Wire;
 
 use crate::child::words::{self, WordsError};
+use crate::local::builtin::BUILTIN;
+use crate::wire::{PeerKind, Registry};
 
+pub use scheme::{Form, Query, Scheme, UrlForm};
 pub use url::{Transport, Url, UrlError};
 
 /// Names one peer, as it was written. Cheap to clone.
@@ -24,24 +29,19 @@ pub struct Address(Arc<Read>);
 /// An address that was read.
 struct Read {
     text: String,
+    kind: &'static dyn PeerKind,
     place: Place,
 }
 
-/// Where a peer is, and what it speaks.
+/// Where a peer is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// The tools inside toolbus itself.
-    Builtin,
-    /// The shell, as one tool.
-    Shell,
-    /// A program to start, spoken to over its standard input and output.
-    Command {
-        /// What it speaks.
-        wire: Wire,
-        /// The program and its arguments; never empty.
-        words: Vec<String>,
-    },
-    /// A socket file, for the mediocre wire.
+    /// In this process.
+    Inside,
+    /// A program to start, spoken to over its standard input and output: its name and its
+    /// arguments; never empty.
+    Command(Vec<String>),
+    /// A socket file.
     Unix(PathBuf),
     /// A host to connect to, or to listen on.
     Url(Url),
@@ -56,46 +56,48 @@ pub enum Purpose {
     Serve,
 }
 
-/// What stands before the command of each protocol that is spoken over pipes.
-const COMMANDS: [(&str, Wire); 6] = [
-    ("stdio:", Wire::Oracle),
-    ("oracle+stdio:", Wire::Oracle),
-    ("orchard+stdio:", Wire::Orchard),
-    ("mcp+stdio:", Wire::Mcp),
-    ("mediocre+stdio:", Wire::Mediocre),
-    ("godex+stdio:", Wire::Godex),
-];
-const UNIX: &str = "mediocre+unix:";
-const BUILTIN: &str = "builtin:";
-const SHELL: &str = "shell:";
-
-/// What a connection string of an oracle may begin with.
-const ORACLES: [&str; 3] = ["stdio:", "oracle+stdio:", SHELL];
-
 impl Address {
     /// Reads the address of somebody to call.
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         Address::parse_for(Purpose::Call, text)
     }
 
-    /// Reads the connection string of an oracle, as a Cairo program gives it: only its own
-    /// schemes, and the shell's (`specs/oracle.md` C1).
-    pub fn parse_oracle(text: &str) -> Result<Address, AddressError> {
-        if !ORACLES.iter().any(|scheme| text.starts_with(scheme)) {
-            return Err(AddressError::NotAnOracle { text: text.to_owned() });
-        }
-        Address::parse(text)
-    }
-
     /// Reads an address; its parameters are those that make sense for `purpose`.
     pub fn parse_for(purpose: Purpose, text: &str) -> Result<Address, AddressError> {
-        let place = Place::parse(purpose, text)?;
-        Ok(Address(Arc::new(Read { text: text.to_owned(), place })))
+        Registry::default().address(purpose, text)
+    }
+
+    pub(crate) fn read(
+        registry: &Registry,
+        purpose: Purpose,
+        text: &str,
+    ) -> Result<Address, AddressError> {
+        let begins = |scheme: &&Scheme| text.starts_with(scheme.prefix);
+        let found = registry.kinds().find_map(|kind| {
+            let scheme = kind.schemes().iter().find(begins)?;
+            Some((kind, scheme))
+        });
+        let Some((kind, scheme)) = found else {
+            let supported = supported(registry);
+            return Err(AddressError::Scheme { text: text.to_owned(), supported });
+        };
+        let place = Place::read(kind, scheme, purpose, text)?;
+        Ok(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+    }
+
+    /// What kind of peer is there.
+    pub fn kind(&self) -> &'static dyn PeerKind {
+        self.0.kind
+    }
+
+    /// What is spoken there.
+    pub fn wire(&self) -> Wire {
+        self.0.kind.wire()
     }
 
     /// Stands for a back that is no peer but a part of this program; its name is all there is.
     pub(crate) fn inside(name: &str) -> Address {
-        Address(Arc::new(Read { text: name.to_owned(), place: Place::Builtin }))
+        Address(Arc::new(Read { text: name.to_owned(), kind: &BUILTIN, place: Place::Inside }))
     }
 
     /// Where the peer is.
@@ -120,7 +122,7 @@ impl Address {
             Some((protocol, transport)) => [protocol, transport]
                 .iter()
                 .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase())),
-            None => matches!(scheme, "stdio" | "builtin" | "shell"),
+            None => Registry::default().has_scheme(scheme),
         }
     }
 
@@ -128,9 +130,8 @@ impl Address {
     /// digits and `-` (`specs/mcp.md` 2.7).
     pub fn peer_name(&self) -> String {
         let name = match &self.0.place {
-            Place::Builtin => "builtin",
-            Place::Shell => "shell",
-            Place::Command { words, .. } => program_name(words),
+            Place::Inside => self.0.kind.name(),
+            Place::Command(words) => program_name(words),
             Place::Unix(path) => path.to_str().map_or("unix", file_stem),
             Place::Url(url) => &url.host,
         };
@@ -140,38 +141,35 @@ impl Address {
 }
 
 impl Place {
-    fn parse(purpose: Purpose, text: &str) -> Result<Place, AddressError> {
-        for (scheme, wire) in COMMANDS {
-            if let Some(command) = text.strip_prefix(scheme) {
-                let words = words::split(command).map_err(|error| {
-                    let protocol = scheme.split_once('+').map_or("oracle", |(before, _)| before);
-                    AddressError::of_command(protocol, error)
-                })?;
-                return Ok(Place::Command { wire, words });
+    /// Reads an address that begins with the scheme of this kind.
+    fn read(
+        kind: &'static dyn PeerKind,
+        scheme: &'static Scheme,
+        purpose: Purpose,
+        text: &str,
+    ) -> Result<Place, AddressError> {
+        let rest = &text[scheme.prefix.len()..];
+        match &scheme.form {
+            Form::Command => {
+                let words = words::split(rest);
+                let words = words.map_err(|error| AddressError::of_command(kind.name(), error))?;
+                Ok(Place::Command(words))
             }
-        }
-        for (scheme, place) in [(BUILTIN, Place::Builtin), (SHELL, Place::Shell)] {
-            match text.strip_prefix(scheme) {
-                Some("") => return Ok(place),
-                Some(_) => return Err(AddressError::TooMuch { text: text.to_owned(), scheme }),
-                None => {}
+            Form::Alone if rest.is_empty() => Ok(Place::Inside),
+            Form::Alone => {
+                Err(AddressError::TooMuch { text: text.to_owned(), scheme: scheme.prefix })
             }
-        }
-        if let Some(path) = text.strip_prefix(UNIX) {
-            if path.is_empty() {
-                return Err(AddressError::NoPath { text: text.to_owned() });
-            }
-            return Ok(Place::Unix(path.into()));
-        }
-        match Url::parse(purpose, text) {
-            Some(Ok(url)) => Ok(Place::Url(url)),
-            // What may be a password is not repeated.
-            Some(Err(UrlError::UserInfo)) => {
-                let scheme = text.split_inclusive("//").next().unwrap_or_default();
-                Err(AddressError::Url { text: format!("{scheme}…"), why: UrlError::UserInfo })
-            }
-            Some(Err(why)) => Err(AddressError::Url { text: text.to_owned(), why }),
-            None => Err(AddressError::Scheme { text: text.to_owned() }),
+            Form::Unix if rest.is_empty() => Err(AddressError::NoPath { text: text.to_owned() }),
+            Form::Unix => Ok(Place::Unix(rest.into())),
+            Form::Url(form) => match Url::parse(form, purpose, rest) {
+                Ok(url) => Ok(Place::Url(url)),
+                // What may be a password is not repeated.
+                Err(UrlError::UserInfo) => {
+                    let text = format!("{}…", scheme.prefix);
+                    Err(AddressError::Url { text, why: UrlError::UserInfo })
+                }
+                Err(why) => Err(AddressError::Url { text: text.to_owned(), why }),
+            },
         }
     }
 }
@@ -233,17 +231,13 @@ impl Eq for Address {}
 /// Why some text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// It begins like no address we know.
-    #[error("unsupported connection scheme: {text:?}; supported are {}", supported())]
+    /// It begins like no address there is.
+    #[error("unsupported connection scheme: {text:?}; supported are {supported}")]
     Scheme {
         /// The whole text.
         text: String,
-    },
-    /// It begins like no oracle.
-    #[error("unsupported connection scheme: {text:?}; supported are {}", ORACLES.join(", "))]
-    NotAnOracle {
-        /// The whole text.
-        text: String,
+        /// How it might begin.
+        supported: String,
     },
     /// The command has a quote that nobody closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
@@ -290,11 +284,10 @@ impl AddressError {
     }
 }
 
-fn supported() -> String {
-    let commands = COMMANDS.map(|(scheme, _)| scheme);
-    let others = [UNIX, BUILTIN, SHELL];
-    let all: Vec<&str> = commands.into_iter().chain(url::schemes()).chain(others).collect();
-    all.join(", ")
+fn supported(registry: &Registry) -> String {
+    let mut schemes: Vec<&Scheme> = registry.kinds().flat_map(PeerKind::schemes).collect();
+    schemes.sort_by_key(|scheme| scheme.form.rank());
+    schemes.iter().map(|scheme| scheme.prefix).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::wire::oracle::connection;
 
 /// The places of some addresses, or why they have none.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
@@ -12,7 +13,7 @@ fn shown(purpose: Purpose, texts: &[&str]) -> String {
     let line = |text: &&str| match Address::parse_for(purpose, text) {
         Ok(address) => {
             assert_eq!(address.to_string(), *text);
-            format!("{:?}\n", address.place())
+            format!("{} {:?}\n", address.kind().name(), address.place())
         }
         Err(error) => format!("error: {error}\n"),
     };
@@ -35,16 +36,16 @@ fn places_on_this_machine() {
             "mediocre+unix:/run/a b?c",
         ],
         expect![[r#"
-            Builtin
-            Shell
-            Command { wire: Oracle, words: ["./o", "a", "b c"] }
-            Command { wire: Oracle, words: ["o"] }
-            Command { wire: Orchard, words: ["o"] }
-            Command { wire: Mcp, words: ["o"] }
-            Command { wire: Mediocre, words: ["o"] }
-            Command { wire: Godex, words: ["o"] }
-            Command { wire: Oracle, words: ["//x"] }
-            Unix("/run/a b?c")
+            builtin Inside
+            shell Inside
+            oracle Command(["./o", "a", "b c"])
+            oracle Command(["o"])
+            orchard Command(["o"])
+            mcp Command(["o"])
+            mediocre Command(["o"])
+            godex Command(["o"])
+            oracle Command(["//x"])
+            mediocre Unix("/run/a b?c")
         "#]],
     );
 }
@@ -62,13 +63,13 @@ fn places_elsewhere() {
             "orchestra+quic://localhost:50100?certs=/etc/c%26d&idle_timeout=15",
         ],
         expect![[r#"
-            Url(Url { wire: Mcp, carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
-            Url(Url { wire: Mcp, carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
-            Url(Url { wire: Mediocre, carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
-            Url(Url { wire: Mediocre, carrier: Https, host: "h", port: 443, path: "/x", parameters: [("ca", "c")] })
-            Url(Url { wire: Orchestra, carrier: Quic, host: "localhost", port: 50100, path: "", parameters: [("certs", "/etc/c&d"), ("idle_timeout", "15")] })
+            mcp Url(Url { carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
+            mcp Url(Url { carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
+            mediocre Url(Url { carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
+            mediocre Url(Url { carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
+            mediocre Url(Url { carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
+            mediocre Url(Url { carrier: Https, host: "h", port: 443, path: "/x", parameters: [("ca", "c")] })
+            orchestra Url(Url { carrier: Quic, host: "localhost", port: 50100, path: "", parameters: [("certs", "/etc/c&d"), ("idle_timeout", "15")] })
         "#]],
     );
 }
@@ -189,10 +190,10 @@ fn equal_is_who_is_written_the_same() {
 #[test]
 fn an_oracle_is_named_by_its_own_schemes_alone() {
     for text in ["stdio:a b", "oracle+stdio:a b", "shell:"] {
-        assert!(Address::parse_oracle(text).is_ok(), "{text}");
+        assert!(connection(text).is_ok(), "{text}");
     }
     for text in ["Stdio:x", " stdio:x", "stdio", "oracle+shell:", "builtin:", "mcp+stdio:x"] {
-        let error = Address::parse_oracle(text).unwrap_err().to_string();
+        let error = connection(text).unwrap_err().to_string();
         let wanted = format!(
             "unsupported connection scheme: {text:?}; supported are stdio:, oracle+stdio:, shell:"
         );
@@ -203,6 +204,6 @@ fn an_oracle_is_named_by_its_own_schemes_alone() {
         ("stdio:", "empty oracle command"),
         ("shell:ls", "`shell:ls` is no address: nothing may stand behind `shell:`"),
     ] {
-        assert_eq!(Address::parse_oracle(text).unwrap_err().to_string(), wanted);
+        assert_eq!(connection(text).unwrap_err().to_string(), wanted);
     }
 }

@@ -3,22 +3,20 @@
 use std::borrow::Cow;
 
 use thiserror::Error;
-use toolbus_proto::tool::Wire;
 
 use super::Purpose;
+use super::scheme::{Query, UrlForm};
 
 /// A host to connect to, or to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// What is spoken there.
-    pub wire: Wire,
     /// What carries it.
     pub carrier: Transport,
     /// A name, an IPv4 address, or an IPv6 address without its brackets.
     pub host: String,
     /// The port, or the usual one of the carrier.
     pub port: u16,
-    /// For HTTP: the path, and for MCP the query behind it, as they were written.
+    /// Where there are paths: the path, with the query behind it if that is the peer's own.
     pub path: String,
     /// Names and values behind the `?`, decoded, in their order; only known ones.
     pub parameters: Vec<(String, String)>,
@@ -35,50 +33,10 @@ pub enum Transport {
     Quic,
 }
 
-/// One scheme: what is spoken, what carries it, and which parameters it takes.
-struct Scheme {
-    prefix: &'static str,
-    wire: Wire,
-    carrier: Transport,
-    to_call: &'static [&'static str],
-    to_serve: &'static [&'static str],
-}
-
-const fn scheme(prefix: &'static str, wire: Wire, carrier: Transport) -> Scheme {
-    // `specs/mediocre.md` 6 and `specs/orchestra.md` 13.
-    let (to_call, to_serve): (&[&str], &[&str]) = match (wire, carrier) {
-        (Wire::Mediocre, Transport::Tls | Transport::Https) => {
-            (&["ca", "cert", "key"], &["cert", "key", "client_ca"])
-        }
-        (_, Transport::Quic) => {
-            (&["certs", "name", "server_name", "provider", "idle_timeout"], &["certs", "hub", "id"])
-        }
-        _ => (&[], &[]),
-    };
-    Scheme { prefix, wire, carrier, to_call, to_serve }
-}
-
-const SCHEMES: [Scheme; 7] = [
-    scheme("mcp+http://", Wire::Mcp, Transport::Http),
-    scheme("mcp+https://", Wire::Mcp, Transport::Https),
-    scheme("mediocre+tcp://", Wire::Mediocre, Transport::Tcp),
-    scheme("mediocre+tls://", Wire::Mediocre, Transport::Tls),
-    scheme("mediocre+http://", Wire::Mediocre, Transport::Http),
-    scheme("mediocre+https://", Wire::Mediocre, Transport::Https),
-    scheme("orchestra+quic://", Wire::Orchestra, Transport::Quic),
-];
-
-pub(super) fn schemes() -> impl Iterator<Item = &'static str> {
-    SCHEMES.iter().map(|scheme| scheme.prefix)
-}
-
 impl Url {
-    /// Reads a URL, or `None` if the text begins with none of our schemes.
-    pub(super) fn parse(purpose: Purpose, text: &str) -> Option<Result<Url, UrlError>> {
-        SCHEMES.iter().find_map(|scheme| {
-            let rest = text.strip_prefix(scheme.prefix)?;
-            Some(scheme.read(purpose, rest))
-        })
+    /// Reads what stands behind the scheme.
+    pub(super) fn parse(form: &UrlForm, purpose: Purpose, rest: &str) -> Result<Url, UrlError> {
+        form.read(purpose, rest)
     }
 
     /// The value of a parameter.
@@ -88,7 +46,7 @@ impl Url {
     }
 }
 
-impl Scheme {
+impl UrlForm {
     fn read(&self, purpose: Purpose, rest: &str) -> Result<Url, UrlError> {
         if rest.contains('#') {
             return Err(UrlError::Fragment);
@@ -99,19 +57,18 @@ impl Scheme {
         let host_len = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, behind) = rest.split_at(host_len);
         let (host, port) = self.host_and_port(authority)?;
-        let (path, query) = match behind.split_once('?') {
-            // What an MCP server wants behind its path is its own business.
-            Some(_) if self.wire == Wire::Mcp => (behind, None),
-            Some((path, query)) => (path, Some(query)),
-            None => (behind, None),
+        let (path, parameters) = match self.query {
+            Query::Peers => (self.path(behind)?, Vec::new()),
+            Query::Parameters { to_call, to_serve } => {
+                let known = match purpose {
+                    Purpose::Call => to_call,
+                    Purpose::Serve => to_serve,
+                };
+                let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
+                (self.path(path)?, parameters(query, known)?)
+            }
         };
-        let path = self.path(path)?;
-        let known = match purpose {
-            Purpose::Call => self.to_call,
-            Purpose::Serve => self.to_serve,
-        };
-        let parameters = query.map_or(Ok(Vec::new()), |query| parameters(query, known))?;
-        Ok(Url { wire: self.wire, carrier: self.carrier, host, port, path, parameters })
+        Ok(Url { carrier: self.transport, host, port, path, parameters })
     }
 
     fn host_and_port(&self, authority: &str) -> Result<(String, u16), UrlError> {
@@ -142,21 +99,19 @@ impl Scheme {
                 port.parse().map_err(|_| UrlError::Port { port: port.to_owned() })?
             }
             Some(port) => return Err(UrlError::Port { port: port.to_owned() }),
-            None => self.carrier.usual_port().ok_or(UrlError::NoPort)?,
+            None => self.transport.usual_port().ok_or(UrlError::NoPort)?,
         };
         Ok((host.to_owned(), port))
     }
 
     fn path(&self, path: &str) -> Result<String, UrlError> {
-        let is_http = matches!(self.carrier, Transport::Http | Transport::Https);
-        match (is_http, path) {
-            (true, "") if self.wire == Wire::Mediocre => Ok("/rpc".to_owned()),
-            (true, "") => Ok("/".to_owned()),
+        match (self.path, path) {
+            (Some(usual), "") => Ok(usual.to_owned()),
             // A query without a path before it.
-            (true, path) if path.starts_with('?') => Ok(format!("/{path}")),
-            (true, path) => Ok(path.to_owned()),
-            (false, "" | "/") => Ok(String::new()),
-            (false, path) => Err(UrlError::Path { path: path.to_owned() }),
+            (Some(_), path) if path.starts_with('?') => Ok(format!("/{path}")),
+            (Some(_), path) => Ok(path.to_owned()),
+            (None, "" | "/") => Ok(String::new()),
+            (None, path) => Err(UrlError::Path { path: path.to_owned() }),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Authored {
 
     /// Can all calls be answered in place?
     #[cfg(feature = "bus")]
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         self.functions.values().all(|function| matches!(**function, Function::InPlace(_)))
     }
 

@@ -29,7 +29,7 @@ impl Authored {
 
 impl Back for Authored {
     fn wire(&self) -> Wire {
-        Wire::Inside
+        Wire::INSIDE
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use toolbus_proto::channel::Ended;
 
-use super::{Protocol, Tools};
+use super::{AuthorKind, Tools};
+use crate::wire::AUTHORS;
 
 /// Wrong usage; nothing was served.
 const USAGE: u8 = 2;
@@ -24,8 +25,8 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
         [word] => match &**word {
             "--help" | "-h" => print(&help(&tools)),
             "--version" | "-V" => print(&format!("{} {}\n", tools.name, tools.version)),
-            word => match Protocol::ALL.into_iter().find(|protocol| protocol.flag() == word) {
-                Some(protocol) => serve(tools, protocol),
+            word => match flags().into_iter().find(|(flag, _)| flag == word) {
+                Some((_, author)) => serve(tools, author),
                 None => misused(&tools, word),
             },
         },
@@ -33,26 +34,13 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
     }
 }
 
-impl Protocol {
-    fn flag(self) -> &'static str {
-        match self {
-            Protocol::Mcp => "--mcp",
-            Protocol::Oracle => "--oracle",
-            Protocol::Mediocre => "--mediocre",
-        }
-    }
-
-    fn help(self) -> &'static str {
-        match self {
-            Protocol::Mcp => "Be an MCP server, for editors and agents",
-            Protocol::Oracle => "Be an oracle, for Cairo programs",
-            Protocol::Mediocre => "Be a mediocre-rpc server",
-        }
-    }
+/// The flag of each wire that tools can be served in.
+fn flags() -> Vec<(String, &'static dyn AuthorKind)> {
+    AUTHORS.iter().map(|author| (format!("--{}", author.wire().name()), *author)).collect()
 }
 
-fn serve(tools: Tools, protocol: Protocol) -> ExitCode {
-    match tools.serve(protocol) {
+fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {
+    match author.serve(tools) {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::Refused(why)) => {
             eprintln!("error: the caller would not have us: {why}");
@@ -87,11 +75,12 @@ fn print(text: &str) -> ExitCode {
 fn help(tools: &Tools) -> String {
     let specs = tools.specs();
     let mut help = format!("{} {}\n\n", tools.name, tools.version);
-    let flags = Protocol::ALL.map(Protocol::flag).join(" | ");
+    let known = flags();
+    let flags = known.iter().map(|(flag, _)| flag.as_str()).collect::<Vec<_>>().join(" | ");
     // A string takes whatever it is given.
     let _ = write!(help, "Usage: {} {flags}\n\nServes on standard input and output:\n", tools.name);
-    for protocol in Protocol::ALL {
-        let _ = writeln!(help, "  {:<10}  {}", protocol.flag(), protocol.help());
+    for (flag, author) in known {
+        let _ = writeln!(help, "  {flag:<10}  {}", author.help());
     }
     help.push_str("\nTools:\n");
     let width = specs.iter().map(|spec| spec.name.as_str().len()).max().unwrap_or(0);

@@ -63,12 +63,15 @@ pub use async_context::AsyncContext;
 pub use authored::Authored;
 pub use context::Context;
 pub use reply::{Json, Reply};
-pub use serve::Protocol;
 pub use tool::Tool;
 pub use tools::Tools;
 
+#[cfg(feature = "bus")]
+pub(crate) use serve::with_runtime;
+pub(crate) use serve::{AuthorKind, in_place, on_either};
+
 pub use toolbus_proto::channel::Ended;
-pub use toolbus_proto::tool::{Failure, FailureKind};
+pub use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 #[cfg(test)]
 #[cfg(feature = "bus")]

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::ToolSpec;
 
-use super::{Arguments, Authored, Protocol, Reply, Tool};
-use super::{command_line, serve};
+use super::command_line;
+use super::{Arguments, Authored, Reply, Tool, Wire};
+use crate::wire::AUTHORS;
 
 /// The tools of one program.
 #[must_use]
@@ -56,9 +57,26 @@ impl Tools {
         command_line::run(self, env::args_os().skip(1))
     }
 
-    /// Serves on standard input and output, until the caller has had enough.
-    pub fn serve(self, protocol: Protocol) -> io::Result<Ended> {
-        serve::serve(self, protocol)
+    /// Serves a wire on standard input and output, until the caller has had enough; e.g.
+    /// [`mcp::WIRE`](crate::wire::mcp::WIRE).
+    pub fn serve(self, wire: Wire) -> io::Result<Ended> {
+        match AUTHORS.iter().find(|author| author.wire() == wire) {
+            Some(author) => author.serve(self),
+            None => {
+                let message = format!("{wire:?} is not in this build");
+                Err(io::Error::new(io::ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// The name that callers are told.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version that callers are told.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// The tools as a back, to be put behind a bus by [`BusBuilder::foreign`].
@@ -69,12 +87,12 @@ impl Tools {
         self.into_authored()
     }
 
-    pub(super) fn into_authored(self) -> Authored {
+    pub(crate) fn into_authored(self) -> Authored {
         Authored::new(self.tools)
     }
 
     /// What is known of the tools before they are called.
-    pub(super) fn specs(&self) -> Arc<[ToolSpec]> {
+    pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
         self.tools.iter().map(|tool| tool.spec.clone()).collect()
     }
 }

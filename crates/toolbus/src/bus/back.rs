@@ -75,7 +75,7 @@ pub trait Back {
     /// The protocol it speaks: none, unless said otherwise. A front of the same protocol may
     /// send it native calls.
     fn wire(&self) -> Wire {
-        Wire::Inside
+        Wire::INSIDE
     }
 
     /// Its tools. Starts it if that is needed to know them.

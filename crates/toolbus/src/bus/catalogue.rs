@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
-use toolbus_proto::tool::{ToolName, ToolSpec, Wire};
+use toolbus_proto::tool::{ToolName, ToolSpec};
 
 use crate::address::Address;
 
@@ -15,7 +15,7 @@ pub enum Naming {
     Plain,
     /// `<back>.<tool>`, for the config.
     Dotted,
-    /// `<back>_<tool>`, for MCP clients, whose names have no dots. Two such names may fall
+    /// `<back>_<tool>`, for callers whose names of tools have no dots. Two such names may fall
     /// together, so one is never taken apart again.
     Underscored,
 }
@@ -27,8 +27,6 @@ pub struct Offer {
     pub back: Arc<str>,
     /// Where it is.
     pub address: Address,
-    /// What it speaks.
-    pub wire: Wire,
     /// Its tools by their own names.
     pub tools: Arc<[ToolSpec]>,
 }
@@ -59,7 +57,7 @@ impl Catalogue {
                         entries.insert(name, entry);
                     }
                     // Whoever wants that of another back names the back alone.
-                    Some(_) if is_generic(offer.wire, &spec.name) => {}
+                    Some(_) if offer.is_generic(&spec.name) => {}
                     // Listed twice by its own server, it is still one tool.
                     Some(taken) if taken.back == *back && taken.spec.name == spec.name => {}
                     Some(taken) => {
@@ -114,9 +112,11 @@ impl Naming {
     }
 }
 
-/// Tools that every back of a wire has, besides its own.
-fn is_generic(wire: Wire, tool: &ToolName) -> bool {
-    matches!((wire, tool.as_str()), (Wire::Oracle, "invoke") | (Wire::Mediocre, "call"))
+impl Offer {
+    /// Is it a tool that every back of this kind has, besides its own?
+    fn is_generic(&self, tool: &ToolName) -> bool {
+        self.address.kind().generic_tools().contains(&tool.as_str())
+    }
 }
 
 /// Two tools would have one name.
@@ -162,11 +162,11 @@ mod tests {
 
     use super::*;
 
-    fn offer(address: &str, wire: Wire, tools: &[&str]) -> Offer {
+    fn offer(address: &str, tools: &[&str]) -> Offer {
         let spec = |name: &&str| ToolSpec::new(*name, Json::from_trusted("{}"));
         let address = Address::parse(address).unwrap();
         let back = address.peer_name().into();
-        Offer { back, address, wire, tools: tools.iter().map(spec).collect() }
+        Offer { back, address, tools: tools.iter().map(spec).collect() }
     }
 
     fn names(naming: Naming, offers: &[Offer]) -> Result<String, String> {
@@ -181,10 +181,7 @@ mod tests {
 
     #[test]
     fn names_are_plain_or_dotted() {
-        let offers = [
-            offer("stdio:a", Wire::Oracle, &["f", "a.b"]),
-            offer("builtin:", Wire::Inside, &["add"]),
-        ];
+        let offers = [offer("stdio:a", &["f", "a.b"]), offer("builtin:", &["add"])];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "a.b=0:a.b add=1:add f=0:f");
         let dotted = "a.a.b=0:a.b a.f=0:f builtin.add=1:add";
         assert_eq!(names(Naming::Dotted, &offers).unwrap(), dotted);
@@ -192,8 +189,7 @@ mod tests {
 
     #[test]
     fn one_name_of_two_is_an_error_that_names_both() {
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["f"]), offer("stdio:b", Wire::Oracle, &["f"])];
+        let offers = [offer("stdio:a", &["f"]), offer("stdio:b", &["f"])];
         let taken = "tool `f` is offered by both `stdio:a` and `stdio:b`";
         assert_eq!(names(Naming::Plain, &offers).unwrap_err(), taken);
         assert_eq!(names(Naming::Dotted, &offers).unwrap(), "a.f=0:f b.f=1:f");
@@ -201,11 +197,9 @@ mod tests {
 
     #[test]
     fn names_with_underscores_may_fall_together() {
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["b"]), offer("builtin:", Wire::Inside, &["add"])];
+        let offers = [offer("stdio:a", &["b"]), offer("builtin:", &["add"])];
         assert_eq!(names(Naming::Underscored, &offers).unwrap(), "a_b=0:b builtin_add=1:add");
-        let offers =
-            [offer("stdio:a", Wire::Oracle, &["b_c"]), offer("stdio:a_b", Wire::Oracle, &["c"])];
+        let offers = [offer("stdio:a", &["b_c"]), offer("stdio:a_b", &["c"])];
         // What an address is called has no underscores; what a config names may.
         let offers =
             offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
@@ -215,10 +209,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_its_server_lists_twice_is_one() {
-        let offers = [
-            offer("mcp+stdio:a", Wire::Mcp, &["f", "g", "f"]),
-            offer("builtin:", Wire::Inside, &["add"]),
-        ];
+        let offers = [offer("mcp+stdio:a", &["f", "g", "f"]), offer("builtin:", &["add"])];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "add=1:add f=0:f g=0:g");
         let underscored = "a_f=0:f a_g=0:g builtin_add=1:add";
         assert_eq!(names(Naming::Underscored, &offers).unwrap(), underscored);
@@ -227,16 +218,13 @@ mod tests {
     #[test]
     fn of_generic_tools_the_first_is_offered() {
         let offers = [
-            offer("stdio:a", Wire::Oracle, &["invoke"]),
-            offer("stdio:b", Wire::Oracle, &["invoke"]),
-            offer("mediocre+tcp://h:1", Wire::Mediocre, &["call"]),
-            offer("mediocre+tcp://h:2", Wire::Mediocre, &["call"]),
+            offer("stdio:a", &["invoke"]),
+            offer("stdio:b", &["invoke"]),
+            offer("mediocre+tcp://h:1", &["call"]),
+            offer("mediocre+tcp://h:2", &["call"]),
         ];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "call=2:call invoke=0:invoke");
-        let offers = [
-            offer("stdio:a", Wire::Oracle, &["invoke"]),
-            offer("mcp+stdio:b", Wire::Mcp, &["invoke"]),
-        ];
+        let offers = [offer("stdio:a", &["invoke"]), offer("mcp+stdio:b", &["invoke"])];
         assert!(names(Naming::Plain, &offers).is_err());
     }
 }

@@ -195,8 +195,9 @@ impl Bus {
         self.members.is_empty()
     }
 
-    /// The same bus with names for MCP clients: plain for one back, else `<back>_<tool>`.
-    pub fn named_for_mcp(self) -> Bus {
+    /// The same bus with names that have no dots of ours: plain for one back, else
+    /// `<back>_<tool>`.
+    pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
         Bus::new(naming, self.members)
     }
@@ -252,7 +253,7 @@ impl Bus {
     /// calls one of those waits for nobody else.
     pub fn offer_own(&self) {
         let listed = self.members.iter().map(|member| {
-            let own = (member.back.wire() == Wire::Inside).then(|| {
+            let own = (member.back.wire() == Wire::INSIDE).then(|| {
                 let mut tools = member.back.tools();
                 tools.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             });
@@ -268,12 +269,12 @@ impl Bus {
 
     /// Offers from now on what [`Bus::list`] has found.
     pub fn offer(&self, listed: &[Listed]) -> Result<(), NameTaken> {
-        let offers = self.members.iter().zip(listed).enumerate();
+        let offers = listed.iter().enumerate();
         let offers: Vec<_> = offers
-            .filter_map(|(index, (member, Listed { back, address, tools }))| {
+            .filter_map(|(index, Listed { back, address, tools })| {
                 let (back, address) = (back.clone(), address.clone());
-                let (wire, tools) = (member.back.wire(), tools.as_ref().ok()?.clone());
-                Some((index, Offer { back, address, wire, tools }))
+                let tools = tools.as_ref().ok()?.clone();
+                Some((index, Offer { back, address, tools }))
             })
             .collect();
         let catalogue = Catalogue::new(self.naming, &offers)?;

@@ -42,7 +42,7 @@ struct Unreachable {
 
 impl Back for Unreachable {
     fn wire(&self) -> Wire {
-        Wire::Mcp
+        toolbus_proto::mcp::WIRE
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
@@ -115,7 +115,7 @@ fn of_a_dotted_name_the_back_stands_before_the_first_dot() {
         assert_eq!(call(&bus, "fra.b", "1").await, unknown);
         assert!(bus.resolve(&"echo".into()).is_none());
         let (back, own) = bus.resolve(&"far.x".into()).unwrap();
-        assert_eq!((back.wire(), own.as_str()), (Wire::Mcp, "x"));
+        assert_eq!((back.wire(), own.as_str()), (toolbus_proto::mcp::WIRE, "x"));
     });
 }
 
@@ -129,7 +129,7 @@ fn a_trace_is_passed_on_with_a_new_parent() {
 
     impl Back for Traced {
         fn wire(&self) -> Wire {
-            Wire::Mediocre
+            toolbus_proto::mediocre::WIRE
         }
 
         fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {

@@ -1,4 +1,4 @@
-//! How long a wire waits for its peers: one const a wire, set in one place.
+//! How long a wire waits for its peers: one const a wire, in the wire's own folder.
 
 use std::time::Duration;
 
@@ -40,9 +40,9 @@ pub enum Meanwhile {
 }
 
 impl Patience {
-    /// What an oracle gets: it may have to be compiled first.
-    pub const ORACLE: Patience = Patience {
-        start: Duration::from_secs(120),
+    /// What a wire gets that says nothing else.
+    pub const USUAL: Patience = Patience {
+        start: Duration::from_secs(20),
         stop: Duration::from_secs(5),
         signal: Duration::from_secs(2),
         exit: Duration::from_millis(300),
@@ -54,19 +54,6 @@ impl Patience {
         hurry: Duration::from_secs(1),
         last_calls: Duration::from_secs(5),
     };
-
-    /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
-    pub const MCP: Patience = Patience {
-        start: Duration::from_secs(20),
-        back_off: Duration::from_millis(500),
-        back_off_max: Duration::from_secs(30),
-        meanwhile: Meanwhile::Refuse,
-        goodbye: Duration::from_secs(2),
-        ..Patience::ORACLE
-    };
-
-    /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
-    pub const MEDIOCRE: Patience = Patience { start: Duration::from_secs(20), ..Patience::ORACLE };
 
     /// The same, but no step of a goodbye takes longer than `limit`.
     pub(crate) fn at_most(self, limit: Duration) -> Patience {
@@ -93,7 +80,7 @@ mod tests {
     #[test]
     fn the_first_retry_is_free_and_the_last_is_bounded() {
         let waits = [0, 1, 2, 3, 4, 7, 8, 40]
-            .map(|failures| Patience::ORACLE.back_off(failures).as_millis());
+            .map(|failures| Patience::USUAL.back_off(failures).as_millis());
         assert_eq!(waits, [0, 0, 100, 200, 400, 3200, 5000, 5000]);
     }
 }

@@ -35,7 +35,7 @@ pub struct Ran {
 const NAME: &str = "shell";
 
 /// How long a session whose leader has gone, and then what it wrote, is waited for.
-const LAST_WORDS: Duration = Patience::ORACLE.last_words;
+const LAST_WORDS: Duration = Patience::USUAL.last_words;
 
 const READ_BYTES: usize = 64 * 1024;
 

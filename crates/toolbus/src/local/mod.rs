@@ -1,4 +1,3 @@
-//! Tools inside toolbus itself: the built-in ones, and the shell.
+//! Tools inside toolbus itself.
 
 pub mod builtin;
-pub mod shell;

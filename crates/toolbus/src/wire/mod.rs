@@ -1,14 +1,45 @@
-//! The wires, a folder each, and how an address becomes a back.
+//! The wires, a folder each, and the registry in which each of them has one line.
+//!
+//! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
+//! the tests of all pairs ask the [`Registry`] and name no wire.
 
+#[cfg(feature = "author")]
+mod authors;
+#[cfg(feature = "bus")]
 pub mod check;
-pub mod mcp;
-pub mod mediocre;
+#[cfg(feature = "bus")]
+pub mod decode;
+#[cfg(feature = "bus")]
+pub mod fixture;
+#[cfg(feature = "bus")]
+mod front;
+#[cfg(feature = "bus")]
+mod kind;
+#[cfg(feature = "bus")]
 mod open;
-pub mod oracle;
+#[cfg(feature = "bus")]
+mod planned;
+#[cfg(feature = "bus")]
+pub mod program;
+#[cfg(feature = "bus")]
+mod registry;
+#[cfg(feature = "bus")]
 pub mod settings;
 
-#[cfg(feature = "tls")]
-pub(crate) use open::client_tls;
-#[cfg(feature = "http")]
-pub(crate) use open::origin;
-pub use open::{OpenError, open};
+#[cfg(feature = "mcp")]
+pub mod mcp;
+#[cfg(feature = "mediocre")]
+pub mod mediocre;
+#[cfg(feature = "oracle")]
+pub mod oracle;
+
+#[cfg(feature = "author")]
+pub(crate) use authors::AUTHORS;
+#[cfg(feature = "bus")]
+pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+#[cfg(feature = "bus")]
+pub use kind::PeerKind;
+#[cfg(feature = "bus")]
+pub use open::{Cause, OpenError, open};
+#[cfg(feature = "bus")]
+pub use registry::Registry;

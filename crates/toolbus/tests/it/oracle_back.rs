@@ -11,8 +11,9 @@ use toolbus::child::{Exit, Patience, Program};
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus_proto::json::Json;
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::{Functions, Settings};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::runtime::run;
 
 /// What every script begins with: `answer FELT` answers the call that was read last.
@@ -51,7 +52,7 @@ fn oracle_with(script: &str, patience: Patience) -> Oracle {
 
 async fn invoke(oracle: &Oracle) -> Result<Outcome, Failure> {
     let what = What::Native {
-        wire: Wire::Oracle,
+        wire: WIRE,
         method: Bytes::from_static(b"f"),
         body: Bytes::from_static(b"[]"),
     };
@@ -168,7 +169,7 @@ fn dropping_the_back_leaves_nobody_and_ends_its_calls() {
         let oracle = oracle(STUBBORN);
         let (pid, child) = (felt(invoke(&oracle).await), felt(invoke(&oracle).await));
         let (inbox, slot) = Inbox::new();
-        let what = What::Native { wire: Wire::Oracle, method: "f".into(), body: "[]".into() };
+        let what = What::Native { wire: WIRE, method: "f".into(), body: "[]".into() };
         let uplink = oracle.start(Call::of(Instant::now(), what), slot);
         drop(oracle);
         assert!(!is_alive(pid), "killed and reaped before the drop returns");

@@ -6,8 +6,9 @@ use bytes::{Bytes, BytesMut};
 use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
 use toolbus_proto::channel::{Down, Notice, Outbox, Ticket};
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::{Client, Functions, Settings};
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
 
 #[test]
@@ -50,7 +51,7 @@ impl Host {
         let ticket = words.word().and_then(|word| word.strip_prefix('t')).unwrap();
         let method = Bytes::copy_from_slice(words.word().unwrap().as_bytes());
         let body = Bytes::copy_from_slice(words.rest().as_bytes());
-        let what = What::Native { wire: Wire::Oracle, method, body };
+        let what = What::Native { wire: WIRE, method, body };
         let now = self.clock.now;
         let quiet = Some(Duration::from_secs(60));
         let call =

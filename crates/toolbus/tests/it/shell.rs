@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use toolbus::bus::back::Back;
 use toolbus::child::shell::{self, Limits, Ran};
 use toolbus::engine::calls::Inbox;
-use toolbus::local::shell::Shell;
 use toolbus::wire::oracle::blocking::{Oracles, Settings};
+use toolbus::wire::oracle::shell::Shell;
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle;
+use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::cairo::SelectorForm;
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::oracle::felts;
-use toolbus_proto::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::runtime;
 
 use crate::PATIENCE;
@@ -119,7 +120,7 @@ fn the_tool_exec_answers_in_json_and_in_felts() {
         assert_eq!(answer, Ok(Outcome::Value(Json::from_trusted(r#"[0,"hi\n"]"#))));
 
         let native = |method: &'static str, body: &'static str| What::Native {
-            wire: Wire::Oracle,
+            wire: WIRE,
             method: method.into(),
             body: body.into(),
         };

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use toolbus::child::{Process, Program, Signal as GroupSignal};
+use toolbus::wire::fixture::Fixture;
+use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::FailureKind;
 
 use super::peers::{Peers, quoted};
@@ -18,10 +20,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Kills a tool in the middle of a call.
 pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill it in the middle of a call")?;
-    let words = "echo 'demo-tool: working on it, give me a minute' >&2;";
-    let server = peers.ourselves_after(words, "tool", &["mcp", "builtin:"]);
-    let bus = open(&format!("mcp+stdio:{server}"))?;
-    tour.command("toolbus call 'mcp+stdio:./demo-tool' sleep ms=60000")?;
+    let wire = side_by_side()?;
+    let working = "echo 'demo-tool: working on it, give me a minute' >&2;";
+    let address = peers.serving_after(wire, working, "tool");
+    let bus = open(&address)?;
+    let shown = format!("toolbus call '{}./demo-tool'", wire.scheme);
+    tour.command(&format!("{shown} sleep ms=60000"))?;
     let sleeping = call(&bus, "sleep", r#"{"ms":60000}"#);
     let killing = async {
         // Asked behind the other call and on the same pipe: once this one is answered, the
@@ -48,7 +52,7 @@ pub(super) async fn a_tool(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     for line in failure.last_words.iter().flat_map(|words| &words.stderr) {
         tour.say(format!("    its last words: {line}"))?;
     }
-    tour.command("toolbus call 'mcp+stdio:./demo-tool' upper text='still here'")?;
+    tour.command(&format!("{shown} upper text='still here'"))?;
     let begun = Instant::now();
     let answer = call(&bus, "upper", r#"{"text":"still here"}"#).await;
     let answer = answer.map_err(|failure| broken("the next call", &failure))?;
@@ -62,10 +66,8 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Kill the bus")?;
     let file = quoted(&peers.file("bus").to_string_lossy());
     let stubborn = format!("trap '' TERM HUP; sleep 600 & echo $! >> {file};");
-    let oracle = peers.ourselves_after(&stubborn, "bus", &["oracle", "serve", "builtin:"]);
-    let oracle = format!("stdio:{oracle}");
-    // Ten minutes of sleep, in felts.
-    let words = peers.ourselves(&["oracle", "invoke", &oracle, "sleep", "0x927c0"]);
+    let tool = peers.serving_after(side_by_side()?, &stubborn, "bus");
+    let words = peers.ourselves(&["call", &tool, "sleep", "ms=600000"]);
     let words =
         toolbus::child::words::split(&words).map_err(|error| Failed::usage(error.to_string()))?;
     let cannot = |error: &dyn std::error::Error| {
@@ -84,6 +86,15 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     })
     .await?;
     tour.show("nobody is left", begun.elapsed())
+}
+
+/// A wire in which one call can be seen to run by the answer to another.
+fn side_by_side() -> Result<&'static Fixture, Failed> {
+    let registry = Registry::default();
+    let mut fixtures = registry.wires().filter_map(PeerKind::fixture);
+    fixtures
+        .find(|fixture| fixture.runs_side_by_side)
+        .ok_or_else(|| Failed::new(Exit::Failed, "no wire of this build runs calls side by side"))
 }
 
 /// Who is dead but not yet reaped by the system does nothing any more.

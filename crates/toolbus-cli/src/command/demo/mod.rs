@@ -14,6 +14,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
+use super::wire;
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -75,12 +76,13 @@ impl Tour {
     fn what_next(&self) -> Result<(), Failed> {
         self.step("Your turn")?;
         self.command("toolbus tools builtin:")?;
-        self.command("toolbus oracle invoke 'stdio:toolbus oracle serve builtin:' \\")?;
-        self.say("        --fn 'upper(text: ByteArray) -> ByteArray' upper hello")?;
-        self.say("\n  Or give an editor or agent the tools, in its config for MCP:")?;
-        self.say(
-            r#"  "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}"#,
-        )?;
+        for line in wire::FACES.iter().flat_map(|face| face.to_try()) {
+            match line.strip_prefix("$ ") {
+                Some(command) => self.command(command)?,
+                None if line.is_empty() => self.say("")?,
+                None => self.say(format!("  {line}"))?,
+            }
+        }
         self.say("")
     }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::{env, fs, io, process};
 
+use toolbus::wire::fixture::Fixture;
+
 use crate::exit::Exit;
 use crate::failed::Failed;
 
@@ -29,16 +31,22 @@ impl Peers {
         [quoted(&self.program)].into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// Words that start this program by a shell that first does `before` and leaves its
-    /// process ids in a file of this name.
-    pub(super) fn ourselves_after(&self, before: &str, name: &str, words: &[&str]) -> String {
+    /// This program as a peer, which serves the tools at `address`.
+    pub(super) fn serving(&self, fixture: &Fixture, address: &str) -> String {
+        let words = self.ourselves(&[fixture.words, &[address]].concat());
+        format!("{}{words}", fixture.scheme)
+    }
+
+    /// A peer with our built-in tools, started by a shell that first does `before` and leaves
+    /// its process ids in a file of this name.
+    pub(super) fn serving_after(&self, fixture: &Fixture, before: &str, name: &str) -> String {
         let file = self.file(name);
         let script = format!(
             "{before} echo $$ >> {}; exec {}",
             quoted(&file.to_string_lossy()),
-            self.ourselves(words)
+            self.ourselves(&[fixture.words, &["builtin:"]].concat())
         );
-        format!("sh -c {}", quoted(&script))
+        format!("{}sh -c {}", fixture.scheme, quoted(&script))
     }
 
     /// The process ids in the file of this name, once there are so many.

@@ -10,8 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::config::Config;
 use toolbus::bus::{Bus, Listed};
+use toolbus::wire::{PeerKind, Registry};
 
 use self::front::{Front, Plan};
+use super::wire::{self, WireFace};
 use crate::args::Globals;
 use crate::config::{self, Found};
 use crate::exit::Exit;
@@ -34,20 +36,23 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 ///
 /// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:
-  toolbus serve
-  toolbus serve --config tools.toml
-
-A config:
-  [back.try]
-  connect = \"builtin:\"
-
-  [front.editor]
-  serve = \"mcp+http://127.0.0.1:8932/mcp\"
-
-  [front.scripts]
-  serve = \"mediocre+tcp://127.0.0.1:7420\"")]
+#[command(after_long_help = examples())]
 pub(crate) struct ServeArgs {}
+
+fn examples() -> String {
+    let fronts = front_examples();
+    let fronts = fronts.map(|(name, serve)| format!("\n\n  [front.{name}]\n  serve = \"{serve}\""));
+    format!(
+        "Examples:\n  toolbus serve\n  toolbus serve --config tools.toml\n\n\
+         A config:\n  [back.try]\n  connect = \"builtin:\"{}",
+        fronts.collect::<String>()
+    )
+}
+
+/// Names of fronts and what they listen on.
+fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    wire::faces().filter_map(WireFace::front_example)
+}
 
 pub(crate) fn run(_args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let wanted = Wanted::read(globals)?;
@@ -110,9 +115,11 @@ impl Wanted {
                 .hint("name a config by `--config FILE`")
         })?;
         if config.fronts.is_empty() {
-            return Err(Failed::usage(format!("`{}` names no fronts", path.display())).hint(
-                "add one: `[front.editor]` and under it `serve = \"mcp+http://127.0.0.1:8932/mcp\"`",
-            ));
+            let hint = front_examples().next().map(|(name, serve)| {
+                format!("add one: `[front.{name}]` and under it `serve = \"{serve}\"`")
+            });
+            let failed = Failed::usage(format!("`{}` names no fronts", path.display()));
+            return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
         for (table, is_there) in
@@ -265,8 +272,11 @@ fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
             tracing::warn!(peer = %back, "left out: {failure}");
         }
     }
-    if let Err(taken) = bus.clone().named_for_mcp().offer(listed) {
-        tracing::warn!("MCP clients cannot be served: {taken}; {}", taken.hint());
+    for front in Registry::default().wires().filter_map(PeerKind::front) {
+        if let Err(taken) = front.name_tools(bus.clone()).offer(listed) {
+            let callers = front.callers();
+            tracing::warn!("{callers} cannot be served: {taken}; {}", taken.hint());
+        }
     }
 }
 

@@ -10,11 +10,12 @@ use super::{
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::mcp::WIRE;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
 use crate::outstanding::Waiting;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What, Wire};
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
 struct Request {
@@ -106,7 +107,7 @@ impl MessageClient {
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(Wire::Mcp);
+        let is_native = call.options.native == Some(WIRE);
         let purpose = Purpose::Tool { name: name.to_owned(), is_native };
         let params = Some(params.into());
         let method = Bytes::from_static(b"tools/call");

@@ -32,7 +32,8 @@ use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What, Wire};
+use crate::mcp::WIRE;
+use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -365,7 +366,7 @@ impl Conversation {
         self.next_ticket += 1;
         let options = CallOptions {
             progress: call.wants_progress(),
-            native: Some(Wire::Mcp),
+            native: Some(WIRE),
             ..CallOptions::default()
         };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));

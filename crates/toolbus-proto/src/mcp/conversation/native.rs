@@ -15,8 +15,9 @@ use crate::channel::{AskId, Ticket};
 use crate::json::Json;
 use crate::json::edit;
 use crate::jsonrpc::Id;
+use crate::mcp::WIRE;
 use crate::mcp::wire::{self, Era, Level, Revision, SUBSCRIPTION_KEY};
-use crate::tool::{What, Wire};
+use crate::tool::What;
 
 /// How often a server may be lost before nobody listens to it any more.
 const LOSSES_MAX: u32 = 10;
@@ -158,7 +159,7 @@ fn native(method: &str, body: Option<Bytes>) -> What {
         "tools/call" => Bytes::from_static(b"tools/call"),
         _ => Bytes::copy_from_slice(method.as_bytes()),
     };
-    What::Native { wire: Wire::Mcp, method, body: body.unwrap_or_default() }
+    What::Native { wire: WIRE, method, body: body.unwrap_or_default() }
 }
 
 /// What belongs to a listening, under the id that its client knows; `None` if it names none.

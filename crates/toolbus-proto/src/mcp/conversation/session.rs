@@ -15,11 +15,12 @@ use crate::channel::{Asked, Notice, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind};
+use crate::mcp::WIRE;
 use crate::mcp::wire::{
     self, INVALID_PARAMS, INVALID_REQUEST, Level, Refusal, Revision, SERVER_KEY, SUBSCRIPTION_KEY,
     put_member,
 };
-use crate::tool::{What, Wire};
+use crate::tool::What;
 
 /// What the hub can do.
 const TOOLS_ONLY: &str = r#"{"tools":{"listChanged":true}}"#;
@@ -107,7 +108,7 @@ impl Conversation {
             Behind::Hub => What::Tools,
             Behind::Server => {
                 let method = Bytes::from_static(method.as_bytes());
-                What::Native { wire: Wire::Mcp, method, body }
+                What::Native { wire: WIRE, method, body }
             }
         }
     }
@@ -216,7 +217,7 @@ impl Conversation {
         let mut link = None;
         for (method, body) in said {
             let method = Bytes::from_static(method.as_bytes());
-            let what = What::Native { wire: Wire::Mcp, method, body };
+            let what = What::Native { wire: WIRE, method, body };
             let origin = Origin { place: Place::SESSION, batch: None };
             let call = Box::new(InFlight { id: Id::NULL, origin, revision, job: Job::Aside });
             let ticket = self.ask(now, call, what, None);

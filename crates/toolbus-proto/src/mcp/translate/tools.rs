@@ -6,15 +6,16 @@ use bytes::Bytes;
 
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::mcp::WIRE;
 use crate::mcp::wire::{Revision, in_a_line, put_member, quoted};
-use crate::tool::{Hints, Native, ToolName, ToolSpec, Wire};
+use crate::tool::{Hints, Native, ToolName, ToolSpec};
 
 /// What a tool takes if nothing is known about it.
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 /// Appends the tool as a client of this revision may see it.
 pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
-    if let Some(native) = tool.native.as_ref().filter(|native| native.wire == Wire::Mcp)
+    if let Some(native) = tool.native.as_ref().filter(|native| native.wire == WIRE)
         && let Ok(raw) = str::from_utf8(&native.text)
     {
         let name = String::from_utf8(quoted(tool.name.as_str())).unwrap_or_default();
@@ -80,7 +81,7 @@ fn input_schema(input: &Json) -> Cow<'_, str> {
 
 /// Are the tool's arguments no object, so that clients put them into `value`?
 pub fn takes_wrapped(tool: &ToolSpec) -> bool {
-    let is_native = tool.native.as_ref().is_some_and(|native| native.wire == Wire::Mcp);
+    let is_native = tool.native.as_ref().is_some_and(|native| native.wire == WIRE);
     !is_native && !allows_anything(&tool.input) && !is_of_objects(&tool.input)
 }
 
@@ -122,7 +123,7 @@ pub fn read_tool(line: &Bytes, raw: &str) -> Option<ToolSpec> {
         input: schema("inputSchema").unwrap_or_else(|| Json::from_trusted(ANY_OBJECT)),
         output: schema("outputSchema"),
         hints: hints.filter(|hints| *hints != Hints::default()),
-        native: Some(Native { wire: Wire::Mcp, text: in_a_line(line, raw) }),
+        native: Some(Native { wire: WIRE, text: in_a_line(line, raw) }),
     })
 }
 

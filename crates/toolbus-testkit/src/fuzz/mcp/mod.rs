@@ -11,7 +11,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::{Behind, Client, Server, calling, conversation};
-use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What, Wire};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, What};
 
 use super::{Piece, assert_lines, pieces};
 
@@ -115,7 +115,7 @@ struct Asker {
 impl Asker {
     fn new(now: Instant, client: &mut impl Calling) -> Asker {
         let native = |method: &'static str, body: &'static str| What::Native {
-            wire: Wire::Mcp,
+            wire: toolbus_proto::mcp::WIRE,
             method: Bytes::from_static(method.as_bytes()),
             body: Bytes::from_static(body.as_bytes()),
         };

@@ -107,9 +107,10 @@ impl Plays for Client {
                 }
                 self.call(now, ticket, call);
             }
+            "tools" => self.call(now, ticket(&mut words), Call::of(now, What::Tools)),
             "foreign" => {
                 let (method, body) = (Bytes::new(), Bytes::new());
-                let what = What::Native { wire: Wire::Mcp, method, body };
+                let what = What::Native { wire: Wire::INSIDE, method, body };
                 self.call(now, ticket(&mut words), Call::of(now, what));
             }
             "up" => {
@@ -185,6 +186,24 @@ fn answers_may_come_in_any_order() {
         == t8 {"failed":{"kind":"unknown_tool","message":"no such tool: sing"}}
         << [1,{"value":"hi"}]
         == t7 {"value":"hi"}
+    "#]]);
+}
+
+#[test]
+fn tools_are_listed_as_any_call_is_answered() {
+    caller(expect![[r#"
+        << [0,{"ready":1}]
+        -- tools t1
+        >> [1,"tools"]
+        << [1,{"tools":[{"name":"say","description":"Says it","input":{"type":"object"}}]}]
+        == t1 {"tools":[{"name":"say","description":"Says it","input":{"type":"object"}}]}
+    "#]]);
+    server(expect![[r#"
+        << [1,"tools"]
+        >> [0,{"ready":1}]
+        == c0 "tools"
+        -- down c0 {"tools":[{"name":"say","input":{}}]}
+        >> [1,{"tools":[{"name":"say","input":{}}]}]
     "#]]);
 }
 

@@ -11,7 +11,7 @@ use toolbus_proto::channel::{AskId, Asked, Calling, Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece, What, Wire};
 
-use super::{Client, Limits, Server};
+use super::{Client, Limits, Server, WIRE};
 use crate::pair::Pair;
 
 pub(crate) const SMALL: Limits = Limits { line_bytes_max: 200, calls_max: 3, queue_max: 2 };
@@ -35,7 +35,7 @@ pub(crate) fn everything(now: Instant) -> Pair<Client, Server> {
     pair.call(first, call);
     pair.run();
     let native = What::Native {
-        wire: Wire::Inside,
+        wire: WIRE,
         method: Bytes::from_static(b"ping"),
         body: Bytes::from_static(b"{}"),
     };
@@ -77,7 +77,7 @@ fn everything_crosses_as_it_was_said() {
         .collect();
     expect![[r#"
         0 Tool { name: ToolName("stream"), args: Some([1]) }
-        1 Native { wire: Inside, method: b"ping", body: b"{}" }
+        1 Native { wire: plain, method: b"ping", body: b"{}" }
         2 Tool { name: ToolName("slow"), args: None }
         0 Part(Text("a\n"))
         0 Part(Bytes(Piece { data: b"\0\xff", media_type: Some("image/png"), len: None, last: true }))

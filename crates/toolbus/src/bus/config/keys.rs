@@ -8,15 +8,19 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Problem};
+use super::key::{KeyKind, Value};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
 use crate::units;
+use crate::wire::Registry;
 
-/// The text of the config, which knows its lines, and the environment.
+/// The text of the config, which knows its lines, and its surroundings.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Which peers there are.
+    pub(super) registry: &'a Registry,
 }
 
 impl Source<'_> {
@@ -157,6 +161,24 @@ impl<'a> Entry<'a> {
         Some(self.value.as_array()?.iter().enumerate().map(element).collect())
     }
 
+    /// A value of this kind.
+    pub(super) fn value(&self, kind: KeyKind) -> Result<Value, ConfigError> {
+        Ok(match kind {
+            KeyKind::Text => Value::Text(self.string()?),
+            KeyKind::Texts => Value::Texts(self.strings()?),
+            KeyKind::Bool => Value::Bool(self.bool()?),
+            KeyKind::Duration => Value::Duration(self.duration()?),
+            KeyKind::Size => Value::Number(self.size()?),
+            KeyKind::Count => Value::Number(self.count()?),
+            KeyKind::Choice { words, expected } => {
+                let chosen = self.value.as_str().filter(|chosen| words.contains(chosen));
+                Value::Text(chosen.ok_or_else(|| self.wrong_type(expected))?.to_owned())
+            }
+            KeyKind::Secrets => Value::Secrets(self.secrets()?),
+            KeyKind::SecretObject => Value::SecretObject(self.secret_object()?),
+        })
+    }
+
     pub(super) fn string(&self) -> Result<String, ConfigError> {
         let text = self.value.as_str().ok_or_else(|| self.wrong_type("a string"))?;
         Ok(text.to_owned())
@@ -213,8 +235,8 @@ impl<'a> Entry<'a> {
 
     pub(super) fn address(&self, purpose: Purpose) -> Result<Address, ConfigError> {
         let text = self.string()?;
-        Address::parse_for(purpose, &text)
-            .map_err(|why| self.error(Problem::Address { key: self.path.clone(), why }))
+        let address = self.source.registry.address(purpose, &text);
+        address.map_err(|why| self.error(Problem::Address { key: self.path.clone(), why }))
     }
 }
 

@@ -5,19 +5,21 @@
 //! found out later.
 
 mod error;
+mod key;
 mod keys;
 mod secrets;
 mod tables;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use toolbus_proto::tool::ToolName;
 
 use crate::address::Address;
-use crate::wire::settings::{Clients, MediocreSettings, Settings};
+use crate::wire::Registry;
+use crate::wire::settings::{Clients, Settings, WireSettings};
 
 pub use error::{ConfigError, Problem};
+pub use key::{Key, KeyKind, Needs, Values};
 
 /// The whole config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,13 +37,22 @@ pub struct Config {
 impl Config {
     /// Reads the text of a `toolbus.toml`; `env` gives the value of an environment variable.
     pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
-        tables::read(text, env)
+        Config::parse_with(&Registry::default(), text, env)
+    }
+
+    /// The same, where other peers may be named than those compiled in.
+    pub fn parse_with(
+        registry: &Registry,
+        text: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
+        tables::read(registry, text, env)
     }
 
     /// The same for many clients at a time, as there are where we listen.
     pub fn for_many_clients(mut self) -> Config {
         for back in &mut self.backs {
-            back.settings.mcp.clients = Clients::Many;
+            back.settings.clients = Clients::Many;
         }
         self
     }
@@ -67,29 +78,8 @@ pub struct FrontConfig {
     pub name: String,
     /// What it listens on.
     pub serve: Address,
-    /// For the mediocre wire.
-    pub mediocre: MediocreSettings,
-    /// For the mediocre wire: what becomes of slow and silent clients.
-    pub clients: ClientSettings,
-    /// For MCP over HTTP: the environment variable that holds the bearer token.
-    pub token_env: Option<String>,
-    /// For MCP over HTTP: do without a token where one is asked for.
-    pub insecure: bool,
-    /// For MCP over HTTP: allowed besides our own.
-    pub origins: Vec<String>,
-}
-
-/// How long and how much the clients of a mediocre front are waited for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClientSettings {
-    /// What is read of a stream that nobody wants any more.
-    pub drain_bytes_max: Option<usize>,
-    /// How long that may take.
-    pub drain_timeout: Option<Duration>,
-    /// How long a connection may be without a call.
-    pub idle_timeout: Option<Duration>,
-    /// How long a call may be quiet.
-    pub call_timeout: Option<Duration>,
+    /// What else is set about it.
+    pub settings: WireSettings,
 }
 
 /// `[journal]`: one line of JSON a call.

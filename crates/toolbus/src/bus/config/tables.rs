@@ -1,24 +1,24 @@
 //! The tables of the config: which keys each has, and for whom (`design` §5).
 
 use toml::de::DeTable;
-use toolbus_proto::tool::{ToolName, Wire};
+use toolbus_proto::tool::ToolName;
 
 use super::error::{ConfigError, Problem};
+use super::key::{Key, Values};
 use super::keys::{Entry, Keys, Source};
-use super::{Admin, BackConfig, ClientSettings, Config, FrontConfig, Journal};
-use crate::address::{Address, Place, Purpose, Transport};
-use crate::wire::settings::{
-    BlobLen, Clients, McpSettings, MediocreSettings, OracleSettings, OrchardSettings,
-    ProgramSettings, Restart, Settings, Share,
-};
+use super::{Admin, BackConfig, Config, FrontConfig, Journal};
+use crate::address::{Address, Place, Purpose};
+use crate::wire::settings::{Clients, ProgramSettings, Restart, Settings, WireSettings};
+use crate::wire::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn read(
+    registry: &Registry,
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
-    let source = Source { text, env };
+    let source = Source { text, env, registry };
     let table = DeTable::parse(text).map_err(|error| {
         // Its own rendering would show the line, and with it what may be a secret.
         let message = error.message().to_owned();
@@ -66,29 +66,43 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
                 _ => None,
             })
         })?,
+        clients: Clients::default(),
         program: program(&mut keys, &address)?,
-        oracle: oracle(&mut keys, &address)?,
-        allow_shell: {
-            keys.only_for("the back `shell:`", *address.place() == Place::Shell);
-            keys.take("allow_shell", Entry::bool)?.unwrap_or_default()
-        },
-        mediocre: MediocreSettings {
-            methods: {
-                keys.only_for("mediocre backs", speaks(&address, Wire::Mediocre));
-                keys.take("methods", Entry::strings)?
-            },
-            ..mediocre(&mut keys, &address)?
-        },
-        orchard: orchard(&mut keys, &address)?,
-        mcp: mcp(&mut keys, &address)?,
+        allow_shell: false,
+        wire: WireSettings::default(),
     };
+    let values = of_kind(&mut keys, &address, entry.source.registry, PeerKind::back_keys)?;
     keys.finish()?;
+    let settings = address.kind().configure(&values, settings);
     let allow = allow.map(|names| names.into_iter().map(ToolName::new).collect());
     Ok(BackConfig { name: entry.name.to_owned(), address, allow, settings })
 }
 
+/// The values of the keys that the kind of this peer has; those of other kinds are misplaced.
+fn of_kind(
+    keys: &mut Keys<'_>,
+    address: &Address,
+    registry: &Registry,
+    keys_of: impl Fn(&'static dyn PeerKind) -> &'static [Key],
+) -> Result<Values, ConfigError> {
+    let mut values = Values::default();
+    let own = address.kind();
+    for key in keys_of(own) {
+        keys.only_for(key.only_for, key.applies_to(address));
+        if let Some(value) = keys.take(key.name, |entry| entry.value(key.kind))? {
+            values.0.push((key.name, value));
+        }
+    }
+    // Behind its own, since two kinds may have keys of one name.
+    for key in registry.kinds().filter(|kind| !kind.is(own)).flat_map(keys_of) {
+        keys.only_for(key.only_for, false);
+        keys.take(key.name, |_| Ok(()))?;
+    }
+    Ok(values)
+}
+
 fn program(keys: &mut Keys<'_>, address: &Address) -> Result<ProgramSettings, ConfigError> {
-    keys.only_for("backs on stdio", matches!(address.place(), Place::Command { .. }));
+    keys.only_for("backs on stdio", matches!(address.place(), Place::Command(_)));
     Ok(ProgramSettings {
         env: keys.take("env", Entry::secrets)?.unwrap_or_default(),
         env_pass: keys.take("env_pass", Entry::strings)?.unwrap_or_default(),
@@ -96,95 +110,21 @@ fn program(keys: &mut Keys<'_>, address: &Address) -> Result<ProgramSettings, Co
     })
 }
 
-fn oracle(keys: &mut Keys<'_>, address: &Address) -> Result<OracleSettings, ConfigError> {
-    keys.only_for("oracle backs", speaks(address, Wire::Oracle));
-    Ok(OracleSettings {
-        functions: keys.take("functions", Entry::strings)?.unwrap_or_default(),
-        lenient_felts: keys.take("lenient_felts", Entry::bool)?.unwrap_or_default(),
-        line_bytes_max: keys.take("line_max", Entry::size)?,
-    })
-}
-
-/// What both sides of the mediocre wire have.
-fn mediocre(keys: &mut Keys<'_>, address: &Address) -> Result<MediocreSettings, ConfigError> {
-    keys.only_for("the mediocre wire", speaks(address, Wire::Mediocre));
-    let blob_len = keys.take("blob_len", |entry| {
-        choice(entry, "\"exact\" or \"hint\"", |text| match text {
-            "exact" => Some(BlobLen::Exact),
-            "hint" => Some(BlobLen::Hint),
-            _ => None,
-        })
-    })?;
-    Ok(MediocreSettings {
-        methods: None,
-        blob_len: blob_len.unwrap_or_default(),
-        strict: keys.take("strict", Entry::bool)?.unwrap_or_default(),
-        object_bytes_max: keys.take("object_bytes_max", Entry::size)?,
-        depth_max: keys.take("depth_max", Entry::count)?,
-    })
-}
-
-fn orchard(keys: &mut Keys<'_>, address: &Address) -> Result<OrchardSettings, ConfigError> {
-    keys.only_for("orchard backs", speaks(address, Wire::Orchard));
-    Ok(OrchardSettings {
-        config: keys.take("config", Entry::secret_object)?,
-        configure_timeout: keys.take("configure_timeout", Entry::duration)?,
-        frame_bytes_max: keys.take("frame_bytes_max", Entry::size)?,
-    })
-}
-
-fn mcp(keys: &mut Keys<'_>, address: &Address) -> Result<McpSettings, ConfigError> {
-    keys.only_for("MCP backs", speaks(address, Wire::Mcp));
-    let timeout_total = keys.take("timeout_total", Entry::duration)?;
-    let probe_timeout = keys.take("probe_timeout", Entry::duration)?;
-    let input_timeout = keys.take("input_timeout", Entry::duration)?;
-    let reply_bytes_max = keys.take("reply_bytes_max", Entry::size)?;
-    let share = keys.take("share", |entry| {
-        choice(entry, "\"all\" or \"session\"", |text| match text {
-            "all" => Some(Share::All),
-            "session" => Some(Share::Session),
-            _ => None,
-        })
-    })?;
-    let is_url = matches!(address.place(), Place::Url(_));
-    keys.only_for("MCP over HTTP", speaks(address, Wire::Mcp) && is_url);
-    Ok(McpSettings {
-        timeout_total,
-        probe_timeout,
-        input_timeout,
-        reply_bytes_max,
-        share: share.unwrap_or_default(),
-        clients: Clients::default(),
-        headers: keys.take("headers", Entry::secrets)?.unwrap_or_default(),
-        token_env: keys.take("token_env", Entry::string)?,
-        insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
-    })
-}
-
 fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
     let mut keys = entry.keys()?;
     let serve = keys.need("serve", |entry| {
         let address = entry.address(Purpose::Serve)?;
-        if can_be_served(&address) {
+        if address.kind().can_listen(&address) {
             return Ok(address);
         }
         let (key, address) = (entry.path.clone(), address.to_string());
         Err(entry.error(Problem::CannotServe { key, address }))
     })?;
-    let mediocre = mediocre(&mut keys, &serve)?;
-    let clients = ClientSettings {
-        drain_bytes_max: keys.take("drain_bytes_max", Entry::size)?,
-        drain_timeout: keys.take("drain_timeout", Entry::duration)?,
-        idle_timeout: keys.take("idle_timeout", Entry::duration)?,
-        call_timeout: keys.take("call_timeout", Entry::duration)?,
-    };
-    keys.only_for("MCP over HTTP", speaks(&serve, Wire::Mcp));
-    let token_env = keys.take("token_env", Entry::string)?;
-    let insecure = keys.take("insecure", Entry::bool)?.unwrap_or_default();
-    let origins = keys.take("origins", Entry::strings)?.unwrap_or_default();
+    let keys_of = |kind: &'static dyn PeerKind| kind.front().map_or(&[][..], FrontKind::keys);
+    let values = of_kind(&mut keys, &serve, entry.source.registry, keys_of)?;
     keys.finish()?;
-    let name = entry.name.to_owned();
-    Ok(FrontConfig { name, serve, mediocre, clients, token_env, insecure, origins })
+    let settings = serve.kind().front().map(|front| front.settings(&values)).unwrap_or_default();
+    Ok(FrontConfig { name: entry.name.to_owned(), serve, settings })
 }
 
 fn journal(entry: &Entry<'_>) -> Result<Journal, ConfigError> {
@@ -204,26 +144,6 @@ fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
     let admin = Admin { listen: keys.need("listen", Entry::string)? };
     keys.finish()?;
     Ok(admin)
-}
-
-fn speaks(address: &Address, wire: Wire) -> bool {
-    match address.place() {
-        Place::Builtin | Place::Shell => wire == Wire::Inside,
-        Place::Command { wire: spoken, .. } => *spoken == wire,
-        Place::Unix(_) => wire == Wire::Mediocre,
-        Place::Url(url) => url.wire == wire,
-    }
-}
-
-fn can_be_served(address: &Address) -> bool {
-    match address.place() {
-        Place::Builtin | Place::Shell | Place::Command { .. } => false,
-        Place::Unix(_) => true,
-        Place::Url(url) if url.wire == Wire::Mcp => {
-            url.carrier == Transport::Http && !url.path.contains('?')
-        }
-        Place::Url(_) => true,
-    }
 }
 
 fn choice<T>(

@@ -139,6 +139,7 @@ fn every_key_is_read() {
                         restart: Some(
                             Never,
                         ),
+                        clients: One,
                         program: ProgramSettings {
                             env: [
                                 (
@@ -157,43 +158,29 @@ fn every_key_is_read() {
                                 "srv",
                             ),
                         },
-                        oracle: OracleSettings {
-                            functions: [],
-                            lenient_felts: false,
-                            line_bytes_max: None,
-                        },
                         allow_shell: false,
-                        mediocre: MediocreSettings {
-                            methods: None,
-                            blob_len: Exact,
-                            strict: false,
-                            object_bytes_max: None,
-                            depth_max: None,
-                        },
-                        orchard: OrchardSettings {
-                            config: None,
-                            configure_timeout: None,
-                            frame_bytes_max: None,
-                        },
-                        mcp: McpSettings {
-                            timeout_total: Some(
-                                300s,
-                            ),
-                            probe_timeout: Some(
-                                1s,
-                            ),
-                            input_timeout: Some(
-                                120s,
-                            ),
-                            reply_bytes_max: Some(
-                                1048576,
-                            ),
-                            share: Session,
-                            clients: One,
-                            headers: [],
-                            token_env: None,
-                            insecure: false,
-                        },
+                        wire: WireSettings(
+                            [
+                                McpSettings {
+                                    timeout_total: Some(
+                                        300s,
+                                    ),
+                                    probe_timeout: Some(
+                                        1s,
+                                    ),
+                                    input_timeout: Some(
+                                        120s,
+                                    ),
+                                    reply_bytes_max: Some(
+                                        1048576,
+                                    ),
+                                    share: Session,
+                                    headers: [],
+                                    token_env: None,
+                                    insecure: false,
+                                },
+                            ],
+                        ),
                     },
                 },
                 BackConfig {
@@ -208,44 +195,26 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        clients: One,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
                             cwd: None,
                         },
-                        oracle: OracleSettings {
-                            functions: [
-                                "sqrt(x: u128) -> Option<u128>",
-                            ],
-                            lenient_felts: true,
-                            line_bytes_max: Some(
-                                65536,
-                            ),
-                        },
                         allow_shell: false,
-                        mediocre: MediocreSettings {
-                            methods: None,
-                            blob_len: Exact,
-                            strict: false,
-                            object_bytes_max: None,
-                            depth_max: None,
-                        },
-                        orchard: OrchardSettings {
-                            config: None,
-                            configure_timeout: None,
-                            frame_bytes_max: None,
-                        },
-                        mcp: McpSettings {
-                            timeout_total: None,
-                            probe_timeout: None,
-                            input_timeout: None,
-                            reply_bytes_max: None,
-                            share: All,
-                            clients: One,
-                            headers: [],
-                            token_env: None,
-                            insecure: false,
-                        },
+                        wire: WireSettings(
+                            [
+                                OracleSettings {
+                                    functions: [
+                                        "sqrt(x: u128) -> Option<u128>",
+                                    ],
+                                    lenient_felts: true,
+                                    line_bytes_max: Some(
+                                        65536,
+                                    ),
+                                },
+                            ],
+                        ),
                     },
                 },
                 BackConfig {
@@ -260,46 +229,39 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        clients: One,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
                             cwd: None,
                         },
-                        oracle: OracleSettings {
-                            functions: [],
-                            lenient_felts: false,
-                            line_bytes_max: None,
-                        },
                         allow_shell: false,
-                        mediocre: MediocreSettings {
-                            methods: None,
-                            blob_len: Exact,
-                            strict: false,
-                            object_bytes_max: None,
-                            depth_max: None,
-                        },
-                        orchard: OrchardSettings {
-                            config: Some(
-                                ***,
-                            ),
-                            configure_timeout: Some(
-                                3s,
-                            ),
-                            frame_bytes_max: Some(
-                                1024,
-                            ),
-                        },
-                        mcp: McpSettings {
-                            timeout_total: None,
-                            probe_timeout: None,
-                            input_timeout: None,
-                            reply_bytes_max: None,
-                            share: All,
-                            clients: One,
-                            headers: [],
-                            token_env: None,
-                            insecure: false,
-                        },
+                        wire: WireSettings(
+                            [
+                                Values(
+                                    [
+                                        (
+                                            "config",
+                                            SecretObject(
+                                                ***,
+                                            ),
+                                        ),
+                                        (
+                                            "configure_timeout",
+                                            Duration(
+                                                3s,
+                                            ),
+                                        ),
+                                        (
+                                            "frame_bytes_max",
+                                            Number(
+                                                1024,
+                                            ),
+                                        ),
+                                    ],
+                                ),
+                            ],
+                        ),
                     },
                 },
                 BackConfig {
@@ -314,48 +276,32 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        clients: One,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
                             cwd: None,
                         },
-                        oracle: OracleSettings {
-                            functions: [],
-                            lenient_felts: false,
-                            line_bytes_max: None,
-                        },
                         allow_shell: false,
-                        mediocre: MediocreSettings {
-                            methods: Some(
-                                [
-                                    "a",
-                                ],
-                            ),
-                            blob_len: Hint,
-                            strict: true,
-                            object_bytes_max: Some(
-                                2097152,
-                            ),
-                            depth_max: Some(
-                                9,
-                            ),
-                        },
-                        orchard: OrchardSettings {
-                            config: None,
-                            configure_timeout: None,
-                            frame_bytes_max: None,
-                        },
-                        mcp: McpSettings {
-                            timeout_total: None,
-                            probe_timeout: None,
-                            input_timeout: None,
-                            reply_bytes_max: None,
-                            share: All,
-                            clients: One,
-                            headers: [],
-                            token_env: None,
-                            insecure: false,
-                        },
+                        wire: WireSettings(
+                            [
+                                MediocreSettings {
+                                    methods: Some(
+                                        [
+                                            "a",
+                                        ],
+                                    ),
+                                    blob_len: Hint,
+                                    strict: true,
+                                    object_bytes_max: Some(
+                                        2097152,
+                                    ),
+                                    depth_max: Some(
+                                        9,
+                                    ),
+                                },
+                            ],
+                        ),
                     },
                 },
                 BackConfig {
@@ -370,47 +316,34 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        clients: One,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
                             cwd: None,
                         },
-                        oracle: OracleSettings {
-                            functions: [],
-                            lenient_felts: false,
-                            line_bytes_max: None,
-                        },
                         allow_shell: false,
-                        mediocre: MediocreSettings {
-                            methods: None,
-                            blob_len: Exact,
-                            strict: false,
-                            object_bytes_max: None,
-                            depth_max: None,
-                        },
-                        orchard: OrchardSettings {
-                            config: None,
-                            configure_timeout: None,
-                            frame_bytes_max: None,
-                        },
-                        mcp: McpSettings {
-                            timeout_total: None,
-                            probe_timeout: None,
-                            input_timeout: None,
-                            reply_bytes_max: None,
-                            share: All,
-                            clients: One,
-                            headers: [
-                                (
-                                    "Authorization",
-                                    ***,
-                                ),
+                        wire: WireSettings(
+                            [
+                                McpSettings {
+                                    timeout_total: None,
+                                    probe_timeout: None,
+                                    input_timeout: None,
+                                    reply_bytes_max: None,
+                                    share: All,
+                                    headers: [
+                                        (
+                                            "Authorization",
+                                            ***,
+                                        ),
+                                    ],
+                                    token_env: Some(
+                                        "TOKEN",
+                                    ),
+                                    insecure: true,
+                                },
                             ],
-                            token_env: Some(
-                                "TOKEN",
-                            ),
-                            insecure: true,
-                        },
+                        ),
                     },
                 },
                 BackConfig {
@@ -425,40 +358,16 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        clients: One,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
                             cwd: None,
                         },
-                        oracle: OracleSettings {
-                            functions: [],
-                            lenient_felts: false,
-                            line_bytes_max: None,
-                        },
                         allow_shell: true,
-                        mediocre: MediocreSettings {
-                            methods: None,
-                            blob_len: Exact,
-                            strict: false,
-                            object_bytes_max: None,
-                            depth_max: None,
-                        },
-                        orchard: OrchardSettings {
-                            config: None,
-                            configure_timeout: None,
-                            frame_bytes_max: None,
-                        },
-                        mcp: McpSettings {
-                            timeout_total: None,
-                            probe_timeout: None,
-                            input_timeout: None,
-                            reply_bytes_max: None,
-                            share: All,
-                            clients: One,
-                            headers: [],
-                            token_env: None,
-                            insecure: false,
-                        },
+                        wire: WireSettings(
+                            [],
+                        ),
                     },
                 },
             ],
@@ -466,54 +375,48 @@ fn every_key_is_read() {
                 FrontConfig {
                     name: "editor",
                     serve: "mcp+http://127.0.0.1:8932/mcp",
-                    mediocre: MediocreSettings {
-                        methods: None,
-                        blob_len: Exact,
-                        strict: false,
-                        object_bytes_max: None,
-                        depth_max: None,
-                    },
-                    clients: ClientSettings {
-                        drain_bytes_max: None,
-                        drain_timeout: None,
-                        idle_timeout: None,
-                        call_timeout: None,
-                    },
-                    token_env: Some(
-                        "T",
+                    settings: WireSettings(
+                        [
+                            McpFrontSettings {
+                                token_env: Some(
+                                    "T",
+                                ),
+                                insecure: true,
+                                origins: [
+                                    "http://a",
+                                ],
+                            },
+                        ],
                     ),
-                    insecure: true,
-                    origins: [
-                        "http://a",
-                    ],
                 },
                 FrontConfig {
                     name: "scripts",
                     serve: "mediocre+tcp://127.0.0.1:7420",
-                    mediocre: MediocreSettings {
-                        methods: None,
-                        blob_len: Exact,
-                        strict: false,
-                        object_bytes_max: None,
-                        depth_max: None,
-                    },
-                    clients: ClientSettings {
-                        drain_bytes_max: Some(
-                            1048576,
-                        ),
-                        drain_timeout: Some(
-                            2s,
-                        ),
-                        idle_timeout: Some(
-                            300s,
-                        ),
-                        call_timeout: Some(
-                            60s,
-                        ),
-                    },
-                    token_env: None,
-                    insecure: false,
-                    origins: [],
+                    settings: WireSettings(
+                        [
+                            MediocreFrontSettings {
+                                reading: MediocreSettings {
+                                    methods: None,
+                                    blob_len: Exact,
+                                    strict: false,
+                                    object_bytes_max: None,
+                                    depth_max: None,
+                                },
+                                drain_bytes_max: Some(
+                                    1048576,
+                                ),
+                                drain_timeout: Some(
+                                    2s,
+                                ),
+                                idle_timeout: Some(
+                                    300s,
+                                ),
+                                call_timeout: Some(
+                                    60s,
+                                ),
+                            },
+                        ],
+                    ),
                 },
             ],
             journal: Some(
@@ -535,9 +438,9 @@ fn every_key_is_read() {
     let [weather, _, stripe, ..] = config.backs.as_slice() else { panic!("six backs") };
     assert_eq!(weather.settings.program.env[0].1.reveal(), "as3cretb");
     assert_eq!(weather.settings.program.env[1].1.reveal(), "$x");
-    let configure = stripe.settings.orchard.config.as_ref().unwrap().reveal();
+    let configure = stripe.settings.wire.get::<Values>().secret_object("config").unwrap();
     let expected = r#"{"key":"s3cret","z":[1,16,1.5,true],"a":{"at":"2026-01-02T03:04:05Z"}}"#;
-    assert_eq!(configure.as_str(), expected);
+    assert_eq!(configure.reveal().as_str(), expected);
 }
 
 #[test]

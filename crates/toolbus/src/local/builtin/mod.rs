@@ -9,15 +9,52 @@ mod plain;
 mod specs;
 mod stream;
 
+use std::rc::Rc;
+
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
 
+use crate::address::{Address, Scheme};
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::{Conversation, LocalCalls};
 use crate::panics::caught;
+use crate::wire::settings::Settings;
+use crate::wire::{OpenError, PeerKind};
+
+/// The tools inside toolbus itself, for the registry.
+pub static BUILTIN: BuiltinKind = BuiltinKind;
+
+/// What is to be known of the tools inside toolbus itself.
+pub struct BuiltinKind;
+
+impl PeerKind for BuiltinKind {
+    fn name(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::INSIDE
+    }
+
+    fn summary(&self) -> &'static str {
+        "tools inside toolbus itself"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::alone("builtin:")] }
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("builtin:", "small tools inside toolbus itself, to try things out")]
+    }
+
+    fn open(&self, _address: &Address, _settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        Ok(Rc::new(Builtin::new()))
+    }
+}
 
 /// The tools inside toolbus itself.
 #[derive(Default)]
@@ -91,7 +128,7 @@ async fn run(
 
 impl Back for Builtin {
     fn wire(&self) -> Wire {
-        Wire::Inside
+        Wire::INSIDE
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -7,19 +7,85 @@ pub(crate) mod talk;
 use std::fmt;
 use std::time::Duration;
 
+use thiserror::Error;
 use toolbus_proto::json::Json;
+use toolbus_proto::tool::Failure;
 
-use crate::child::Program;
+use crate::bus::back::LocalFuture;
 
-/// Who is tested, and how long it may take.
+/// How a program is tested that should speak a wire.
+pub trait CheckKind: Sync {
+    /// What can be said about the tests of this wire alone.
+    fn options(&self) -> &'static [CheckOption] {
+        &[]
+    }
+
+    /// Reads who is to be tested, as it is given on a command line.
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError>;
+}
+
+/// Something that can be said about the tests of one wire alone.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckOption {
+    /// Its name: `method`.
+    pub name: &'static str,
+    /// What its value is called: `NAME`.
+    pub value_name: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    /// Whom it is for, as others are told: `mediocre-rpc servers`.
+    pub only_for: &'static str,
+}
+
+/// What is said about a test, besides who is tested.
 #[derive(Debug, Clone)]
-pub struct Subject {
-    /// What to start.
-    pub program: Program,
-    /// How long until it must be ready.
-    pub start: Duration,
+pub struct Wanted {
+    /// How long until it must be ready; else as its wire says.
+    pub start: Option<Duration>,
     /// How long it may take to end.
     pub stop: Duration,
+    /// The options of its wire that were given, by name.
+    pub options: Vec<(&'static str, String)>,
+}
+
+impl Wanted {
+    /// The value of an option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Whoever is tested.
+pub trait Target {
+    /// Tests it, and tells what became of each rule as soon as that is known. Fails only if it
+    /// cannot be started or reached at all. Must be called inside a `LocalSet`.
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>>;
+}
+
+/// Why a text names nobody who could be tested.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct TargetError {
+    /// What is wrong with it.
+    pub message: String,
+    /// What the reader can do about it.
+    pub hint: Option<String>,
+}
+
+impl TargetError {
+    /// What is wrong with it.
+    pub fn new(message: impl ToString) -> TargetError {
+        TargetError { message: message.to_string(), hint: None }
+    }
+
+    /// The same, with what the reader can do about it.
+    #[must_use]
+    pub fn hint(self, hint: &str) -> TargetError {
+        TargetError { hint: Some(hint.to_owned()), ..self }
+    }
 }
 
 /// What became of one rule.

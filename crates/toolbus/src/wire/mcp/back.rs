@@ -14,12 +14,12 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Wire};
 
 use super::sessions::Sessions;
+use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::program::Child;
-use crate::wire::settings::Share;
 
 /// All that can be set about an MCP server behind the bus.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ fn child(options: &Options) -> Child<Client> {
 
 impl Back for Mcp {
     fn wire(&self) -> Wire {
-        Wire::Mcp
+        toolbus_proto::mcp::WIRE
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use toolbus_proto::channel::{Ended, Notice};
 use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
-use toolbus_proto::tool::{CallerId, Wire};
+use toolbus_proto::tool::CallerId;
 
 use crate::bus::Bus;
 use crate::bus::lenient::LenientBus;
@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 /// Serves the tools of a bus until the client has had enough. The bus is
-/// [named for MCP](Bus::named_for_mcp); nobody behind it is asked before the client is there.
+/// [named without dots](Bus::named_without_dots); nobody behind it is asked before the client is there.
 ///
 /// Must be called inside a `LocalSet`.
 pub async fn serve(
@@ -75,7 +75,7 @@ pub struct Backs {
 }
 
 impl Backs {
-    /// Those of a bus that is [named for MCP](Bus::named_for_mcp). Nobody is asked yet.
+    /// Those of a bus that is [named without dots](Bus::named_without_dots). Nobody is asked yet.
     pub fn of(bus: Rc<Bus>) -> Backs {
         let changed = Rc::new(Wake::default());
         let (behind, route) = route(bus, &changed);
@@ -99,7 +99,7 @@ impl Backs {
 }
 
 fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
-    if bus.native_wire() == Some(Wire::Mcp) {
+    if bus.native_wire() == Some(toolbus_proto::mcp::WIRE) {
         return (Behind::Server, bus);
     }
     let bell = changed.clone();

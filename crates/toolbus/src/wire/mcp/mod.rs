@@ -1,10 +1,28 @@
 //! The Model Context Protocol, over pipes and HTTP.
 
+#[cfg(feature = "author")]
+pub(super) mod author;
+#[cfg(feature = "bus")]
 pub mod back;
 #[cfg(feature = "http")]
 pub mod back_http;
+#[cfg(feature = "bus")]
 pub mod check;
+#[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "http")]
 pub mod front_http;
+#[cfg(feature = "bus")]
+mod kind;
+#[cfg(feature = "bus")]
+mod listening;
+#[cfg(feature = "bus")]
 mod sessions;
+#[cfg(feature = "bus")]
+pub mod settings;
+
+#[cfg(feature = "bus")]
+pub use kind::{MCP, McpKind};
+#[cfg(feature = "http")]
+pub use listening::token_of;
+pub use toolbus_proto::mcp::WIRE;

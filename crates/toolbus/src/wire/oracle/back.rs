@@ -44,7 +44,7 @@ impl Oracle {
 
 impl Back for Oracle {
     fn wire(&self) -> Wire {
-        Wire::Oracle
+        toolbus_proto::oracle::WIRE
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

@@ -12,9 +12,9 @@ use toolbus_proto::oracle::cairo::{self, Cheatcode, SelectorForm};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::oracle::shell::Exec;
 use toolbus_proto::oracle::{Client, Functions, felts};
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
-use crate::address::{Address, Place};
+use crate::address::Place;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program, shell};
 use crate::engine::blocking::calling::Caller;
@@ -177,13 +177,10 @@ impl Opened {
 impl Oracle {
     fn open(connection: &str, settings: &Settings) -> Result<Oracle, Failure> {
         let refused = |message: String| Failure::new(FailureKind::InvalidArguments, message);
-        let address =
-            Address::parse_oracle(connection).map_err(|error| refused(error.to_string()))?;
+        let address = super::connection(connection).map_err(|error| refused(error.to_string()))?;
         match address.place() {
-            Place::Shell if settings.allow_shell => Ok(Oracle::Shell),
-            Place::Command { words, .. } => {
-                Ok(Oracle::Stdio(Box::new(caller(words.clone(), settings))))
-            }
+            Place::Inside if settings.allow_shell => Ok(Oracle::Shell),
+            Place::Command(words) => Ok(Oracle::Stdio(Box::new(caller(words.clone(), settings)))),
             // The program shows this text alone, so it has to say what to do.
             _ => Err(refused(format!("{}; it has to be allowed", OpenError::ShellIsOff))),
         }
@@ -214,7 +211,7 @@ fn invoke(
         let mut body = Vec::new();
         felts::write(calldata, &mut body);
         let method = Bytes::copy_from_slice(selector.as_bytes());
-        let what = What::Native { wire: Wire::Oracle, method, body: body.into() };
+        let what = What::Native { wire: toolbus_proto::oracle::WIRE, method, body: body.into() };
         let deadline = Deadline { asked: now, quiet: settings.timeout, total: None };
         Call { deadline, ..Call::of(now, what) }
     };

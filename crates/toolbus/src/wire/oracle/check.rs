@@ -10,8 +10,9 @@ use toolbus_proto::oracle::{RULES, Settings, felts};
 use toolbus_proto::printable::printable;
 use toolbus_proto::tool::Failure;
 
+use crate::child::Program;
 use crate::wire::check::talk::{Heard, Talk};
-use crate::wire::check::{Finding, Subject, Verdict};
+use crate::wire::check::{Finding, Verdict};
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -19,6 +20,17 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(300);
 /// How much of a line is shown.
 const LINE_SHOWN_MAX: usize = 200;
+
+/// A program that is tested, and how long it may take.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// What to start.
+    pub program: Program,
+    /// How long until it must be ready.
+    pub start: Duration,
+    /// How long it may take to end.
+    pub stop: Duration,
+}
 
 /// Tests a program, and tells what became of each rule as soon as that is known.
 ///

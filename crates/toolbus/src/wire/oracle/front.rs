@@ -66,14 +66,15 @@ fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {
     if let Some(function) = declared.iter().find(|function| function.name() == name) {
         return Binding::declared(function.clone(), input);
     }
-    if let Some(native) = tool.native.as_ref().filter(|native| native.wire == Wire::Oracle)
+    if let Some(native) =
+        tool.native.as_ref().filter(|native| native.wire == toolbus_proto::oracle::WIRE)
         && let Ok(text) = str::from_utf8(&native.text)
         && let Ok([function]) = signature::parse(text).as_deref()
     {
         return Binding::of_oracle(function.renamed(name));
     }
     if let Some((back, own)) = bus.resolve(&tool.name)
-        && back.wire() == Wire::Inside
+        && back.wire() == Wire::INSIDE
         && let Some(function) = known::builtin(own.as_str())
     {
         return Binding::declared(function.renamed(name), input);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus::engine::client::Sharing;
 use toolbus_proto::channel::{AskId, Down, Up};
-use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, Part, What, Wire};
+use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, Part, What};
 
 use super::tools::weight;
 use super::{Chain, call, is_done, json, part, run, stream, value};
@@ -30,7 +30,7 @@ fn calls_pass_whatever_the_wire_holds() {
             let code = Some(Code::Word("no_luck".into()));
             assert_eq!((failure.kind, failure.code), (FailureKind::Failed, code));
             let native = What::Native {
-                wire: Wire::Inside,
+                wire: toolbus_testkit::plain::WIRE,
                 method: Bytes::from_static(b"ping"),
                 body: Bytes::from_static(b"[1, 2]"),
             };

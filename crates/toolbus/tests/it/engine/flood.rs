@@ -8,7 +8,7 @@ use toolbus::child::{Patience, Program};
 use toolbus::engine::calls::Inbox;
 use toolbus::engine::client::Sharing;
 use toolbus::wire::mcp::back::{Mcp, Options};
-use toolbus::wire::settings::Share;
+use toolbus::wire::mcp::settings::Share;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::tool::FailureKind;
 

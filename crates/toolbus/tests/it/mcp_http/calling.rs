@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
+use toolbus::wire::mcp::settings::McpSettings;
 use toolbus::wire::open;
-use toolbus::wire::settings::{McpSettings, Secret};
+use toolbus::wire::settings::{Secret, WireSettings};
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::*;
@@ -141,7 +142,8 @@ fn a_token_is_shown_and_the_lack_of_one_is_told() {
         assert!(hint(&failure).contains("token_env"));
 
         let mcp = McpSettings { token_env: Some("PATH".into()), ..McpSettings::default() };
-        let with_token = back(&served, &Settings { mcp, ..Settings::default() });
+        let with_token =
+            back(&served, &Settings { wire: WireSettings::of(mcp), ..Settings::default() });
         assert!(call(&*with_token, "add", r#"{"a":1,"b":2}"#).await.is_ok());
         served.stop().await;
     });
@@ -169,7 +171,7 @@ fn whoever_is_not_there_is_unavailable_and_may_come_later() {
 fn a_token_does_not_travel_in_clear() {
     let token_env = Some("PATH".to_owned());
     let mcp = McpSettings { token_env, ..McpSettings::default() };
-    let settings = Settings { mcp, ..Settings::default() };
+    let settings = Settings { wire: WireSettings::of(mcp), ..Settings::default() };
     let address = Address::parse("mcp+http://tools.example/mcp").unwrap();
     let error = open(&address, &settings).err().unwrap();
     assert_eq!(
@@ -182,7 +184,9 @@ fn a_token_does_not_travel_in_clear() {
         ..McpSettings::default()
     };
     let address = Address::parse("mcp+http://localhost/mcp").unwrap();
-    let error = open(&address, &Settings { mcp, ..Settings::default() }).err().unwrap();
+    let error = open(&address, &Settings { wire: WireSettings::of(mcp), ..Settings::default() })
+        .err()
+        .unwrap();
     assert_eq!(
         error.to_string(),
         "cannot open `mcp+http://localhost/mcp`: the variable `TOOLBUS_NO_SUCH_VARIABLE` holds no token"

@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::transport::http::{Exchange, Limits, Server};
-use toolbus::wire::settings::{McpSettings, Secret};
+use toolbus::wire::mcp::settings::McpSettings;
+use toolbus::wire::settings::{Secret, WireSettings};
 use toolbus_proto::tool::FailureKind;
 
 use super::calling::{Passing, back_at, call};
@@ -42,7 +43,7 @@ fn an_old_server_gets_what_it_needs() {
         .await;
         let headers = vec![("X-Key".to_owned(), Secret::new("k".to_owned()))];
         let mcp = McpSettings { headers, ..McpSettings::default() };
-        let settings = Settings { mcp, ..Settings::default() };
+        let settings = Settings { wire: WireSettings::of(mcp), ..Settings::default() };
         let back = back_at(&format!("mcp+http://{address}/mcp"), &settings);
         let said = call(&*back, "say", "{}").await.unwrap();
         assert_eq!(said, Outcome::Text("hi".into()));

@@ -99,7 +99,7 @@ impl McpHttp {
 
 impl Back for McpHttp {
     fn wire(&self) -> Wire {
-        Wire::Mcp
+        toolbus_proto::mcp::WIRE
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -15,7 +15,8 @@ use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
     Timeouts, Uri, header,
 };
-use crate::wire::settings::{McpSettings, Settings};
+use crate::wire::mcp::settings::McpSettings;
+use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,6 +41,7 @@ pub struct Options {
 impl Options {
     /// What an address and the settings mean.
     pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
+        let own: McpSettings = settings.wire.get();
         let McpSettings {
             timeout_total,
             probe_timeout,
@@ -47,12 +49,12 @@ impl Options {
             reply_bytes_max,
             insecure,
             ..
-        } = settings.mcp;
+        } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
         let path: Uri = url.path.parse().map_err(no_path)?;
         let is_secure = url.carrier == Transport::Https;
-        let mut headers = headers(&settings.mcp)?;
-        if let Some(variable) = &settings.mcp.token_env {
+        let mut headers = headers(&own)?;
+        if let Some(variable) = &own.token_env {
             if !is_secure && !is_loopback(&url.host) && !insecure {
                 return Err(OptionsError::InClear { host: url.host.clone() });
             }
@@ -65,7 +67,7 @@ impl Options {
             false => url.host.clone(),
         };
         let calling = calling::Settings {
-            introduction: settings.mcp.introduction(),
+            introduction: own.introduction(settings.clients),
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),

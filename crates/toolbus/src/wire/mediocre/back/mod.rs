@@ -125,7 +125,7 @@ impl Mediocre {
 
 impl Back for Mediocre {
     fn wire(&self) -> Wire {
-        Wire::Mediocre
+        toolbus_proto::mediocre::WIRE
     }
 
     fn timeout(&self) -> Option<Duration> {

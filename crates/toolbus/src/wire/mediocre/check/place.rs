@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolbus_proto::tool::{Failure, FailureKind, Wire};
+use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::line::Line;
 use crate::address::{self, Address, Transport};
@@ -17,6 +17,8 @@ use crate::transport::tls::{ClientTls, Inside};
 use crate::transport::{Stream, tcp, unix};
 use crate::wire::OpenError;
 use crate::wire::check::talk;
+#[cfg(any(feature = "http", feature = "tls"))]
+use crate::wire::mediocre::reach;
 
 /// Where a server is.
 #[derive(Debug, Clone)]
@@ -45,31 +47,31 @@ pub enum Place {
 impl Place {
     /// Where an address leads to; the files that it names are read.
     pub fn of(address: &Address) -> Result<Place, OpenError> {
-        let not_yet = |wire| OpenError::NotYet { address: address.clone(), wire };
+        let not_yet = |what| OpenError::NotYet { address: address.clone(), what };
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
-            address::Place::Command { wire: Wire::Mediocre, words } => {
+            address::Place::Command(words) => {
                 let env = EnvPolicy::Clean { pass: Vec::new() };
                 Ok(Place::Program(Program { env, ..Program::new(words.clone()) }))
             }
-            address::Place::Url(url) if url.wire == Wire::Mediocre => {
+            address::Place::Url(url) => {
                 let (host, port) = (url.host.clone(), url.port);
                 match url.carrier {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
                     #[cfg(feature = "tls")]
                     Transport::Tls => {
-                        let tls = crate::wire::client_tls(address, url, Inside::Bytes)?;
+                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
                         Ok(Place::Tls { host, port, tls })
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = crate::wire::origin(address, url)?;
+                        let (origin, path) = reach::origin(address, url)?;
                         Ok(Place::Http { origin, path })
                     }
                     _ => Err(not_yet("what carries it")),
                 }
             }
-            _ => Err(not_yet("a test of it")),
+            address::Place::Inside => Err(not_yet("a test of it")),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
-use toolbus_proto::tool::Wire;
 
 use super::Mediocre;
 use crate::address::{Address, Place, Transport, Url};
@@ -43,7 +42,7 @@ impl ListenAddress {
             Place::Unix(path) => {
                 Socket::Unix { path: path.clone(), shown: address.as_str().to_owned() }
             }
-            Place::Url(url) if url.wire == Wire::Mediocre => Socket::Host(url.clone()),
+            Place::Url(url) => Socket::Host(url.clone()),
             _ => return Err(closed()),
         };
         let carrier = match &socket {

@@ -1,24 +1,98 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
 use std::cell::Cell;
-use std::env;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::bus::Bus;
 use toolbus::transport::{Listener, stdio};
+use toolbus::wire::decode::Decoding;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
 use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
-use toolbus::wire::settings::{Clients, McpSettings, Secret, Settings};
+use toolbus::wire::mcp::{self as wire, MCP, token_of};
+use toolbus::wire::settings::{Clients, Settings};
+use toolbus::wire::{FrontKind as _, PeerKind as _};
 use toolbus_proto::channel::Ended;
+use toolbus_proto::tool::Wire;
 
+use super::{Run, WireFace};
 use crate::args::{Globals, value};
+use crate::command::decode::Side;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::runtime::Signals;
 use crate::stderr;
+
+/// MCP on the command line.
+pub(super) static FACE: Face = Face;
+
+pub(super) struct Face;
+
+impl WireFace for Face {
+    fn wire(&self) -> Wire {
+        wire::WIRE
+    }
+
+    fn command(&self) -> clap::Command {
+        McpArgs::augment_args(clap::Command::new("mcp"))
+    }
+
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
+        Ok(Box::new(McpArgs::from_arg_matches(matches)?))
+    }
+
+    fn decode_command(&self) -> clap::Command {
+        DecodeArgs::augment_args(clap::Command::new("mcp"))
+    }
+
+    fn decoding(&self, matches: &ArgMatches) -> Result<Box<dyn Decoding>, clap::Error> {
+        let DecodeArgs { side } = DecodeArgs::from_arg_matches(matches)?;
+        Ok(MCP.decode(side.into()).expect("captures of MCP can be read"))
+    }
+
+    fn check_target(&self) -> &'static str {
+        "an MCP server by its address, `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`"
+    }
+
+    fn check_examples(&self) -> &'static [&'static str] {
+        &["mcp 'mcp+stdio:python3 server.py'", "mcp mcp+http://127.0.0.1:8932/mcp"]
+    }
+
+    fn front_example(&self) -> Option<(&'static str, &'static str)> {
+        Some(("editor", "mcp+http://127.0.0.1:8932/mcp"))
+    }
+
+    fn to_try(&self) -> &'static [&'static str] {
+        &[
+            "",
+            "Or give an editor or agent the tools, in its config for MCP:",
+            r#""mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}"#,
+        ]
+    }
+}
+
+impl Run for McpArgs {
+    fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        run(self, globals)
+    }
+}
+
+/// Show what one side of an MCP conversation says
+///
+/// Standard input is what a client or a server wrote, a message a line. What is no message of
+/// the protocol is told as `{"event":"other","line":…}`; ids and values stand as they were sent.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  toolbus decode mcp --as call < what-the-client-wrote
+  ./my-server < messages | toolbus decode mcp --as response")]
+pub(crate) struct DecodeArgs {
+    /// Who wrote it: `call` for the client, `response` for the server
+    #[arg(long = "as", value_name = "SIDE", value_enum, hide_possible_values = true)]
+    pub(crate) side: Side,
+}
 
 /// Be an MCP server on standard input and output, or over HTTP
 ///
@@ -74,16 +148,13 @@ pub(crate) struct McpArgs {
     allow_shell: bool,
 }
 
-pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
+fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
     let settings = Settings {
         timeout: args.timeout,
         start_timeout: args.start_timeout,
         stop_timeout: Some(args.stop_timeout),
         allow_shell: args.allow_shell,
-        mcp: McpSettings {
-            clients: if args.http.is_some() { Clients::Many } else { Clients::One },
-            ..McpSettings::default()
-        },
+        clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
     let peers = Peers::of(&args.addresses, globals, settings)?;
@@ -92,12 +163,12 @@ pub(crate) fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
             .parse::<At>()
             .map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
         let options = http_options(args)?;
-        return peers.meet_with_signals(Bus::named_for_mcp, async |bus, signals| {
+        return peers.meet_with_signals(name_tools, async |bus, signals| {
             serve_http(bus, &at, options, signals).await
         });
     }
     let options = Options { line_bytes_max: Some(args.line_max), timeout: args.timeout };
-    peers.meet_as(Bus::named_for_mcp, async |bus| serve(bus, options).await)
+    peers.meet_as(name_tools, async |bus| serve(bus, options).await)
 }
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
@@ -112,12 +183,8 @@ fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
     })
 }
 
-/// The token that an environment variable holds.
-pub(super) fn token_of(variable: &str) -> Result<Secret<String>, String> {
-    match env::var(variable) {
-        Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
-        _ => Err(format!("the environment variable `{variable}` holds no token")),
-    }
+fn name_tools(bus: Bus) -> Bus {
+    MCP.name_tools(bus)
 }
 
 /// Serves until a signal; what is under way then may end.
@@ -140,7 +207,7 @@ async fn serve_http(
 }
 
 /// Accepts from now on, and says so.
-pub(super) async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed> {
+async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed> {
     let listener = mcp_http::listen(at, options).await.map_err(|error| not_open(&error))?;
     let line = mcp_http::listening_on(&listener, options).map_err(|error| cannot_serve(&error))?;
     // A parent that closed our standard error does not wait for the line.
@@ -149,7 +216,7 @@ pub(super) async fn listen(at: &At, options: &mcp_http::Options) -> Result<Liste
 }
 
 /// Why clients may not or cannot connect.
-pub(super) fn not_open(error: &OpenError) -> Failed {
+fn not_open(error: &OpenError) -> Failed {
     let exit = match error {
         OpenError::Unprotected { .. } => Exit::Usage,
         OpenError::Listen(_) => Exit::Failed,
@@ -157,7 +224,7 @@ pub(super) fn not_open(error: &OpenError) -> Failed {
     Failed::new(exit, error.to_string()).hint_if_any(error.hint())
 }
 
-pub(super) fn cannot_serve(error: &dyn std::error::Error) -> Failed {
+fn cannot_serve(error: &dyn std::error::Error) -> Failed {
     Failed::new(Exit::Failed, "cannot serve over HTTP").caused_by(error)
 }
 

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use toolbus::wire::mediocre::decode;
 use toolbus_proto::channel::Down;
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, Outcome, Part, Piece};
 
-use crate::command::decode;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;

@@ -16,13 +16,73 @@ use toolbus_proto::oracle::Settings;
 use toolbus_proto::oracle::shell::Exec;
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, Wire};
 
+use super::settings::OracleSettings;
+use crate::address::{Address, Scheme};
 use crate::bus::back::{Back, LocalFuture};
+use crate::bus::config::{Key, KeyKind, Values};
 use crate::child::shell::{self, Limits, Ran};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::wake::Wake;
+use crate::wire::settings::Settings as BackSettings;
+use crate::wire::{OpenError, PeerKind};
 
 /// Commands that run at the same time.
 const RUNNING_MAX: usize = 64;
+
+/// The shell, for the registry.
+pub static SHELL: ShellKind = ShellKind;
+
+/// What is to be known of the shell.
+pub struct ShellKind;
+
+impl PeerKind for ShellKind {
+    fn name(&self) -> &'static str {
+        "shell"
+    }
+
+    fn wire(&self) -> Wire {
+        toolbus_proto::oracle::WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "the shell"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::alone("shell:")] }
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("shell:", "one tool, `exec`; off unless `--allow-shell` is given")]
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        const ALLOW_SHELL: Key = Key::new(
+            "allow_shell",
+            KeyKind::Bool,
+            "the back `shell:`",
+            "Whether callers may run any command",
+        )
+        .default("false");
+        &[ALLOW_SHELL]
+    }
+
+    fn configure(&self, values: &Values, settings: BackSettings) -> BackSettings {
+        let allow_shell = values.bool("allow_shell").unwrap_or_default();
+        BackSettings { allow_shell, ..settings }
+    }
+
+    fn open(&self, _: &Address, settings: &BackSettings) -> Result<Rc<dyn Back>, OpenError> {
+        match settings.allow_shell {
+            true => Ok(Rc::new(Shell::new(settings.wire.get::<OracleSettings>().wire()))),
+            false => Err(OpenError::ShellIsOff),
+        }
+    }
+
+    fn generic_tools(&self) -> &'static [&'static str] {
+        &["invoke"]
+    }
+}
 
 /// The shell as a back. Dropping it kills whatever still runs.
 pub struct Shell {
@@ -58,7 +118,7 @@ impl Shell {
 
 impl Back for Shell {
     fn wire(&self) -> Wire {
-        Wire::Oracle
+        toolbus_proto::oracle::WIRE
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {

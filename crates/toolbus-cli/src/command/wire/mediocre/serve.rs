@@ -85,18 +85,18 @@ async fn run(
 }
 
 /// Where callers come in.
-pub(crate) enum Entry {
+enum Entry {
     Stdio,
     ListenAddress(ListenAddress),
 }
 
 impl Entry {
-    pub(crate) fn read(url: &str) -> Result<Entry, Failed> {
+    fn read(url: &str) -> Result<Entry, Failed> {
         if matches!(url, "stdio:" | "mediocre+stdio:") {
             return Ok(Entry::Stdio);
         }
         let address = address(Purpose::Serve, url)?;
-        if let Place::Command { .. } = address.place() {
+        if let Place::Command(_) = address.place() {
             let message = format!("cannot listen on `{url}`: nobody is there to call us");
             return Err(
                 Failed::usage(message).hint("`stdio:` alone is our own standard input and output")
@@ -117,7 +117,7 @@ impl Entry {
     }
 
     /// Accepts from now on, and says so.
-    pub(crate) async fn open(
+    async fn open(
         &self,
         server: &Mediocre,
         serving: &mut JoinSet<Result<(), Failed>>,

@@ -9,12 +9,13 @@ use bytes::Bytes;
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire;
-use toolbus::wire::settings::{OracleSettings, Settings};
+use toolbus::wire::oracle::settings::OracleSettings;
+use toolbus::wire::settings::{Settings, WireSettings};
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
 use toolbus_proto::oracle::{codec, felts};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 
 use super::outcome::{self, Form};
 use super::{InvokeArgs, batch, connection, functions};
@@ -43,11 +44,11 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
     let settings = Settings {
         start_timeout: Some(args.start_timeout),
         stop_timeout: Some(args.stop_timeout),
-        oracle: OracleSettings {
+        wire: WireSettings::of(OracleSettings {
             lenient_felts: args.lenient_felts,
             line_bytes_max: Some(args.line_max),
             ..OracleSettings::default()
-        },
+        }),
         allow_shell: args.allow_shell,
         ..Settings::default()
     };
@@ -103,7 +104,7 @@ impl Client {
     /// Calls a selector with felts that are canonical.
     pub(super) async fn call(&self, selector: &str, calldata: Bytes) -> Result<Outcome, Failure> {
         let method = Bytes::copy_from_slice(selector.as_bytes());
-        let what = What::Native { wire: Wire::Oracle, method, body: calldata };
+        let what = What::Native { wire: toolbus_proto::oracle::WIRE, method, body: calldata };
         let mut call = Call::of(Instant::now(), what);
         call.deadline.quiet = self.timeout;
         let (inbox, slot) = Inbox::new();

@@ -8,7 +8,7 @@ use toolbus::address::Purpose;
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire;
-use toolbus::wire::settings::Settings;
+use toolbus::wire::settings::{Settings, WireSettings};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -49,7 +49,8 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     // With `--json` it stands in the events.
     let shows_debug = args.debug.is_some() && !globals.json && !globals.quiet;
     let printer = Printer::new(form, shows_debug);
-    let settings = Settings { mediocre: args.reading.settings(), ..Settings::default() };
+    let settings =
+        Settings { wire: WireSettings::of(args.reading.settings()), ..Settings::default() };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let back =

@@ -8,16 +8,67 @@ mod serve;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolbus::address::{Address, Place, Purpose};
-use toolbus::wire::settings::{BlobLen, MediocreSettings};
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
+use toolbus::address::{Address, Purpose};
+use toolbus::wire::decode::Decoding;
+use toolbus::wire::mediocre;
+use toolbus::wire::mediocre::decode::Capture;
+use toolbus::wire::mediocre::settings::{BlobLen, MediocreSettings};
 use toolbus_proto::tool::Wire;
 
-use super::decode::Ends;
-use crate::args::value;
+use super::{Run, WireFace, with_subcommands};
+use crate::args::{Globals, value};
+use crate::command::decode::Side;
 use crate::failed::Failed;
 
-pub(crate) use call::call;
-pub(crate) use serve::{Entry, serve};
+/// The mediocre wire on the command line.
+pub(super) static FACE: Face = Face;
+
+pub(super) struct Face;
+
+impl WireFace for Face {
+    fn wire(&self) -> Wire {
+        mediocre::WIRE
+    }
+
+    fn command(&self) -> clap::Command {
+        with_subcommands::<RpcCommand>("rpc")
+    }
+
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
+        Ok(Box::new(RpcCommand::from_arg_matches(matches)?))
+    }
+
+    fn decode_command(&self) -> clap::Command {
+        DecodeArgs::augment_args(clap::Command::new("mediocre"))
+    }
+
+    fn decoding(&self, matches: &ArgMatches) -> Result<Box<dyn Decoding>, clap::Error> {
+        let DecodeArgs { side, reading } = DecodeArgs::from_arg_matches(matches)?;
+        Ok(Box::new(Capture::new(side.into(), reading.settings().reading())))
+    }
+
+    fn check_target(&self) -> &'static str {
+        "a mediocre-rpc server by a URL as `toolbus rpc call` takes it"
+    }
+
+    fn check_examples(&self) -> &'static [&'static str] {
+        &["mediocre tcp://127.0.0.1:7420 --method ping"]
+    }
+
+    fn front_example(&self) -> Option<(&'static str, &'static str)> {
+        Some(("scripts", "mediocre+tcp://127.0.0.1:7420"))
+    }
+}
+
+impl Run for RpcCommand {
+    fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        match self {
+            RpcCommand::Call(args) => call::call(args, globals),
+            RpcCommand::Serve(args) => serve::serve(args, globals),
+        }
+    }
+}
 
 /// Call a mediocre-rpc server, or be one
 ///
@@ -124,6 +175,25 @@ pub(crate) struct ServeArgs {
     pub(crate) reading: ReadingArgs,
 }
 
+/// Show what one direction of a mediocre-rpc connection says
+///
+/// Standard input is what one side wrote, from the first byte of the connection or body on:
+/// `--as call` for the side that calls, `--as response` for the side that answers.
+///
+/// A blob is printed when it is complete, in base64; one over 16 MiB by its length and hash.
+/// What breaks a rule that nobody insists on is a line `{"event":"note",…}` behind its event.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  printf '{\"method\":\"add\",\"args\":[1,2]}' | toolbus decode mediocre --as call
+  toolbus decode mediocre --as response --strict < capture.bin")]
+pub(crate) struct DecodeArgs {
+    /// Who wrote it: `call` for the caller, `response` for the server
+    #[arg(long = "as", value_name = "SIDE", value_enum, hide_possible_values = true)]
+    pub(crate) side: Side,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+}
+
 /// How a peer's bytes are read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadingArgs {
@@ -133,6 +203,14 @@ pub(crate) struct ReadingArgs {
     /// Take what would be noted for an error
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// What ends a blob of announced length.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum Ends {
+    #[default]
+    Exact,
+    Hint,
 }
 
 impl ReadingArgs {
@@ -149,20 +227,9 @@ impl ReadingArgs {
 }
 
 /// The address of a mediocre-rpc peer, whose `mediocre+` may be left out.
-pub(super) fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
-    const SHORT: [&str; 6] = ["tcp://", "tls://", "http://", "https://", "unix:", "stdio:"];
-    let is_short = SHORT.iter().any(|scheme| url.starts_with(scheme));
-    let full = if is_short { format!("mediocre+{url}") } else { url.to_owned() };
-    let address = Address::parse_for(purpose, &full);
-    let address = address.map_err(|error| Failed::usage(error.to_string()))?;
-    match address.place() {
-        Place::Unix(_) | Place::Command { wire: Wire::Mediocre, .. } => Ok(address),
-        Place::Url(found) if found.wire == Wire::Mediocre => Ok(address),
-        _ => Err(Failed::usage(format!("`{url}` is no mediocre-rpc server")).hint(
-            "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \
-             or by `stdio:COMMAND`",
-        )),
-    }
+fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
+    mediocre::address(purpose, url)
+        .map_err(|error| Failed::usage(error.to_string()).hint_if_any(error.hint))
 }
 
 /// One JSON value, as it was typed.

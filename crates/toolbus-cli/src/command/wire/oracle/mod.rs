@@ -7,14 +7,70 @@ mod serve;
 
 use std::time::Duration;
 
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::address::Address;
+use toolbus::wire::PeerKind as _;
+use toolbus::wire::decode::Decoding;
+use toolbus::wire::oracle::{self, ORACLE};
 use toolbus_proto::oracle::signature::{self, Function};
+use toolbus_proto::tool::Wire;
 
-use crate::args::value;
+use super::{Run, WireFace, with_subcommands};
+use crate::args::{Globals, value};
+use crate::command::decode::Side;
 use crate::failed::Failed;
 
-pub(crate) use invoke::invoke;
-pub(crate) use serve::serve;
+/// The oracle wire on the command line.
+pub(super) static FACE: Face = Face;
+
+pub(super) struct Face;
+
+impl WireFace for Face {
+    fn wire(&self) -> Wire {
+        oracle::WIRE
+    }
+
+    fn command(&self) -> clap::Command {
+        with_subcommands::<OracleCommand>("oracle")
+    }
+
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
+        Ok(Box::new(OracleCommand::from_arg_matches(matches)?))
+    }
+
+    fn decode_command(&self) -> clap::Command {
+        DecodeArgs::augment_args(clap::Command::new("oracle"))
+    }
+
+    fn decoding(&self, matches: &ArgMatches) -> Result<Box<dyn Decoding>, clap::Error> {
+        let DecodeArgs { side } = DecodeArgs::from_arg_matches(matches)?;
+        Ok(ORACLE.decode(side.into()).expect("captures of oracles can be read"))
+    }
+
+    fn check_target(&self) -> &'static str {
+        "an oracle is named by its connection, `stdio:COMMAND`, and started"
+    }
+
+    fn check_examples(&self) -> &'static [&'static str] {
+        &["oracle 'stdio:./my-oracle'", "oracle 'stdio:toolbus oracle serve builtin:'"]
+    }
+
+    fn to_try(&self) -> &'static [&'static str] {
+        &[
+            "$ toolbus oracle invoke 'stdio:toolbus oracle serve builtin:' \\",
+            "      --fn 'upper(text: ByteArray) -> ByteArray' upper hello",
+        ]
+    }
+}
+
+impl Run for OracleCommand {
+    fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        match self {
+            OracleCommand::Invoke(args) => invoke::invoke(args, globals),
+            OracleCommand::Serve(args) => serve::serve(args, globals),
+        }
+    }
+}
 
 /// Call a Cairo oracle, or be one
 ///
@@ -25,6 +81,20 @@ pub(crate) use serve::serve;
 pub(crate) enum OracleCommand {
     Invoke(InvokeArgs),
     Serve(ServeArgs),
+}
+
+/// Show what one side of an oracle's conversation says
+///
+/// Standard input is what one side wrote, a message a line. What is no message of the protocol
+/// is told as `{"event":"other","line":…}`; ids stand as they were sent.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  toolbus decode oracle --as call < what-the-executor-wrote
+  ./my-oracle < calls | toolbus decode oracle --as response")]
+pub(crate) struct DecodeArgs {
+    /// Who wrote it: `call` for the executor, `response` for the oracle
+    #[arg(long = "as", value_name = "SIDE", value_enum, hide_possible_values = true)]
+    pub(crate) side: Side,
 }
 
 /// Call an oracle's function and print the felts it answers
@@ -145,5 +215,5 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
 
 /// The oracle that a connection string names.
 pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
-    Address::parse_oracle(text).map_err(|error| Failed::usage(error.to_string()))
+    oracle::connection(text).map_err(|error| Failed::usage(error.to_string()))
 }

@@ -1,0 +1,110 @@
+//! What only one wire has on the command line: a folder each, and a line here.
+
+mod mcp;
+mod mediocre;
+mod oracle;
+
+use std::fmt;
+
+use clap::{ArgMatches, FromArgMatches, Subcommand};
+use toolbus::wire::decode::Decoding;
+use toolbus::wire::{PeerKind, Registry};
+use toolbus_proto::tool::Wire;
+
+use crate::args::Globals;
+use crate::failed::Failed;
+
+/// All of them, in the order in which they are listed.
+pub(crate) static FACES: [&dyn WireFace; 3] = [&oracle::FACE, &mediocre::FACE, &mcp::FACE];
+
+/// What the command line says about one wire, and its own command.
+pub(crate) trait WireFace: Sync {
+    /// The wire.
+    fn wire(&self) -> Wire;
+
+    /// Its own command, with its arguments and their help.
+    fn command(&self) -> clap::Command;
+
+    /// What that command is to do.
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error>;
+
+    /// `toolbus decode` for it, with its arguments and their help.
+    fn decode_command(&self) -> clap::Command;
+
+    /// How a capture is to be read.
+    fn decoding(&self, matches: &ArgMatches) -> Result<Box<dyn Decoding>, clap::Error>;
+
+    /// How `toolbus check` is told whom to test: `an MCP server by its address …`.
+    fn check_target(&self) -> &'static str;
+
+    /// Arguments of `toolbus check`, as examples.
+    fn check_examples(&self) -> &'static [&'static str];
+
+    /// A front for the example of a config: its name, and what it listens on.
+    fn front_example(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// What the tour ends with, if there is something to try.
+    fn to_try(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+/// A command that was read.
+pub(crate) trait Run: fmt::Debug {
+    fn run(&self, globals: &Globals) -> Result<(), Failed>;
+}
+
+/// All of them, in the order of the registry.
+pub(crate) fn faces() -> impl Iterator<Item = &'static dyn WireFace> {
+    let wires: Vec<_> = Registry::default().wires().map(PeerKind::wire).collect();
+    wires.into_iter().filter_map(|wire| FACES.into_iter().find(|face| face.wire() == wire))
+}
+
+/// The commands of single wires, by their names.
+#[derive(Debug)]
+pub(crate) struct WireCommand(Box<dyn Run>);
+
+impl WireCommand {
+    pub(crate) fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        self.0.run(globals)
+    }
+}
+
+impl Subcommand for WireCommand {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        let mut commands = FACES.map(WireFace::command);
+        commands.sort_by(|one, other| one.get_name().cmp(other.get_name()));
+        command.subcommands(commands)
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        WireCommand::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        FACES.iter().any(|face| face.command().get_name() == name)
+    }
+}
+
+impl FromArgMatches for WireCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<WireCommand, clap::Error> {
+        let named = |name: &str| FACES.into_iter().find(|face| face.command().get_name() == name);
+        match matches.subcommand().and_then(|(name, matches)| Some((named(name)?, matches))) {
+            Some((face, matches)) => face.read(matches).map(WireCommand),
+            None => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = WireCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A command that has commands of its own.
+fn with_subcommands<C: Subcommand>(name: &'static str) -> clap::Command {
+    let command = clap::Command::new(name).subcommand_required(true).arg_required_else_help(true);
+    C::augment_subcommands(command)
+}

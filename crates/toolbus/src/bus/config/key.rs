@@ -1,0 +1,145 @@
+//! What a kind of peer may have in the config: its keys, and the values that were read for them.
+
+use std::time::Duration;
+
+use toolbus_proto::json::Json;
+
+use crate::address::{Address, Place};
+use crate::wire::settings::Secret;
+
+/// A key that only one kind of peer has.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: KeyKind,
+    /// Whose it is, as others are told: `oracle backs`.
+    pub only_for: &'static str,
+    /// Whose it is, among the peers of its kind.
+    pub needs: Needs,
+    /// What goes without saying, as it would be written; empty if that is nothing.
+    pub default: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+}
+
+impl Key {
+    /// A key of all peers of its kind.
+    pub const fn new(
+        name: &'static str,
+        kind: KeyKind,
+        only_for: &'static str,
+        doc: &'static str,
+    ) -> Key {
+        Key { name, kind, only_for, needs: Needs::Nothing, default: "", doc }
+    }
+
+    /// The same, only for peers that are reached by a URL.
+    #[must_use]
+    pub const fn needs_url(self) -> Key {
+        Key { needs: Needs::Url, ..self }
+    }
+
+    /// The same with what goes without saying.
+    #[must_use]
+    pub const fn default(self, default: &'static str) -> Key {
+        Key { default, ..self }
+    }
+
+    /// May it be said of this peer, which is of the key's kind?
+    pub(super) fn applies_to(&self, address: &Address) -> bool {
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::Url => matches!(address.place(), Place::Url(_)),
+        }
+    }
+}
+
+/// Which peers of a kind a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// All of them.
+    Nothing,
+    /// Those that are reached by a URL.
+    Url,
+}
+
+/// What the value of a key may be.
+#[derive(Debug, Clone, Copy)]
+pub enum KeyKind {
+    /// Any text.
+    Text,
+    /// An array of texts.
+    Texts,
+    /// True or false.
+    Bool,
+    /// A time with its unit, as in `"30s"`.
+    Duration,
+    /// A number of bytes, or text with a unit, as in `"64KiB"`.
+    Size,
+    /// An integer above zero.
+    Count,
+    /// One of some words.
+    Choice {
+        /// The words.
+        words: &'static [&'static str],
+        /// The same as an error tells them: `"all" or "session"`.
+        expected: &'static str,
+    },
+    /// A table of texts that are never shown and may come from the environment.
+    Secrets,
+    /// A table that is never shown, and whose texts may come from the environment.
+    SecretObject,
+}
+
+/// The values that were read for the keys of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values(pub(super) Vec<(&'static str, Value)>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    Texts(Vec<String>),
+    Bool(bool),
+    Duration(Duration),
+    /// A size or a count.
+    Number(usize),
+    Secrets(Vec<(String, Secret<String>)>),
+    SecretObject(Secret<Json>),
+}
+
+macro_rules! of_kind {
+    ($($(#[$doc:meta])* $name:ident: $variant:ident -> $type:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&self, key: &str) -> Option<$type> {
+            match self.find(key)? {
+                Value::$variant(value) => Some(value.clone()),
+                _ => None,
+            }
+        }
+    )*};
+}
+
+impl Values {
+    of_kind! {
+        /// The text, or the word that was chosen.
+        text: Text -> String;
+        /// The texts.
+        texts: Texts -> Vec<String>;
+        /// True or false.
+        bool: Bool -> bool;
+        /// The time.
+        duration: Duration -> Duration;
+        /// The size or count.
+        number: Number -> usize;
+        /// The table of secrets, in the order of the file.
+        secrets: Secrets -> Vec<(String, Secret<String>)>;
+        /// The secret table, as JSON.
+        secret_object: SecretObject -> Secret<Json>;
+    }
+
+    fn find(&self, key: &str) -> Option<&Value> {
+        self.0.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}

@@ -1,0 +1,12 @@
+//! The wires that an author's tools can be served in: one line each, in the order of the help.
+
+use crate::author::AuthorKind;
+
+pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
+    #[cfg(feature = "mcp")]
+    &super::mcp::author::Author,
+    #[cfg(feature = "oracle")]
+    &super::oracle::author::Author,
+    #[cfg(feature = "mediocre")]
+    &super::mediocre::author::Author,
+];

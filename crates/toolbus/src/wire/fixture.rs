@@ -1,0 +1,103 @@
+//! How this program is made a peer of each wire, so that every front can be put before every
+//! back: for `toolbus demo` and for the tests of all pairs.
+
+/// A peer of one wire, made of this program and the tools behind an address.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixture {
+    /// The words that make the program serve this wire on its standard input and output; an
+    /// address follows, whose tools it serves.
+    pub words: &'static [&'static str],
+    /// What stands before such a command to make it an address.
+    pub scheme: &'static str,
+    /// Do calls on one connection run side by side?
+    pub runs_side_by_side: bool,
+    /// What is called first to see that it works.
+    pub hello: Probe,
+    /// What calls of this wire cannot do, or not as it is, each with the reason.
+    pub limits: &'static [(Trait, &'static str)],
+}
+
+/// A call and what it answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe {
+    /// The tool.
+    pub tool: &'static str,
+    /// Its arguments, as JSON.
+    pub args: &'static str,
+    /// What it answers, as JSON.
+    pub answer: &'static str,
+}
+
+impl Probe {
+    /// A call of a built-in tool that any wire can carry.
+    pub const UPPER: Probe =
+        Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
+}
+
+/// What may be wanted of the calls of a wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Trait {
+    Lists,
+    Succeeds,
+    Fails,
+    Nested,
+    Large,
+    Streams,
+    TimesOut,
+    Cancelled,
+}
+
+impl Trait {
+    /// All of them.
+    pub const ALL: [Trait; 8] = [
+        Trait::Lists,
+        Trait::Succeeds,
+        Trait::Fails,
+        Trait::Nested,
+        Trait::Large,
+        Trait::Streams,
+        Trait::TimesOut,
+        Trait::Cancelled,
+    ];
+
+    /// What it is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Trait::Lists => "Tools are listed",
+            Trait::Succeeds => "A call succeeds",
+            Trait::Fails => "A call fails",
+            Trait::Nested => "Nested values",
+            Trait::Large => "Large values",
+            Trait::Streams => "Answers in parts",
+            Trait::TimesOut => "Time-outs",
+            Trait::Cancelled => "Cancellation",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Trait::Lists => "The caller learns which tools the back has.",
+            Trait::Succeeds => "The answer is the back's.",
+            Trait::Fails => "The caller learns what the tool said when it failed.",
+            Trait::Nested => "Arguments and answers are objects and arrays in each other.",
+            Trait::Large => "Arguments and answers of 1 MiB.",
+            Trait::Streams => "Each part of an answer is passed on as it comes.",
+            Trait::TimesOut => {
+                "A call that is quiet for too long is given up, and the caller told."
+            }
+            Trait::Cancelled => {
+                "The caller gives a call up while it runs, and the next call on the same \
+                 connection is answered."
+            }
+        }
+    }
+}
+
+impl Fixture {
+    /// Why calls of this wire cannot do this, or not as it is.
+    pub fn why_not(&self, what: Trait) -> Option<&'static str> {
+        self.limits.iter().find(|(limit, _)| *limit == what).map(|(_, why)| *why)
+    }
+}

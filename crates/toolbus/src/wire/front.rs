@@ -1,0 +1,146 @@
+//! Serving callers in a wire: planned from a config, opened, led to other backs, stopped.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+use toolbus_proto::channel::Ended;
+
+use super::settings::WireSettings;
+use crate::address::Address;
+use crate::bus::Bus;
+use crate::bus::back::LocalFuture;
+use crate::bus::config::{Key, Values};
+
+/// How callers are served in a wire.
+pub trait FrontKind: Sync {
+    /// What a config may say about a front of this kind.
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+
+    /// What the values of those keys mean.
+    fn settings(&self, _values: &Values) -> WireSettings {
+        WireSettings::default()
+    }
+
+    /// May this address be listened on?
+    fn can_listen(&self, address: &Address) -> bool;
+
+    /// The bus, with its tools named as callers of this wire see them.
+    fn name_tools(&self, bus: Bus) -> Bus {
+        bus
+    }
+
+    /// Who its callers are: `MCP clients`.
+    fn callers(&self) -> &'static str;
+
+    /// Does everything pass as it is, before a single back of the same wire?
+    fn passes_through(&self) -> bool {
+        false
+    }
+
+    /// Checks all that can be checked before it listens.
+    fn plan(
+        &self,
+        address: &Address,
+        settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError>;
+
+    /// Serves the tools of the bus on standard input and output, until the caller has had
+    /// enough. Called inside a `LocalSet`.
+    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>>;
+}
+
+/// A front that could be opened.
+pub trait FrontPlan {
+    /// Accepts from now on.
+    ///
+    /// `number` is another for each front before the same backs. Called inside a `LocalSet`.
+    fn open(
+        self: Box<Self>,
+        bus: Bus,
+        number: u64,
+    ) -> LocalFuture<'static, Result<Listening, FrontError>>;
+}
+
+/// A front that listens.
+pub struct Listening {
+    /// What people and scripts are told: `listening on URL`, with the real port.
+    pub line: String,
+    /// What can be done with it while it serves.
+    pub front: Rc<dyn RunningFront>,
+    /// Serves, until it is stopped and the last call is over.
+    pub serving: LocalFuture<'static, Result<(), FrontError>>,
+}
+
+/// A front that serves.
+pub trait RunningFront {
+    /// Calls go to the backs of `bus` from now on.
+    fn lead_to(&self, bus: Bus);
+
+    /// Takes no caller any more; what is under way may end.
+    fn stop(&self);
+}
+
+/// Why a front cannot be opened, or cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontError {
+    /// Is what was asked for wrong? Otherwise the system is to blame.
+    pub is_usage: bool,
+    /// The key of the config that is to blame.
+    pub key: Option<&'static str>,
+    /// What happened.
+    pub message: String,
+    /// Why, from the nearest cause to the first.
+    pub causes: Vec<String>,
+    /// What the reader can do about it.
+    pub hint: Option<String>,
+}
+
+impl FrontError {
+    /// What was asked for is wrong; nothing was opened.
+    pub fn usage(message: impl Into<String>) -> FrontError {
+        FrontError { is_usage: true, ..FrontError::failed(message) }
+    }
+
+    /// The system does not let us.
+    pub fn failed(message: impl Into<String>) -> FrontError {
+        FrontError {
+            is_usage: false,
+            key: None,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// The same, and this key of the config is to blame.
+    #[must_use]
+    pub fn by_key(self, key: &'static str) -> FrontError {
+        FrontError { key: Some(key), ..self }
+    }
+
+    /// The same because of an error, and of all that caused that.
+    #[must_use]
+    pub fn caused_by(mut self, error: &dyn Error) -> FrontError {
+        let chain = std::iter::successors(Some(error), |&error| error.source());
+        self.causes.extend(chain.map(ToString::to_string));
+        self
+    }
+
+    /// The same, with what the reader can do about it.
+    #[must_use]
+    pub fn hint(self, hint: Option<String>) -> FrontError {
+        FrontError { hint, ..self }
+    }
+}
+
+impl fmt::Display for FrontError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for FrontError {}

@@ -1,0 +1,96 @@
+//! What a kind of peer says about itself, once, for all who ask the registry.
+
+use std::rc::Rc;
+
+use toolbus_proto::capture::Side;
+use toolbus_proto::tool::Wire;
+
+use super::OpenError;
+use super::check::CheckKind;
+use super::decode::Decoding;
+use super::fixture::Fixture;
+use super::front::FrontKind;
+use super::settings::Settings;
+use crate::address::{Address, Scheme};
+use crate::bus::back::Back;
+use crate::bus::config::{Key, Values};
+
+/// A kind of peer: a wire, or tools inside toolbus itself. It is a `static`, and stands in the
+/// [`Registry`](super::Registry).
+pub trait PeerKind: Sync {
+    /// Its name, as in addresses; there is no other of it.
+    fn name(&self) -> &'static str {
+        self.wire().name()
+    }
+
+    /// The wire that its peers speak.
+    fn wire(&self) -> Wire;
+
+    /// What it is, in a few words: `an MCP server`.
+    fn summary(&self) -> &'static str;
+
+    /// How addresses of its peers begin.
+    fn schemes(&self) -> &'static [Scheme];
+
+    /// Addresses as they stand in a help text, each with what it means.
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// What a config may say about a back of this kind, besides what it may say of all.
+    fn back_keys(&self) -> &'static [Key] {
+        &[]
+    }
+
+    /// The settings with what the values of those keys mean.
+    fn configure(&self, _values: &Values, settings: Settings) -> Settings {
+        settings
+    }
+
+    /// Makes a back of an address of this kind. Nothing is started or connected to before it
+    /// is asked. Called inside a `LocalSet`.
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError>;
+
+    /// The tools that every back of this kind has besides its own: of several such tools the
+    /// first is offered.
+    fn generic_tools(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How callers are served in it, if they are.
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        None
+    }
+
+    /// May an address of this kind be listened on?
+    fn can_listen(&self, address: &Address) -> bool {
+        self.front().is_some_and(|front| front.can_listen(address))
+    }
+
+    /// How a program is tested that should speak it, if it can be.
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        None
+    }
+
+    /// Begins to tell what one side of a captured conversation says, if captures can be read.
+    fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
+        None
+    }
+
+    /// How this program is made a peer of it, for demos and tests of all pairs.
+    fn fixture(&self) -> Option<&'static Fixture> {
+        None
+    }
+
+    /// Is it only known by name, because it is not there yet?
+    fn is_planned(&self) -> bool {
+        false
+    }
+}
+
+impl dyn PeerKind {
+    /// Are they the same kind?
+    pub fn is(&self, other: &dyn PeerKind) -> bool {
+        self.name() == other.name()
+    }
+}

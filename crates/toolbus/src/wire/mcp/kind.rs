@@ -1,0 +1,178 @@
+//! What this wire says about itself, for the registry.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::capture::Side;
+use toolbus_proto::mcp::calling;
+use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
+use toolbus_proto::tool::{Failure, Wire};
+
+use super::back::{Mcp, Options};
+#[cfg(feature = "http")]
+use super::back_http;
+#[cfg(feature = "http")]
+use super::back_http::McpHttp;
+use super::settings::McpSettings;
+use super::{WIRE, check, settings};
+use crate::address::{Address, Place, Query, Scheme, Transport};
+use crate::bus::TIMEOUT;
+use crate::bus::back::{Back, LocalFuture};
+use crate::bus::config::{Key, Values};
+use crate::child::supervisor::Restart;
+use crate::child::{EnvPolicy, Meanwhile, Patience, Program};
+use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::decode::{DecodedLines, Decoding};
+use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::{Settings, WireSettings};
+use crate::wire::{FrontKind, OpenError, PeerKind};
+
+impl Patience {
+    /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
+    pub const MCP: Patience = Patience {
+        start: Duration::from_secs(20),
+        back_off: Duration::from_millis(500),
+        back_off_max: Duration::from_secs(30),
+        meanwhile: Meanwhile::Refuse,
+        goodbye: Duration::from_secs(2),
+        ..Patience::USUAL
+    };
+}
+
+/// The Model Context Protocol, for the registry.
+pub static MCP: McpKind = McpKind;
+
+/// What is to be known of the Model Context Protocol.
+pub struct McpKind;
+
+const SCHEMES: &[Scheme] = &[
+    Scheme::command("mcp+stdio:"),
+    // What a server wants behind its path is its own business.
+    Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
+    Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+];
+
+impl PeerKind for McpKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "an MCP server"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        SCHEMES
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise")]
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        settings::BACK_KEYS
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        Settings { wire: WireSettings::of(McpSettings::read(values)), ..settings }
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        match address.place() {
+            Place::Command(words) => Ok(Rc::new(Mcp::new(options(words, settings)))),
+            #[cfg(feature = "http")]
+            Place::Url(url) => {
+                let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
+                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                    OpenError::unusable(address, error.to_string()).hinted(error.hint())
+                })?;
+                Ok(Rc::new(McpHttp::new(options)))
+            }
+            _ => Err(not_yet(address, "the MCP wire")),
+        }
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&MCP)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&MCP)
+    }
+
+    fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
+        let event = toolbus_proto::mcp::decode::event;
+        Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        Some(&FIXTURE)
+    }
+}
+
+const FIXTURE: Fixture = Fixture {
+    words: &["mcp"],
+    scheme: "mcp+stdio:",
+    runs_side_by_side: true,
+    hello: Probe::UPPER,
+    limits: &[(
+        Trait::Streams,
+        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+    )],
+};
+
+impl CheckKind for McpKind {
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        let address = Address::parse(text).map_err(TargetError::new)?;
+        let place = match address.place() {
+            Place::Command(words) if address.wire() == WIRE => {
+                check::Place::Program(Program::new(words.clone()))
+            }
+            #[cfg(feature = "http")]
+            Place::Url(url) if address.wire() == WIRE => {
+                let options =
+                    back_http::Options::of(&address.peer_name(), url, &Settings::default());
+                check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
+            }
+            _ => {
+                return Err(TargetError::new(format!("`{text}` is no MCP server"))
+                    .hint("name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`"));
+            }
+        };
+        let start = wanted.start.unwrap_or(Patience::MCP.start);
+        Ok(Box::new(check::Subject { place, start, stop: wanted.stop }))
+    }
+}
+
+impl Target for check::Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check::check(self, tell))
+    }
+}
+
+/// What the settings mean for a server that is started.
+fn options(words: &[String], settings: &Settings) -> Options {
+    let name = settings.name.clone().unwrap_or_else(|| file_name(words));
+    let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
+    let own: McpSettings = settings.wire.get();
+    let usual = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
+    Options {
+        program: program(words, settings, env),
+        patience: patience(Patience::MCP, settings),
+        restart: settings.restart.unwrap_or(Restart::OnDemand),
+        share: own.share,
+        timeout: settings.timeout.unwrap_or(TIMEOUT),
+        settings: calling::Settings {
+            introduction: own.introduction(settings.clients),
+            timeout_total: own.timeout_total,
+            probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
+            input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
+            line_bytes_max: own.reply_bytes_max.unwrap_or(usual.line_bytes_max),
+            ..usual
+        },
+    }
+}

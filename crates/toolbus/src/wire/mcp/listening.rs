@@ -1,0 +1,178 @@
+//! An MCP front as the registry knows it: planned, opened, led elsewhere, stopped.
+
+use std::io;
+use std::rc::Rc;
+
+use toolbus_proto::channel::Ended;
+
+use super::McpKind;
+use super::front::{self, Options};
+use super::settings::{FRONT_KEYS, McpFrontSettings};
+use crate::address::{Address, Place, Transport};
+use crate::bus::Bus;
+use crate::bus::back::LocalFuture;
+use crate::bus::config::{Key, Values};
+use crate::transport::stdio;
+use crate::wire::settings::WireSettings;
+use crate::wire::{FrontError, FrontKind, FrontPlan};
+
+#[cfg(feature = "http")]
+pub use self::http::token_of;
+
+impl FrontKind for McpKind {
+    fn keys(&self) -> &'static [Key] {
+        FRONT_KEYS
+    }
+
+    fn settings(&self, values: &Values) -> WireSettings {
+        WireSettings::of(McpFrontSettings::read(values))
+    }
+
+    fn can_listen(&self, address: &Address) -> bool {
+        match address.place() {
+            Place::Url(url) => url.carrier == Transport::Http && !url.path.contains('?'),
+            _ => false,
+        }
+    }
+
+    fn name_tools(&self, bus: Bus) -> Bus {
+        bus.named_without_dots()
+    }
+
+    fn callers(&self) -> &'static str {
+        "MCP clients"
+    }
+
+    fn passes_through(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "http")]
+    fn plan(
+        &self,
+        address: &Address,
+        settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        http::plan(address, &settings.get())
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        Err(FrontError::usage(format!("fronts like `{address}` are not there yet")).by_key("serve"))
+    }
+
+    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+        Box::pin(async move {
+            let bus = Rc::new(super::MCP.name_tools(bus));
+            let (input, output) = (stdio::stdin()?, stdio::stdout()?);
+            Ok(front::serve(bus, Options::default(), input, output).await)
+        })
+    }
+}
+
+#[cfg(feature = "http")]
+mod http {
+    use std::env;
+    use std::rc::Rc;
+
+    use tokio::sync::watch;
+
+    use super::super::front::Backs;
+    use super::super::front_http::{self, At, Options};
+    use super::super::settings::McpFrontSettings;
+    use crate::address::{Address, Place};
+    use crate::bus::Bus;
+    use crate::bus::back::LocalFuture;
+    use crate::wire::settings::Secret;
+    use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
+
+    /// Callers of one front are never as many.
+    const CALLERS_MAX: u64 = 1 << 40;
+
+    pub(super) fn plan(
+        address: &Address,
+        settings: &McpFrontSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        let Place::Url(url) = address.place() else {
+            return Err(FrontError::usage(format!("nobody can listen on `{address}`")));
+        };
+        let token = settings.token_env.as_deref().map(token_of).transpose();
+        let options = Options {
+            path: url.path.clone(),
+            origins: settings.origins.clone(),
+            token: token.map_err(|why| FrontError::usage(why).by_key("token_env"))?,
+            insecure: settings.insecure,
+            ..Options::default()
+        };
+        let at = At { host: url.host.clone(), port: url.port };
+        front_http::may_listen(&at, &options).map_err(|error| {
+            let hint = "name the variable that holds one by `token_env`, or set `insecure = true`";
+            FrontError::usage(error.to_string()).by_key("serve").hint(Some(hint.to_owned()))
+        })?;
+        Ok(Box::new(Plan { at, options }))
+    }
+
+    /// The token that an environment variable holds.
+    pub fn token_of(variable: &str) -> Result<Secret<String>, String> {
+        match env::var(variable) {
+            Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
+            _ => Err(format!("the environment variable `{variable}` holds no token")),
+        }
+    }
+
+    struct Plan {
+        at: At,
+        options: Options,
+    }
+
+    impl FrontPlan for Plan {
+        fn open(
+            self: Box<Self>,
+            bus: Bus,
+            number: u64,
+        ) -> LocalFuture<'static, Result<Listening, FrontError>> {
+            let Plan { at, mut options } = *self;
+            options.first_caller = number * CALLERS_MAX;
+            Box::pin(async move {
+                let cannot = |error: &dyn std::error::Error| {
+                    FrontError::failed("cannot serve over HTTP").caused_by(error)
+                };
+                let listener = front_http::listen(&at, &options).await;
+                let listener = listener
+                    .map_err(|error| FrontError::failed(error.to_string()).hint(error.hint()))?;
+                let line = front_http::listening_on(&listener, &options);
+                let line = line.map_err(|error| cannot(&error))?;
+                let backs = Backs::of(Rc::new(super::super::MCP.name_tools(bus)));
+                let front = Rc::new(Running { backs, stop: watch::Sender::new(false) });
+                let served = front.clone();
+                let serving = Box::pin(async move {
+                    let mut stop = served.stop.subscribe();
+                    // Cannot fail: the sender is held as long as it serves.
+                    let stop = async { drop(stop.wait_for(|is_asked| *is_asked).await) };
+                    let served = front_http::serve(&served.backs, options, listener, stop).await;
+                    served.map_err(|error| cannot(&error))
+                });
+                Ok(Listening { line, front, serving })
+            })
+        }
+    }
+
+    struct Running {
+        backs: Backs,
+        stop: watch::Sender<bool>,
+    }
+
+    impl RunningFront for Running {
+        fn lead_to(&self, bus: Bus) {
+            self.backs.lead_to(Rc::new(super::super::MCP.name_tools(bus)));
+        }
+
+        fn stop(&self) {
+            self.stop.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What can be set about MCP, on either side of the bus, and by which keys of the config.
+
+use std::time::Duration;
+
+use toolbus_proto::json::Json;
+use toolbus_proto::mcp::calling::Introduction;
+
+use crate::bus::config::{Key, KeyKind, Values};
+use crate::wire::settings::{Clients, Secret};
+
+const OURS: &str = "MCP backs";
+const HTTP: &str = "MCP over HTTP";
+
+pub(super) const BACK_KEYS: &[Key] = &[
+    Key::new("timeout_total", KeyKind::Duration, OURS, "How long a call may take in all"),
+    Key::new(
+        "probe_timeout",
+        KeyKind::Duration,
+        OURS,
+        "How long to wait for an answer to the question which era it speaks",
+    ),
+    Key::new(
+        "input_timeout",
+        KeyKind::Duration,
+        OURS,
+        "How long a question to the caller may stay open",
+    ),
+    Key::new(
+        "reply_bytes_max",
+        KeyKind::Size,
+        OURS,
+        "The largest line, body or event it may answer",
+    ),
+    Key::new(
+        "share",
+        KeyKind::Choice { words: &["all", "session"], expected: "\"all\" or \"session\"" },
+        OURS,
+        "Whether all sessions share one process, or each has its own",
+    )
+    .default("all"),
+    Key::new("headers", KeyKind::Secrets, HTTP, "Sent with every request").needs_url(),
+    Key::new(
+        "token_env",
+        KeyKind::Text,
+        HTTP,
+        "The environment variable that holds the bearer token",
+    )
+    .needs_url(),
+    Key::new("insecure", KeyKind::Bool, HTTP, "Send the token in clear to other machines")
+        .needs_url()
+        .default("false"),
+];
+
+pub(super) const FRONT_KEYS: &[Key] = &[
+    Key::new(
+        "token_env",
+        KeyKind::Text,
+        HTTP,
+        "The environment variable that holds the token that clients must show",
+    ),
+    Key::new(
+        "insecure",
+        KeyKind::Bool,
+        HTTP,
+        "Do without a token although other machines can reach us",
+    )
+    .default("false"),
+    Key::new("origins", KeyKind::Texts, HTTP, "Origins that may come in besides our own")
+        .default("[]"),
+];
+
+/// What only an MCP server has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct McpSettings {
+    /// How long a call may take in all.
+    pub timeout_total: Option<Duration>,
+    /// How long to wait for an answer to the question which era it speaks.
+    pub probe_timeout: Option<Duration>,
+    /// How long a question to the caller may stay open.
+    pub input_timeout: Option<Duration>,
+    /// The largest line, body or event it may answer.
+    pub reply_bytes_max: Option<usize>,
+    /// Who shares one process.
+    pub share: Share,
+    /// Sent with every request.
+    pub headers: Vec<(String, Secret<String>)>,
+    /// The environment variable that holds the bearer token.
+    pub token_env: Option<String>,
+    /// Do without a token where one is asked for.
+    pub insecure: bool,
+}
+
+impl McpSettings {
+    pub(super) fn read(values: &Values) -> McpSettings {
+        McpSettings {
+            timeout_total: values.duration("timeout_total"),
+            probe_timeout: values.duration("probe_timeout"),
+            input_timeout: values.duration("input_timeout"),
+            reply_bytes_max: values.number("reply_bytes_max"),
+            share: match values.text("share").as_deref() {
+                Some("session") => Share::Session,
+                _ => Share::All,
+            },
+            headers: values.secrets("headers").unwrap_or_default(),
+            token_env: values.text("token_env"),
+            insecure: values.bool("insecure").unwrap_or_default(),
+        }
+    }
+
+    /// As whom we come to it, where that is said once for all (`specs/mcp.md` 2.3.5).
+    pub(super) fn introduction(&self, clients: Clients) -> Introduction {
+        match (clients, self.share) {
+            (Clients::Many, Share::All) => Introduction::AsOurselves(Json::from_trusted(ALL_OF_US)),
+            (Clients::One, _) | (_, Share::Session) => Introduction::AsCaller,
+        }
+    }
+}
+
+/// What one or the other client can do: who cannot is not asked.
+const ALL_OF_US: &str = r#"{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
+
+/// Who shares one process of an MCP server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Share {
+    /// Everybody.
+    #[default]
+    All,
+    /// Nobody: each legacy session has its own.
+    Session,
+}
+
+/// What can be set about an MCP server of ours over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct McpFrontSettings {
+    /// The environment variable that holds the bearer token.
+    pub token_env: Option<String>,
+    /// Do without a token where one is asked for.
+    pub insecure: bool,
+    /// Allowed besides our own.
+    pub origins: Vec<String>,
+}
+
+impl McpFrontSettings {
+    pub(super) fn read(values: &Values) -> McpFrontSettings {
+        McpFrontSettings {
+            token_env: values.text("token_env"),
+            insecure: values.bool("insecure").unwrap_or_default(),
+            origins: values.texts("origins").unwrap_or_default(),
+        }
+    }
+}

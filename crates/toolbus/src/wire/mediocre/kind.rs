@@ -1,0 +1,220 @@
+//! What this wire says about itself, for the registry.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::capture::Side;
+use toolbus_proto::mediocre::{Methods, Reading};
+use toolbus_proto::tool::{Failure, Wire};
+
+use super::back::{Host, Mediocre, Options, Started};
+#[cfg(any(feature = "http", feature = "tls"))]
+use super::reach;
+use super::settings::MediocreSettings;
+use super::{WIRE, check, decode, settings};
+use crate::address::{Address, Place, Purpose, Query, Scheme, Transport};
+use crate::bus::TIMEOUT;
+use crate::bus::back::{Back, LocalFuture};
+use crate::bus::config::{Key, Values};
+use crate::child::supervisor::Restart;
+use crate::child::{EnvPolicy, Patience};
+#[cfg(feature = "tls")]
+use crate::transport::tls::Inside;
+use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Wanted};
+use crate::wire::decode::Decoding;
+use crate::wire::fixture::{Fixture, Probe};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::{Settings, WireSettings};
+use crate::wire::{FrontKind, OpenError, PeerKind};
+
+impl Patience {
+    /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
+    pub const MEDIOCRE: Patience = Patience { start: Duration::from_secs(20), ..Patience::USUAL };
+}
+
+/// The mediocre wire, for the registry.
+pub static MEDIOCRE: MediocreKind = MediocreKind;
+
+/// What is to be known of the mediocre wire.
+pub struct MediocreKind;
+
+/// The files that TLS needs.
+const TLS: Query =
+    Query::Parameters { to_call: &["ca", "cert", "key"], to_serve: &["cert", "key", "client_ca"] };
+const SCHEMES: &[Scheme] = &[
+    Scheme::command("mediocre+stdio:"),
+    Scheme::url("mediocre+tcp://", Transport::Tcp),
+    Scheme::url("mediocre+tls://", Transport::Tls).with_query(TLS),
+    Scheme::url("mediocre+http://", Transport::Http).with_path("/rpc"),
+    Scheme::url("mediocre+https://", Transport::Https).with_path("/rpc").with_query(TLS),
+    Scheme::unix("mediocre+unix:"),
+];
+
+impl PeerKind for MediocreKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "a mediocre-rpc server"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        SCHEMES
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[(
+            "mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND",
+            "a mediocre-rpc server",
+        )]
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        settings::BACK_KEYS
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        Settings { wire: WireSettings::of(MediocreSettings::read(values)), ..settings }
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let host = match address.place() {
+            Place::Command(words) => {
+                let pass = settings.program.env_pass.clone();
+                let started = Started {
+                    program: program(words, settings, EnvPolicy::Clean { pass }),
+                    patience: patience(Patience::MEDIOCRE, settings),
+                    restart: settings.restart.unwrap_or(Restart::OnDemand),
+                };
+                let options = options(file_name(words), settings);
+                return Ok(Rc::new(Mediocre::program(started, options)));
+            }
+            Place::Unix(path) => Host::Unix(path.clone()),
+            Place::Inside => return Err(not_yet(address, "this address")),
+            Place::Url(url) => {
+                let (host, port) = (url.host.clone(), url.port);
+                match url.carrier {
+                    Transport::Tcp => Host::Tcp { host, port },
+                    #[cfg(feature = "tls")]
+                    Transport::Tls => {
+                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
+                        Host::Tls { host, port, tls }
+                    }
+                    #[cfg(feature = "http")]
+                    Transport::Http | Transport::Https => {
+                        let (origin, path) = reach::origin(address, url)?;
+                        let (options, start) =
+                            (options(address.peer_name(), settings), start(settings));
+                        return Ok(Rc::new(Mediocre::over_http(origin, path, options, start)));
+                    }
+                    missing => return Err(not_yet(address, called(missing))),
+                }
+            }
+        };
+        let options = options(address.peer_name(), settings);
+        Ok(Rc::new(Mediocre::at(host, options, start(settings))))
+    }
+
+    fn generic_tools(&self) -> &'static [&'static str] {
+        &["call"]
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&MEDIOCRE)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&MEDIOCRE)
+    }
+
+    fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
+        Some(Box::new(decode::Capture::new(side, Reading::default())))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        Some(&FIXTURE)
+    }
+}
+
+const FIXTURE: Fixture = Fixture {
+    words: &["rpc", "serve", "--listen", "stdio:"],
+    scheme: "mediocre+stdio:",
+    runs_side_by_side: false,
+    hello: Probe::UPPER,
+    limits: &[],
+};
+
+impl CheckKind for MediocreKind {
+    fn options(&self) -> &'static [CheckOption] {
+        &[CheckOption {
+            name: "method",
+            value_name: "NAME",
+            help: "Method of a mediocre-rpc server that may be called with null, and as an empty \
+                   stream",
+            only_for: "mediocre-rpc servers",
+        }]
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        let address = address(Purpose::Call, text)?;
+        Ok(Box::new(check::Subject {
+            place: check::Place::of(&address).map_err(TargetError::new)?,
+            method: wanted.option("method").map(str::to_owned),
+            start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
+        }))
+    }
+}
+
+impl Target for check::Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check::check(self, tell))
+    }
+}
+
+/// Reads the address of a mediocre-rpc peer, whose `mediocre+` may be left out.
+pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
+    let schemes = SCHEMES.iter().filter_map(|scheme| scheme.prefix.strip_prefix("mediocre+"));
+    let is_short = schemes.into_iter().any(|scheme| url.starts_with(scheme));
+    let full = if is_short { format!("mediocre+{url}") } else { url.to_owned() };
+    let address = Address::parse_for(purpose, &full).map_err(TargetError::new)?;
+    if address.wire() != WIRE {
+        return Err(TargetError::new(format!("`{url}` is no mediocre-rpc server")).hint(
+            "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \
+             or by `stdio:COMMAND`",
+        ));
+    }
+    Ok(address)
+}
+
+/// How long connecting may take.
+fn start(settings: &Settings) -> Duration {
+    settings.start_timeout.unwrap_or(Patience::MEDIOCRE.start)
+}
+
+/// What the settings mean for a server.
+fn options(name: String, settings: &Settings) -> Options {
+    let own: MediocreSettings = settings.wire.get();
+    Options {
+        name: settings.name.clone().unwrap_or(name),
+        reading: own.reading(),
+        methods: match &own.methods {
+            Some(methods) => Methods::given(methods.iter().map(String::as_str)),
+            None => Methods::asked(),
+        },
+        timeout: settings.timeout.unwrap_or(TIMEOUT),
+    }
+}
+
+/// What errors call a transport that is not in this build.
+fn called(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Http | Transport::Https => "mediocre-rpc over HTTP",
+        Transport::Tls => "TLS",
+        Transport::Tcp => "TCP",
+        Transport::Quic => "QUIC",
+    }
+}

@@ -1,0 +1,176 @@
+//! What this wire says about itself, for the registry.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use toolbus_proto::capture::Side;
+use toolbus_proto::channel::Ended;
+use toolbus_proto::oracle::{Functions, signature};
+use toolbus_proto::tool::{Failure, Wire};
+
+use super::back::{Options, Oracle};
+use super::settings::OracleSettings;
+use super::{SHELL, WIRE, check, front, settings};
+use crate::address::{Address, AddressError, Place, Purpose, Scheme};
+use crate::bus::Bus;
+use crate::bus::back::{Back, LocalFuture};
+use crate::bus::config::{Key, Values};
+use crate::child::supervisor::Restart;
+use crate::child::{EnvPolicy, Patience, Program};
+use crate::transport::stdio;
+use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::decode::{DecodedLines, Decoding};
+use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::{Settings, WireSettings};
+use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+
+impl Patience {
+    /// What an oracle gets: it may have to be compiled first.
+    pub const ORACLE: Patience = Patience { start: Duration::from_secs(120), ..Patience::USUAL };
+}
+
+/// Reads the connection string of an oracle, as a Cairo program gives it: only its own schemes,
+/// and the shell's (`docs/protocols/oracle.md` C1).
+pub fn connection(text: &str) -> Result<Address, AddressError> {
+    Registry::of(&[&ORACLE, &SHELL]).address(Purpose::Call, text)
+}
+
+/// The oracle wire, for the registry.
+pub static ORACLE: OracleKind = OracleKind;
+
+/// What is to be known of the oracle wire.
+pub struct OracleKind;
+
+impl PeerKind for OracleKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "an oracle"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::command("stdio:"), Scheme::command("oracle+stdio:")] }
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("stdio:COMMAND", "an oracle: COMMAND is started and spoken to over its pipes")]
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        settings::BACK_KEYS
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        Settings { wire: WireSettings::of(OracleSettings::read(values)), ..settings }
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let Place::Command(words) = address.place() else {
+            return Err(not_yet(address, "an oracle elsewhere"));
+        };
+        let own: OracleSettings = settings.wire.get();
+        let mut functions = Vec::new();
+        for text in &own.functions {
+            functions.extend(signature::parse(text).map_err(|error| {
+                OpenError::unusable(address, format!("`{text}` is no signature")).caused_by(error)
+            })?);
+        }
+        Ok(Rc::new(Oracle::new(Options {
+            name: settings.name.clone().unwrap_or_else(|| file_name(words)),
+            program: program(words, settings, EnvPolicy::Inherit),
+            patience: patience(Patience::ORACLE, settings),
+            restart: settings.restart.unwrap_or(Restart::OnDemand),
+            settings: own.wire(),
+            functions: Functions::from_config(functions),
+        })))
+    }
+
+    fn generic_tools(&self) -> &'static [&'static str] {
+        &["invoke"]
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&ORACLE)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&ORACLE)
+    }
+
+    fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
+        let line_bytes_max = toolbus_proto::oracle::Settings::default().line_bytes_max;
+        let event = move |line: &Bytes| toolbus_proto::oracle::decode::event(side, line);
+        Some(Box::new(DecodedLines::new(line_bytes_max, event)))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        Some(&FIXTURE)
+    }
+}
+
+const FIXTURE: Fixture = Fixture {
+    words: &["oracle", "serve"],
+    scheme: "stdio:",
+    runs_side_by_side: false,
+    hello: Probe::UPPER,
+    limits: &[
+        (Trait::Nested, "what has no Cairo type travels as the text of its JSON"),
+        (Trait::Streams, "an answer is one list of felts, so its parts are collected"),
+        (Trait::Cancelled, "a call cannot be taken back, and the next one waits for it"),
+    ],
+};
+
+impl CheckKind for OracleKind {
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        let address = connection(text).map_err(TargetError::new)?;
+        let Place::Command(words) = address.place() else {
+            let message = format!("`{text}` is no program that can be tested");
+            return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));
+        };
+        Ok(Box::new(check::Subject {
+            program: Program::new(words.clone()),
+            start: wanted.start.unwrap_or(Patience::ORACLE.start),
+            stop: wanted.stop,
+        }))
+    }
+}
+
+impl Target for check::Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check::check(self, tell))
+    }
+}
+
+impl FrontKind for OracleKind {
+    fn can_listen(&self, _address: &Address) -> bool {
+        false
+    }
+
+    fn callers(&self) -> &'static str {
+        "executors"
+    }
+
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
+    }
+
+    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+        Box::pin(async move {
+            bus.open().await.map_err(io::Error::other)?;
+            let (input, output) = (stdio::stdin()?, stdio::stdout()?);
+            Ok(front::serve(Rc::new(bus), front::Options::default(), input, output).await)
+        })
+    }
+}

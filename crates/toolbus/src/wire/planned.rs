@@ -1,0 +1,87 @@
+//! Wires that are not there yet: their addresses are read, and then refused by name.
+
+use std::rc::Rc;
+
+use toolbus_proto::tool::Wire;
+
+use super::settings::{Settings, WireSettings};
+use super::{OpenError, PeerKind, open};
+use crate::address::{Address, Place, Query, Scheme, Transport};
+use crate::bus::back::Back;
+use crate::bus::config::{Key, KeyKind, Values};
+
+/// A wire that is not there yet.
+pub(super) struct Planned {
+    name: &'static str,
+    /// As errors call it.
+    called: &'static str,
+    schemes: &'static [Scheme],
+    keys: &'static [Key],
+}
+
+pub(super) static ORCHARD: Planned = Planned {
+    name: "orchard",
+    called: "the Orchard wire",
+    schemes: &[Scheme::command("orchard+stdio:")],
+    keys: &[
+        Key::new("config", KeyKind::SecretObject, "orchard backs", "What `configure` gets"),
+        Key::new(
+            "configure_timeout",
+            KeyKind::Duration,
+            "orchard backs",
+            "How long `configure` may take",
+        ),
+        Key::new("frame_bytes_max", KeyKind::Size, "orchard backs", "The largest message"),
+    ],
+};
+
+pub(super) static GODEX: Planned = Planned {
+    name: "godex",
+    called: "the godex wire",
+    schemes: &[Scheme::command("godex+stdio:")],
+    keys: &[],
+};
+
+pub(super) static ORCHESTRA: Planned = Planned {
+    name: "orchestra",
+    called: "the Orchestra wire",
+    schemes: &[Scheme::url("orchestra+quic://", Transport::Quic).with_query(Query::Parameters {
+        to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
+        to_serve: &["certs", "hub", "id"],
+    })],
+    keys: &[],
+};
+
+impl PeerKind for Planned {
+    fn wire(&self) -> Wire {
+        Wire::new(self.name)
+    }
+
+    fn summary(&self) -> &'static str {
+        self.called
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        self.schemes
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        self.keys
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        Settings { wire: WireSettings::of(values.clone()), ..settings }
+    }
+
+    fn open(&self, address: &Address, _settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        Err(open::not_yet(address, self.called))
+    }
+
+    fn can_listen(&self, address: &Address) -> bool {
+        matches!(address.place(), Place::Url(_))
+    }
+
+    fn is_planned(&self) -> bool {
+        true
+    }
+}

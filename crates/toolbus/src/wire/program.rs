@@ -1,0 +1,91 @@
+//! A wire made of its two machines alone, spoken over pipes: for those who add one.
+//!
+//! The wires that are compiled in have backs and fronts of their own where they need more.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::channel::{Calling, Channel, Ended, Serving};
+use toolbus_proto::tool::{Call, Wire};
+
+use super::open::{file_name, not_yet, patience, program};
+use super::settings::Settings;
+use super::{OpenError, PeerKind};
+use crate::address::{Address, Place};
+use crate::bus::back::{Back, LocalFuture};
+use crate::bus::{Bus, TIMEOUT};
+use crate::child::supervisor::{Restart, Supervisor};
+use crate::child::{EnvPolicy, Patience};
+use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
+use crate::engine::front::Front;
+use crate::engine::program::Child;
+use crate::transport::stdio;
+
+/// A program behind the bus, spoken to over its pipes by the calling machine of some wire. It is
+/// started by the first call and kept; its environment is a clean one.
+pub struct ProgramBack<C: Calling + Channel + 'static> {
+    wire: Wire,
+    child: Child<C>,
+    timeout: Duration,
+}
+
+impl<C: Calling + Channel + 'static> ProgramBack<C> {
+    /// The program that an address names; `make` gives a machine for each run of it. Starts
+    /// nothing yet. Must be called inside a `LocalSet`.
+    pub fn open(
+        kind: &dyn PeerKind,
+        address: &Address,
+        settings: &Settings,
+        make: impl Fn() -> C + Send + 'static,
+    ) -> Result<ProgramBack<C>, OpenError> {
+        let Place::Command(words) = address.place() else {
+            return Err(not_yet(address, "anything but a program"));
+        };
+        let name = settings.name.clone().unwrap_or_else(|| file_name(words));
+        let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
+        let patience = patience(Patience::USUAL, settings);
+        let restart = settings.restart.unwrap_or(Restart::OnDemand);
+        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+        let program = program(words, settings, env);
+        Ok(ProgramBack {
+            wire: kind.wire(),
+            child: Child::new(name, program, Sharing::Shared, supervisor),
+            timeout: settings.timeout.unwrap_or(TIMEOUT),
+        })
+    }
+}
+
+impl<C: Calling + Channel + 'static> Back for ProgramBack<C> {
+    fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
+    }
+
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        self.child.start(call, down)
+    }
+
+    fn watch(&self, changed: Rc<dyn Fn()>) {
+        self.child.watch(changed);
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.child.shutdown())
+    }
+
+    fn kill(&self) {
+        self.child.kill();
+    }
+}
+
+/// Serves the tools of a bus on standard input and output by the serving machine of some wire,
+/// until the caller has had enough. All backs are opened first.
+pub async fn serve_stdio(bus: Bus, machine: impl Serving + Channel + 'static) -> io::Result<Ended> {
+    bus.open().await.map_err(io::Error::other)?;
+    let front = Front::new(machine, Rc::new(bus), None);
+    Ok(front.serve(stdio::stdin()?, stdio::stdout()?).await)
+}

@@ -1,0 +1,297 @@
+//! Every front before every back, with real processes: what each pair carries.
+//!
+//! A peer is made of a program and the fixture of its wire, and called through a bus. What a
+//! pair does not carry as it is, one of its two wires must have said in its fixture; and what
+//! a wire says there must be seen. Used by the tests of a seventh wire, and by those of the
+//! `toolbus` program, which write `docs/bridges.md`.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use toolbus::address::{Address, Purpose};
+use toolbus::bus::Bus;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::Registry;
+use toolbus::wire::fixture::{Fixture, Trait};
+use toolbus::wire::settings::Settings;
+use toolbus_proto::channel::Down;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
+use toolbus_testkit::patience::PATIENCE;
+
+/// How large the arguments of a large call are.
+const LARGE: usize = 1 << 20;
+/// How long a call may be quiet that is to time out.
+const SHORT: Duration = Duration::from_millis(300);
+/// A value with others in it.
+const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
+
+/// Calls all pairs of the wires of a registry; `program` is what the words of fixtures follow.
+pub(crate) async fn all_pairs(registry: &Registry, program: &str) -> Table {
+    let wires: Vec<(&'static str, &'static Fixture)> =
+        registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?))).collect();
+    let (mut cells, mut unsaid) = (Vec::new(), Vec::new());
+    for &(front, serving) in &wires {
+        for &(back, behind) in &wires {
+            let address = address(program, serving, &address(program, behind, "builtin:"));
+            let is_limited = |what: Trait| {
+                [serving, behind].into_iter().any(|wire| wire.why_not(what).is_some())
+            };
+            let mut trials = JoinSet::new();
+            for (order, what) in Trait::ALL.into_iter().enumerate() {
+                let parsed = registry.address(Purpose::Call, &address).unwrap();
+                let pair = Pair { address: parsed, back: behind, is_limited: is_limited(what) };
+                trials.spawn_local(async move { (order, what, pair.try_out(what).await) });
+            }
+            let mut carried = trials.join_all().await;
+            carried.sort_by_key(|(order, ..)| *order);
+            let carried: Vec<_> = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
+            for (what, seen) in &carried {
+                if *seen != Carried::Yes && !is_limited(*what) {
+                    unsaid.push(format!("{front} over {back}: {}: {seen:?}", what.title()));
+                }
+            }
+            cells.push(Cell { front, back, address, carried });
+        }
+    }
+    assert!(unsaid.is_empty(), "neither wire says why:\n{}", unsaid.join("\n"));
+    let table = Table { wires, cells };
+    table.check_limits();
+    table
+}
+
+/// The address of a peer that serves the tools at another address.
+fn address(program: &str, fixture: &Fixture, served: &str) -> String {
+    let words: String = fixture.words.iter().map(|word| format!(" {}", quoted(word))).collect();
+    format!("{}{program}{words} {}", fixture.scheme, quoted(served))
+}
+
+/// A word that is split off as it is.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// How much of something a pair carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Carried {
+    Yes,
+    /// A value arrives as the text of its JSON.
+    AsText,
+    /// Parts arrive together, at the end.
+    Collected,
+    No(String),
+}
+
+impl Carried {
+    fn word(&self) -> &'static str {
+        match self {
+            Carried::Yes => "yes",
+            Carried::AsText => "as text",
+            Carried::Collected => "collected",
+            Carried::No(_) => "no",
+        }
+    }
+}
+
+struct Pair {
+    address: Address,
+    back: &'static Fixture,
+    /// One of its wires says that it cannot do this.
+    is_limited: bool,
+}
+
+impl Pair {
+    async fn try_out(&self, what: Trait) -> Carried {
+        let bus = Bus::of_addresses(&[self.address.clone()], &Settings::default()).unwrap();
+        let carried = self.try_on(&bus, what).await;
+        bus.kill();
+        bus.shutdown().await;
+        carried.map_or_else(|failure| Carried::No(failure.to_string()), |carried| carried)
+    }
+
+    async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure> {
+        let hello = self.back.hello;
+        match what {
+            Trait::Lists => {
+                let tools = bus.tools().await?;
+                let is_there = tools.iter().any(|tool| tool.name.as_str() == hello.tool);
+                is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
+            }
+            Trait::Succeeds => {
+                let answer = call(bus, hello.tool, hello.args, PATIENCE).await?;
+                same(answer.as_str(), hello.answer)
+            }
+            Trait::Fails => {
+                let failed = call(bus, "fail", r#"{"message":"out of luck"}"#, PATIENCE).await;
+                match failed {
+                    Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
+                    other => Err(odd(&format!("{other:?}"))),
+                }
+            }
+            Trait::Nested => {
+                let args = format!(r#"{{"arguments":{NESTED}}}"#);
+                let answer = call(bus, "echo", &args, PATIENCE).await?;
+                // Some have one argument, some as many as there are members.
+                let text = Json::of(&NESTED.to_owned());
+                match answer.as_str() {
+                    answer if answer == NESTED || answer == args => Ok(Carried::Yes),
+                    answer if answer == text.as_str() => Ok(Carried::AsText),
+                    answer => Err(odd(answer)),
+                }
+            }
+            Trait::Large => {
+                let text = "x".repeat(LARGE);
+                let answer =
+                    call(bus, "upper", &format!(r#"{{"text":"{text}"}}"#), PATIENCE).await?;
+                let is_whole = answer.as_str() == format!("\"{}\"", text.to_uppercase());
+                is_whole.then_some(Carried::Yes).ok_or_else(|| odd("cut short"))
+            }
+            Trait::Streams => streams(bus).await,
+            Trait::TimesOut => match call(bus, "sleep", r#"{"ms":600000}"#, SHORT).await {
+                Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
+                other => Err(odd(&format!("{other:?}"))),
+            },
+            Trait::Cancelled => {
+                call(bus, hello.tool, hello.args, PATIENCE).await?;
+                let sleeping = call(bus, "sleep", r#"{"ms":600000}"#, PATIENCE);
+                // It is given up once it has surely begun; should it not have, it is no less so.
+                let _ = tokio::time::timeout(SHORT, sleeping).await;
+                // Who probably waits in vain need not wait for long.
+                let quiet = if self.is_limited { PATIENCE / 12 } else { PATIENCE / 2 };
+                let answer = call(bus, hello.tool, hello.args, quiet).await?;
+                same(answer.as_str(), hello.answer)
+            }
+        }
+    }
+}
+
+async fn streams(bus: &Bus) -> Result<Carried, Failure> {
+    let (inbox, reply_to) = Inbox::new();
+    let args = Json::from_trusted(r#"{"n":3}"#);
+    let running = bus.start(Call::tool(Instant::now(), "count", Some(args)), reply_to);
+    let mut parts = 0;
+    loop {
+        match inbox.next(&running).await {
+            Down::Part(_) => parts += 1,
+            Down::Done(Ok(_)) if parts == 3 => return Ok(Carried::Yes),
+            Down::Done(Ok(_)) if parts == 0 => return Ok(Carried::Collected),
+            Down::Done(Ok(_)) => return Err(odd(&format!("{parts} parts of 3"))),
+            Down::Done(Err(failure)) => return Err(failure),
+            _ => {}
+        }
+    }
+}
+
+/// Calls a tool that may be quiet for so long.
+pub(crate) async fn call(
+    bus: &Bus,
+    tool: &str,
+    args: &str,
+    quiet: Duration,
+) -> Result<Json, Failure> {
+    let (inbox, reply_to) = Inbox::new();
+    let mut call = Call::tool(Instant::now(), tool, Some(Json::from_trusted(args.to_owned())));
+    call.deadline.quiet = Some(quiet);
+    let running = bus.start(call, reply_to);
+    Ok(match inbox.whole(running).await? {
+        Outcome::Value(json) => json,
+        Outcome::Text(text) => Json::of(&text),
+        other => return Err(odd(&format!("{other:?}"))),
+    })
+}
+
+fn same(answer: &str, expected: &str) -> Result<Carried, Failure> {
+    if answer == expected { Ok(Carried::Yes) } else { Err(odd(answer)) }
+}
+
+fn odd(what: &str) -> Failure {
+    Failure::new(FailureKind::BrokeProtocol, what.chars().take(200).collect::<String>())
+}
+
+/// What became of all pairs.
+pub(crate) struct Table {
+    wires: Vec<(&'static str, &'static Fixture)>,
+    cells: Vec<Cell>,
+}
+
+pub(crate) struct Cell {
+    front: &'static str,
+    back: &'static str,
+    /// Where the front was.
+    #[allow(dead_code, reason = "not all who use this file look so close")]
+    pub(crate) address: String,
+    carried: Vec<(Trait, Carried)>,
+}
+
+impl Cell {
+    #[allow(dead_code, reason = "not all who use this file look so close")]
+    pub(crate) fn is_all_carried(&self) -> bool {
+        self.carried.iter().all(|(_, carried)| *carried == Carried::Yes)
+    }
+}
+
+impl Table {
+    pub(crate) fn fronts(&self) -> Vec<&'static str> {
+        self.wires.iter().map(|(name, _)| *name).collect()
+    }
+
+    #[allow(dead_code, reason = "not all who use this file look so close")]
+    pub(crate) fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    pub(crate) fn cell(&self, front: &str, back: &str) -> &Cell {
+        let is_it = |cell: &&Cell| cell.front == front && cell.back == back;
+        self.cells.iter().find(is_it).expect("all pairs are there")
+    }
+
+    /// What a wire says that it cannot do must be seen somewhere.
+    fn check_limits(&self) {
+        for (name, fixture) in &self.wires {
+            for (what, _) in fixture.limits {
+                let is_seen = self.cells.iter().any(|cell| {
+                    (cell.front == *name || cell.back == *name)
+                        && cell
+                            .carried
+                            .iter()
+                            .any(|(tried, carried)| tried == what && *carried != Carried::Yes)
+                });
+                assert!(is_seen, "{name} carries everything that `{}`", what.title());
+            }
+        }
+    }
+
+    /// The tables of `docs/bridges.md`.
+    pub(crate) fn to_markdown(&self) -> String {
+        let mut text = String::new();
+        for what in Trait::ALL {
+            let header: String = self.fronts().iter().map(|name| format!(" {name} |")).collect();
+            let _ = writeln!(text, "\n## {}\n\n{}\n", what.title(), what.meaning());
+            let _ = writeln!(text, "| front \\ back |{header}");
+            let _ = writeln!(text, "|---|{}", "---|".repeat(self.wires.len()));
+            for front in self.fronts() {
+                let row: String = self
+                    .fronts()
+                    .iter()
+                    .map(|back| {
+                        let cell = self.cell(front, back);
+                        let found = cell.carried.iter().find(|(tried, _)| *tried == what);
+                        format!(" {} |", found.map_or("?", |(_, carried)| carried.word()))
+                    })
+                    .collect();
+                let _ = writeln!(text, "| {front} |{row}");
+            }
+            let whys: Vec<String> = self
+                .wires
+                .iter()
+                .filter_map(|(name, fixture)| Some((name, fixture.why_not(what)?)))
+                .map(|(name, why)| format!("- {name}: {why}"))
+                .collect();
+            if !whys.is_empty() {
+                let _ = writeln!(text, "\n{}", whys.join("\n"));
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,162 @@
+//! The testkit's plain wire as a seventh one: its room is `toolbus_testkit::plain`, this file is
+//! its folder, and `Registry::with(&PLAIN)` its line. Nothing else knows it.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use toolbus::address::{Address, Place, Purpose, Scheme};
+use toolbus::bus::Bus;
+use toolbus::bus::back::{Back, LocalFuture};
+use toolbus::bus::config::{Key, KeyKind, Values};
+use toolbus::wire::check::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
+use toolbus::wire::decode::{DecodedLines, Decoding};
+use toolbus::wire::fixture::{Fixture, Probe};
+use toolbus::wire::program::{ProgramBack, serve_stdio};
+use toolbus::wire::settings::{Settings, WireSettings};
+use toolbus::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+use toolbus_proto::capture::{Event, Side};
+use toolbus_proto::channel::Ended;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Failure, FailureKind, Wire};
+use toolbus_testkit::plain::{Client, Limits, Server, WIRE};
+
+/// The plain wire, for the registry.
+pub(crate) static PLAIN: Plain = Plain;
+
+pub(crate) struct Plain;
+
+/// What can be set about a back of this wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PlainSettings {
+    pub(crate) line_bytes_max: Option<usize>,
+}
+
+impl PlainSettings {
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        let line_bytes_max = self.line_bytes_max.unwrap_or(usual.line_bytes_max);
+        Limits { line_bytes_max, ..usual }
+    }
+}
+
+impl PeerKind for Plain {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "a peer for tests"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::command("plain+stdio:")] }
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        const LINE_MAX: Key =
+            Key::new("line_max", KeyKind::Size, "plain backs", "The longest line of the peer");
+        &[LINE_MAX]
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        let own = PlainSettings { line_bytes_max: values.number("line_max") };
+        Settings { wire: WireSettings::of(own), ..settings }
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let limits = settings.wire.get::<PlainSettings>().limits();
+        let back = ProgramBack::open(self, address, settings, move || Client::new(limits))?;
+        Ok(Rc::new(back))
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&PLAIN)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&PLAIN)
+    }
+
+    fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
+        let event = |line: &Bytes| {
+            let said = Json::parse(line.clone()).ok()?;
+            Some(Event::new("line").json("said", &said).end())
+        };
+        Some(Box::new(DecodedLines::new(Limits::default().line_bytes_max, event)))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        const FIXTURE: Fixture = Fixture {
+            words: &["plain"],
+            scheme: "plain+stdio:",
+            runs_side_by_side: true,
+            hello: Probe::UPPER,
+            limits: &[],
+        };
+        Some(&FIXTURE)
+    }
+}
+
+impl FrontKind for Plain {
+    fn can_listen(&self, _address: &Address) -> bool {
+        false
+    }
+
+    fn callers(&self) -> &'static str {
+        "plain callers"
+    }
+
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
+    }
+
+    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+        Box::pin(serve_stdio(bus, Server::new(Limits::default())))
+    }
+}
+
+impl CheckKind for Plain {
+    fn target(&self, text: &str, _wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        let address = Registry::of(&[&PLAIN]).address(Purpose::Call, text);
+        let address = address.map_err(|error| TargetError::new(error.to_string()))?;
+        match address.place() {
+            Place::Command(words) => Ok(Box::new(Words(words.clone()))),
+            _ => Err(TargetError::new("no program")),
+        }
+    }
+}
+
+struct Words(Vec<String>);
+
+impl Target for Words {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let mut program = Command::new(&self.0[0]);
+            program.args(&self.0[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let unavailable =
+                |error: io::Error| Failure::new(FailureKind::Unavailable, error.to_string());
+            let mut child = program.spawn().map_err(unavailable)?;
+            let mut line = String::new();
+            let mut output = BufReader::new(child.stdout.take().expect("is piped"));
+            output.read_line(&mut line).map_err(unavailable)?;
+            let verdict = match line.as_str() {
+                "[0,{\"ready\":1}]\n" => Verdict::Ok,
+                other => Verdict::Fail(format!("said {other:?}")),
+            };
+            tell(Finding { rule: "greets", verdict });
+            // It ends with its input.
+            drop(child.stdin.take());
+            child.wait().map_err(unavailable)?;
+            Ok(())
+        })
+    }
+}
