@@ -117,6 +117,7 @@ impl Client {
             name: "server".to_owned(),
             reading: Reading::default(),
             methods: Methods::asked(),
+            timeout: Duration::from_secs(60),
         };
         let host = host(&server);
         let back = local.block_on(&runtime, async {
