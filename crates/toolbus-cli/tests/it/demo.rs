@@ -30,11 +30,11 @@ fn the_tour_ends_well_and_shows_what_it_promises() {
           nobody is left N ms
 
         Every front before every back
-          front \ back oracle mediocre mcp
+          front \ back oracle mcp mediocre
           oracle N ms N ms N ms
-          mediocre N ms N ms N ms
           mcp N ms N ms N ms
-          9 of 9 answered, each through two processes
+          mediocre N ms N ms N ms
+          9 of 36 answered, each through two processes
 
         Your turn
           $ toolbus tools builtin:
