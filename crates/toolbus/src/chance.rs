@@ -1,4 +1,4 @@
-//! Random from the operating system, for what nobody may foresee.
+//! Random numbers from the operating system, for what must not be foreseen.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The serving end on a pipe: a message a line (`specs` 1.4, 2.1, 2.2).
+//! The serving end on a pipe: a message a line (`docs/protocols/mcp.md` 1.4, 2.1, 2.2).
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ impl Channel for Server {
 
     fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         if let Stage::Fresh | Stage::Open = self.stage {
-            // Pressure or not: no more than has been read already can follow.
+            // Room or not: no more than has been read already can follow.
             while let Some(line) = self.lines.next(input) {
                 self.handle_line(now, line);
             }

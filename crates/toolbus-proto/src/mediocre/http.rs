@@ -1,4 +1,4 @@
-//! What stands around the bytes when HTTP carries them: heads, and who is let in (`specs` §6).
+//! What stands around the bytes when HTTP carries them: heads, and who is let in (`docs/protocols/mediocre.md` §6).
 //!
 //! Header fields come and go as text; no HTTP library is known here.
 

@@ -1,4 +1,4 @@
-//! LocalCalls as text: replayed against a machine, they must come out the same.
+//! Conversations as text: replayed against a machine, they must come out the same.
 //!
 //! ```text
 //! -- something happens on our side        << a line arrives

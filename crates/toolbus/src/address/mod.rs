@@ -127,7 +127,7 @@ impl Address {
     }
 
     /// What the peer is called in logs and by fronts that put names before its tools: letters,
-    /// digits and `-` (`specs/mcp.md` 2.7).
+    /// digits and `-` (`docs/protocols/mcp.md` 2.7).
     pub fn peer_name(&self) -> String {
         let name = match &self.0.place {
             Place::Inside => self.0.kind.name(),

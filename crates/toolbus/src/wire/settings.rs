@@ -40,7 +40,7 @@ pub struct Settings {
 pub struct ProgramSettings {
     /// Set in its environment.
     pub env: Vec<(String, Secret<String>)>,
-    /// Forwarded on from ours where the environment is otherwise clean.
+    /// Passed on from ours where the environment is otherwise clean.
     pub env_pass: Vec<String>,
     /// Where it runs.
     pub cwd: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Several messages in one array, as 2025-03-26 has them (`specs` 2.1.6).
+//! Several messages in one array, as 2025-03-26 has them (`docs/protocols/mcp.md` 2.1.6).
 
 use std::time::Instant;
 

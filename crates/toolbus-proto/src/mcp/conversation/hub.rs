@@ -1,4 +1,4 @@
-//! `tools/list` and `tools/call` where the tools are the hub's (`specs` 2.11).
+//! `tools/list` and `tools/call` where the tools are the hub's (`docs/protocols/mcp.md` 2.11).
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -178,7 +178,7 @@ enum Job {
     CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
-    /// Forwarded on as it is.
+    /// Passed on as it is.
     Pass(Pass),
     /// Said to a server by the way: nobody waits for the answer.
     Aside,

@@ -1,4 +1,4 @@
-//! What a modern request must carry, checked in the order of `specs` 2.2.
+//! What a modern request must carry, checked in the order of `docs/protocols/mcp.md` 2.2.
 
 use super::requests::{Request, unknown_method};
 use crate::json::{Json, Kind};

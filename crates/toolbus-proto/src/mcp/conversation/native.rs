@@ -1,4 +1,4 @@
-//! What passes as it is between a client and a server of one era (`specs` 2.4 to 2.6).
+//! What passes as it is between a client and a server of one era (`docs/protocols/mcp.md` 2.4 to 2.6).
 //!
 //! A notification travels as a part of the call it belongs to, `{"method":…,"params"?:…}`;
 //! a question as `{"method":…,"params"?:…}`, its answer as `{"result":…}` or `{"error":…}`.

@@ -1,4 +1,4 @@
-//! What one message asks for, and whether it may be asked now (`specs` 2.1, 2.2).
+//! What one message asks for, and whether it may be asked now (`docs/protocols/mcp.md` 2.1, 2.2).
 
 use std::time::Instant;
 

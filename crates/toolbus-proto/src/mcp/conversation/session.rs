@@ -1,4 +1,4 @@
-//! The legacy session and the modern ways to learn and hear the same (`specs` 2.2, 2.5).
+//! The legacy session and the modern ways to learn and hear the same (`docs/protocols/mcp.md` 2.2, 2.5).
 //!
 //! Behind a session of ours with one MCP server stands one long native call, `initialize`:
 //! its head is what the server said of itself, its parts are what the server tells no request

@@ -1,5 +1,5 @@
 //! The caller over HTTP: each call is an exchange with a machine of its own, and what is known
-//! of the methods is known to all of them (`specs` §6).
+//! of the methods is known to all of them (`docs/protocols/mediocre.md` §6).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The caller: our end of a connection on which we call somebody's methods (`specs` §5).
+//! The caller: our end of a connection on which we call somebody's methods (`docs/protocols/mediocre.md` §5).
 //!
 //! One call at a time; others wait in line. A response may come before the call's own stream
 //! is complete: then that is cut short, and the connection can be used again. Whatever else

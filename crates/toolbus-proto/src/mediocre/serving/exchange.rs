@@ -1,4 +1,4 @@
-//! The server's end of one HTTP exchange: one call, and its response or a status (`specs` §6).
+//! The server's end of one HTTP exchange: one call, and its response or a status (`docs/protocols/mediocre.md` §6).
 //!
 //! A single call is run only after its body has ended well, a stream call from its head on.
 //! What is left of a request that is answered is the transport's to throw away.

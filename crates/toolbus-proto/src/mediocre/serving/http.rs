@@ -1,4 +1,4 @@
-//! The server over HTTP: each stream is an [`Exchange`], and they have one door (`specs` §6).
+//! The server over HTTP: each stream is an [`Exchange`], and they have one door (`docs/protocols/mediocre.md` §6).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;

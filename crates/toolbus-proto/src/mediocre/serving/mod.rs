@@ -1,4 +1,4 @@
-//! The server: our end of a connection on which others call our tools (`specs` §5).
+//! The server: our end of a connection on which others call our tools (`docs/protocols/mediocre.md` §5).
 //!
 //! Calls are answered one at a time and in their order, since nothing on the wire names them.
 //! Behind a call that is complete one event is read ahead, so that a broken peer is noticed;

@@ -189,7 +189,7 @@ impl Sample {
     }
 }
 
-/// Random that comes from one seed, so that a failure can be repeated.
+/// Chance that comes from one seed, so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

@@ -198,7 +198,7 @@ impl Eye {
         }
     }
 
-    /// The leader is gone; what it left behind has to go as well (`specs/oracle.md` S2), even
+    /// The leader is gone; what it left behind has to go as well (`docs/protocols/oracle.md` S2), even
     /// if nobody makes a call for an hour.
     fn handle_exit(&mut self) {
         self.exit = None;

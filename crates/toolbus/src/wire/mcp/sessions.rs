@@ -1,5 +1,5 @@
 //! A process for each legacy session, where servers cannot tell their clients apart
-//! (`share = "session"`, `specs/mcp.md` 2.5).
+//! (`share = "session"`, `docs/protocols/mcp.md` 2.5).
 //!
 //! A session is one long call, `initialize`. With the last such call of a caller its process
 //! is told goodbye.

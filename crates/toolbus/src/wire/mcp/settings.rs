@@ -107,7 +107,7 @@ impl McpSettings {
         }
     }
 
-    /// As whom we come to it, where that is said once for all (`specs/mcp.md` 2.3.5).
+    /// As whom we come to it, where that is said once for all (`docs/protocols/mcp.md` 2.3.5).
     pub(super) fn introduction(&self, clients: Clients) -> Introduction {
         match (clients, self.share) {
             (Clients::Many, Share::All) => Introduction::AsOurselves(Json::from_trusted(ALL_OF_US)),

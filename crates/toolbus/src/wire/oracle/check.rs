@@ -1,4 +1,4 @@
-//! Is it an oracle? The rules of the document, and what is good to know besides (`specs` §12).
+//! Is it an oracle? The rules of the document, and what is good to know besides (`docs/protocols/oracle.md` §12).
 
 use std::time::{Duration, Instant};
 

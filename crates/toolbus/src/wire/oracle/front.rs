@@ -53,7 +53,7 @@ pub async fn serve(bus: Rc<Bus>, options: Options, input: Input, output: Output)
     }
 }
 
-/// Each tool with the signature it is offered by (`specs` H5).
+/// Each tool with the signature it is offered by (`docs/protocols/oracle.md` H5).
 fn served(bus: &Bus, declared: &[Function]) -> Vec<Served> {
     let tools = bus.offered().into_iter();
     let offered = tools.filter(|tool| !tool.name.as_str().starts_with(OURS));

@@ -1,4 +1,4 @@
-//! LocalCalls with a server that is tested, over whatever carries them.
+//! Conversations with a server that is tested, over whatever carries them.
 
 use std::time::Duration;
 

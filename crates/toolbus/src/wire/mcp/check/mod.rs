@@ -1,4 +1,4 @@
-//! Is it an MCP server? The rules that its clients depend on (`specs` 2.11).
+//! Is it an MCP server? The rules that its clients depend on (`docs/protocols/mcp.md` 2.11).
 //!
 //! What could spoil a conversation is tried in one of its own.
 

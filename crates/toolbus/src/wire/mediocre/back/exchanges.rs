@@ -1,4 +1,4 @@
-//! Calls over HTTP: each is an exchange of its own (`specs` §6).
+//! Calls over HTTP: each is an exchange of its own (`docs/protocols/mediocre.md` §6).
 //!
 //! The transport keeps the connections, at most sixteen; further calls wait there, within
 //! their deadlines.

@@ -1,4 +1,4 @@
-//! A mediocre-rpc server behind the bus: its methods are tools (`specs` §5, §9).
+//! A mediocre-rpc server behind the bus: its methods are tools (`docs/protocols/mediocre.md` §5, §9).
 //!
 //! A connection carries one call at a time, so a host has a pool of them; over HTTP a call is
 //! an exchange. A program has one pair of pipes: there calls wait for each other.

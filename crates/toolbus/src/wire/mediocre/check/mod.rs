@@ -1,4 +1,4 @@
-//! Is it a mediocre-rpc server? The rules of the document that a caller depends on (`specs` §10).
+//! Is it a mediocre-rpc server? The rules of the document that a caller depends on (`docs/protocols/mediocre.md` §10).
 //!
 //! Every rule is tried on a connection of its own, so that none spoils another; over HTTP on an
 //! exchange for each call, and without the rules that HTTP keeps by itself.

@@ -1,4 +1,4 @@
-//! Being a mediocre-rpc server: the tools of the bus for whoever connects (`specs` §5, §6).
+//! Being a mediocre-rpc server: the tools of the bus for whoever connects (`docs/protocols/mediocre.md` §5, §6).
 //!
 //! Each connection, and each exchange over HTTP, has a machine of its own before one bus;
 //! calls of one connection wait for each other, calls of many do not.
