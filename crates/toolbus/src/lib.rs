@@ -39,6 +39,8 @@
 #[cfg(not(unix))]
 compile_error!("toolbus is not supported on this system yet; it runs on Linux and macOS");
 
+// What is hidden from the documentation is open to our own program, its tests and benchmarks,
+// and is promised to no other: it changes without notice.
 #[cfg(feature = "bus")]
 pub mod address;
 #[cfg(feature = "author")]
@@ -46,19 +48,25 @@ pub mod author;
 #[cfg(feature = "bus")]
 pub mod bus;
 #[cfg(any(feature = "author", feature = "bus"))]
+#[doc(hidden)]
 pub mod engine;
 #[cfg(feature = "bus")]
+#[doc(hidden)]
 pub mod local;
 #[cfg(any(feature = "author", feature = "bus"))]
 pub mod wire;
 
 #[cfg(any(feature = "author", feature = "bus"))]
+#[doc(hidden)]
 pub mod chance;
 #[cfg(feature = "bus")]
+#[doc(hidden)]
 pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
+#[doc(hidden)]
 pub mod transport;
 #[cfg(feature = "bus")]
+#[doc(hidden)]
 pub mod units;
 
 #[cfg(any(feature = "author", feature = "bus"))]

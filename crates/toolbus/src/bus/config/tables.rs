@@ -1,4 +1,4 @@
-//! The tables of the config: which keys each has, and for whom (`design` §5).
+//! The tables of the config: which keys each has, and for whom (`docs/config.md`).
 
 use toml::de::DeTable;
 use toolbus_proto::tool::ToolName;
