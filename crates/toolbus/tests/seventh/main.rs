@@ -74,7 +74,7 @@ fn asked_to_serve(args: &[String]) -> Option<(&'static dyn PeerKind, Address)> {
 
 fn serve(kind: &'static dyn PeerKind, address: &Address) {
     run(async {
-        let bus = Bus::of_addresses(&[address.clone()], &Settings::default()).unwrap();
+        let bus = Bus::of_addresses(std::slice::from_ref(address), &Settings::default()).unwrap();
         let served = kind.front().unwrap().serve_stdio(bus.clone()).await;
         bus.shutdown().await;
         served.unwrap()
