@@ -295,4 +295,6 @@ pub enum Notice {
     Logged(String),
     /// The peer's tools are others than before.
     ToolsChanged,
+    /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
+    Hangs,
 }

@@ -19,6 +19,7 @@ use super::drive::{Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
+use super::UNREAD_MAX;
 use super::wake::Wake;
 use crate::bus::Route;
 
@@ -353,6 +354,11 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     fn is_over(&self) -> bool {
         self.nobody_listens.get()
+    }
+
+    /// Whoever asks over one of many streams ends it with the question.
+    fn unread_max(&self) -> Option<Duration> {
+        S::IS_ONE.then_some(UNREAD_MAX)
     }
 
     fn ended(&self, _flow: Flow) -> Option<ReadNext> {

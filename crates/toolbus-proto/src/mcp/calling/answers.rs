@@ -83,6 +83,10 @@ impl MessageClient {
             let step = opening.answered(line, number, answer);
             return self.take_step(now, step);
         }
+        // One that comes too late is a sign of life, too.
+        if self.outstanding.was_asked(number) {
+            self.silence.answered();
+        }
         let Some(ticket) = self.outstanding.ticket(number) else {
             return self.ignore_response(id);
         };

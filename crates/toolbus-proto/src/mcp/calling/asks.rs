@@ -113,6 +113,7 @@ impl MessageClient {
         }
         match self.whom(|session| takes(&session.capabilities)) {
             Whom::One(ticket) => {
+                self.silence.answered();
                 let mut asked = vec![b'{'];
                 put_member(&mut asked, "method", quoted(method));
                 if let Some(params) = params {

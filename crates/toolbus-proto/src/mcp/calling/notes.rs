@@ -44,6 +44,7 @@ impl MessageClient {
         let token = edit::member(params, "progressToken").and_then(|raw| raw.parse().ok());
         let Some(&ticket) = token.and_then(|token: u64| self.tokens.get(&token)) else { return };
         let Some(sent) = self.sent.get(&ticket) else { return };
+        self.silence.answered();
         if !self.asks.waits(ticket) {
             self.outstanding.heard(now, sent.id);
         }

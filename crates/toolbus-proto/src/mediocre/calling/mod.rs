@@ -78,7 +78,7 @@ enum Stage {
 struct Asking {
     ticket: Ticket,
     deadline: Deadline,
-    /// When a byte moved last.
+    /// When a byte that means something moved last.
     moved: Instant,
     purpose: Purpose,
     /// The caller wants to see what is said.
@@ -448,8 +448,12 @@ impl<C: Random> Channel for Client<C> {
         self.now = now;
         let received = self.decoder.offset() + input.len() as u64;
         if self.received < received {
+            let count = (received - self.received) as usize;
             self.received = received;
-            if let Stage::Asking(asking) = &mut self.stage {
+            let came = &input[input.len().saturating_sub(count)..];
+            if let Stage::Asking(asking) = &mut self.stage
+                && self.decoder.is_progress(came)
+            {
                 asking.moved = now;
             }
         }

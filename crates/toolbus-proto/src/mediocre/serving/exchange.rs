@@ -293,7 +293,7 @@ impl<C: Random> Machine for Exchange<C> {
 
 impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.waiting < input.len() {
+        if self.waiting < input.len() && self.decoder.is_progress(&input[self.waiting..]) {
             self.moved = now;
         }
         while self.step(now, input) {}
