@@ -14,12 +14,12 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::UNREAD_MAX;
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
-use super::UNREAD_MAX;
 use super::wake::Wake;
 use crate::bus::Route;
 

@@ -160,12 +160,11 @@ fn a_call_is_given_up_when_no_byte_moves() {
     let (ticket, late) = caller.poll_down().unwrap();
     let Down::Done(Err(failure)) = late else { panic!("{late:?}") };
     assert_eq!((ticket, failure.kind), (Ticket(2), FailureKind::TimedOut));
-    // Bytes count, those of the call as well as those of the response.
+    // Every byte counts, those of the call as well as those of the response.
     assert_eq!(caller.poll_timeout(), Some(now + second * 7));
+    hear(now + second * 6, &mut caller, " \n\t\r\n");
+    assert_eq!(caller.poll_timeout(), Some(now + second * 7), "blanks mean nothing");
     hear(now + second * 6, &mut caller, r#"{"streamStart""#);
-    assert_eq!(caller.poll_timeout(), Some(now + second * 11));
-    // Except blanks, which mean nothing.
-    hear(now + second * 7, &mut caller, " \n\t\r\n");
     assert_eq!(caller.poll_timeout(), Some(now + second * 11));
     caller.handle_sent(now + second * 8);
     assert_eq!(caller.poll_timeout(), Some(now + second * 13));
