@@ -18,8 +18,9 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
 
-/// How long a list that is for others too waits for one back.
-pub const SLOW: Duration = Duration::from_secs(2);
+/// How long a list that is for others too waits for one back: less than the two seconds after
+/// which a client of ours doubts what it talks to.
+pub const SLOW: Duration = Duration::from_millis(1500);
 
 /// The bus, asked for its tools whenever somebody wants to know them.
 pub struct LenientBus(Rc<Offered>);

@@ -50,8 +50,7 @@ pub(crate) struct CallArgs {
     /// Print parts and progress as they come, each as a line of JSON
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Give up after this long in all, the start included, e.g. `90`, `500ms` [default: when
-    /// the call is quiet for as long as the config says, or 60s]
+    /// Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
     #[arg(long, value_name = "TIME", value_parser = value::duration, env = "TOOLBUS_TIMEOUT",
           hide_env_values = true, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
