@@ -220,7 +220,7 @@ impl MessageClient {
         }
     }
 
-    /// Whoever waits for an answer of which no more than its id was seen gets no other.
+    /// The caller of an answer of which no more than its id was seen gets no other.
     fn fail_seen(&mut self, id: Option<u64>, failure: Failure) {
         let Some(ticket) = id.and_then(|id| self.outstanding.ticket(id)) else { return };
         if self.forget(ticket).is_some() {
