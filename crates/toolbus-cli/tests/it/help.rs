@@ -390,7 +390,8 @@ fn oracle_invoke_in_short() {
                                           repeat
                   --as-cairo              Print the felts that the Cairo program receives, failures included
                   --lenient-felts         Reduce felts beyond the field prime instead of refusing them
-                  --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                  --timeout <TIME>        Give up on a call after this long, the start included, e.g. `90`
+                                          [default: never]
                   --start-timeout <TIME>  Give up if the oracle is not ready after this long [default: 120s]
                   --stop-timeout <TIME>   Let the oracle have this long to end by itself before it is made to
                                           [default: 5s]
@@ -454,7 +455,7 @@ fn oracle_invoke_at_length() {
                       Reduce felts beyond the field prime instead of refusing them
 
                   --timeout <TIME>
-                      Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                      Give up on a call after this long, the start included, e.g. `90` [default: never]
 
                   --start-timeout <TIME>
                       Give up if the oracle is not ready after this long

@@ -14,7 +14,7 @@ use crate::live::{Live, marked};
 use crate::mcp::{
     CHANGED, DISCOVERED, INITIALIZE, META, discover, legacy_call, modern_call, request,
 };
-use crate::page::{Page, command, mcp_server, our_command, ourselves};
+use crate::page::{Page, command, mcp_server, our_command};
 
 const TOOLS: &str = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
 const FINE: &str = r#"{"content":[{"type":"text","text":"fine"}]}"#;
@@ -287,16 +287,16 @@ fn a_client_that_has_ended_and_does_not_read_is_not_waited_for_for_ever() {
     let long = "x".repeat(1 << 20);
     let echo = format!(r#"{{"text":"{long}"}}"#);
     let rpc = format!(r#"{{"method":"echo","args":{echo}}}"#);
-    let felts = vec!["\"0x1\""; 200_000].join(",");
-    let invoke =
-        format!(r#"{{"method":"invoke","params":{{"selector":"echo","calldata":[{felts}]}}}}"#);
-    let invoke = invoke.replacen('{', r#"{"jsonrpc":"2.0","id":1,"#, 1);
-    let ready = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
-    let oracle = ourselves(&["builtin:"]);
+    let count = |id| {
+        let params = r#"{"selector":"count","calldata":["0x10"]}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"invoke","params":{params}}}"#)
+    };
+    let ready = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#.to_owned();
+    let counts = [ready].into_iter().chain((1..3000).map(count)).collect();
     let fronts = [
         (vec!["mcp", "builtin:"], vec![modern_call(1, "echo", &echo)]),
         (vec!["rpc", "serve", "--listen", "stdio:", "builtin:"], vec![rpc]),
-        (vec!["oracle", "serve", &oracle], vec![ready.to_owned(), invoke]),
+        (vec!["oracle", "serve", "builtin:"], counts),
     ];
     let ended: Vec<_> = fronts
         .map(|(words, lines)| {
