@@ -63,8 +63,10 @@ fn a_process_that_complains_and_is_never_ready_timed_out() {
 
 #[test]
 fn a_check_of_a_process_that_never_stops_talking_ends() {
-    let page = Page::of(&["check", "mcp", "--start-timeout", "0.5", "mcp+stdio:yes x"]).run();
-    assert_ne!(page.status.code(), Some(0), "{page}");
+    for (wire, target) in [("mcp", "mcp+stdio:yes x"), ("oracle", "stdio:sh -c 'yes >&2'")] {
+        let page = Page::of(&["check", wire, "--start-timeout", "0.5", target]).run();
+        assert_ne!(page.status.code(), Some(0), "{page}");
+    }
 }
 
 #[test]

@@ -166,6 +166,8 @@ async fn log(mut stderr: Input) {
     while let Ok(1..) = stderr.read(&mut bytes).await {
         tail.push(&bytes, |line| tracing::info!("{line}"));
         bytes.clear();
+        // A program that never stops complaining must not keep us from everything else.
+        tokio::task::yield_now().await;
     }
     tail.finish(|line| tracing::info!("{line}"));
 }
