@@ -36,6 +36,9 @@ mod page;
 mod rpc;
 mod scripts;
 mod serve;
+// Looks at processes by /proc, and has a terminal by util-linux.
+#[cfg(target_os = "linux")]
+mod serve_ends;
 mod shell;
 mod streams;
 mod tools;
