@@ -33,6 +33,9 @@ mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
 mod page;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod reliability;
 mod rpc;
 mod scripts;
 mod serve;
