@@ -96,11 +96,11 @@ fn head(case: &Case) -> &'static str {
 fn half(case: &Case) -> &'static str {
     match (case.wire, case.carriage) {
         ("mcp", Carriage::Http) => {
-            r"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 1000000\r\n\r\n{"
+            r"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 1000000\r\n\r\n\x7b"
         }
         (_, Carriage::Http) => {
-            r"POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+            r"POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n\x7b"
         }
-        _ => "{",
+        _ => r"\x7b",
     }
 }

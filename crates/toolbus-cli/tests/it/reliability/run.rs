@@ -1,18 +1,19 @@
 //! One bad peer beside good ones: how they fare before and meanwhile.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::PipeWriter;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, LocalSet};
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
@@ -43,11 +44,14 @@ pub(super) struct Seen {
     /// Of the good caller, before and during the fault; `None` where there can be no other.
     pub(super) good: Option<(Rate, Rate)>,
     /// How the calls of the bad tool ended.
-    pub(super) bad: BTreeMap<String, usize>,
+    pub(super) bad: Ends,
     pub(super) memory_peak: usize,
     /// Which promises were not kept.
     pub(super) broken: Vec<String>,
 }
+
+/// How often calls ended in what way.
+type Ends = BTreeMap<String, usize>;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
@@ -55,10 +59,10 @@ pub(super) struct Rate {
     pub(super) p99: Duration,
 }
 
-/// What a good call may take. Far longer than it does; a test that fails waits so long.
-const GOOD_PATIENCE: Duration = Duration::from_secs(20);
+/// What any call may take, a bad one too. Far longer than it does; a test that fails waits so long.
+const CALL_PATIENCE: Duration = Duration::from_secs(30);
 /// How many calls of a bad tool there are at once, and the text that each of them has.
-const BAD_CALLS: usize = 8;
+const BAD_CALLS: usize = 4;
 const BAD_TEXT: usize = 1 << 20;
 /// How a call may end whose tool is bad. Where a value has no end that is too large.
 const ENDS: [FailureKind; 5] = [
@@ -73,8 +77,7 @@ pub(super) fn run(case: &Case, length: Length) -> Seen {
     if case.side == Side::Front && case.carriage == Carriage::Stdio {
         return alone(case);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    LocalSet::new().block_on(&runtime, beside(case, length))
+    in_place(beside(case, length))
 }
 
 /// With a good caller, and a good tool for it to call.
@@ -93,13 +96,19 @@ async fn beside(case: &Case, length: Length) -> Seen {
         _ => "mediocre+tcp://127.0.0.1:0",
     };
     config.push_str(&format!("[front.callers]\nserve = \"{front}\"\n"));
+    if case.side == Side::Back {
+        config.push_str("[front.others]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n");
+        config.push_str("call_timeout = \"1s\"\n");
+    }
     let path = scratch.file("tools.toml");
     fs::write(&path, config).unwrap();
-    let server = Server::start(&["serve", "-v", "--config", &path], 1);
-    let url = match server.url() {
-        url if url.starts_with("http://") => format!("mcp+{url}"),
-        url => url.to_owned(),
+    let fronts = if case.side == Side::Back { 2 } else { 1 };
+    let server = Server::start(&["serve", "-v", "--config", &path], fronts);
+    let address = |url: &String| match url.starts_with("http://") {
+        true => format!("mcp+{url}"),
+        false => url.clone(),
     };
+    let url = address(&server.urls[0]);
     // An MCP client sees the tools of the only back by their own names.
     let tool = if front.starts_with("mcp") { "upper".to_owned() } else { format!("{name}.upper") };
 
@@ -110,14 +119,20 @@ async fn beside(case: &Case, length: Length) -> Seen {
         Ok(_) => good(length).await,
         failed => failed,
     };
-    let ends = Rc::new(RefCell::new(BTreeMap::new()));
+    let ends = Arc::new(Mutex::new(BTreeMap::new()));
     let mark = scratch.file("bad");
-    let _crowd = match &bad {
-        Some(_) => {
-            (0..BAD_CALLS).for_each(|n| call_bad_tool(n, &url, ends.clone()));
-            Vec::new()
+    let (stop, stopped) = oneshot::channel();
+    let mut crowd = Vec::new();
+    let callers = match server.urls.get(1).map(address) {
+        Some(url) => {
+            let ends = ends.clone();
+            // On a thread of their own, so that they keep the good caller from nothing.
+            Some(thread::spawn(move || call_bad_tool(&url, &ends, stopped)))
         }
-        None => bad_callers::crowd(case, &url, &mark),
+        None => {
+            crowd = bad_callers::crowd(case, &url, &mark);
+            None
+        }
     };
     let mark = bad.as_ref().map_or(mark, |bad| bad.mark.clone());
     until("the bad one has begun", || Path::new(&mark).exists()).await;
@@ -131,8 +146,8 @@ async fn beside(case: &Case, length: Length) -> Seen {
         }
     }
     if bad.is_some() {
-        until("a bad call ends", || !ends.borrow().is_empty()).await;
-        seen.bad = ends.borrow().clone();
+        until("a bad call ends", || !ends.lock().unwrap().is_empty()).await;
+        seen.bad = ends.lock().unwrap().clone();
         let is_odd = |end: &&String| !ENDS.iter().any(|kind| format!("{kind:?}") == **end);
         let odd: Vec<&String> = seen.bad.keys().filter(is_odd).collect();
         if !odd.is_empty() {
@@ -140,8 +155,14 @@ async fn beside(case: &Case, length: Length) -> Seen {
         }
     }
     seen.look_at_memory(server.id());
+    // Else it would leave them the time for calls under way.
+    drop(stop);
+    if let Some(callers) = callers {
+        callers.join().unwrap();
+    }
     server.signal(Signal::TERM);
     let ended = server.end();
+    drop(crowd);
     if !ended.ends_with("exit 143\n") {
         seen.broken.push(format!("ended with {ended}"));
     }
@@ -188,7 +209,7 @@ async fn measure(bus: &Bus, tool: &str, length: Length) -> Result<Rate, Failure>
     };
     while !is_over(took.len()) {
         let asked = Instant::now();
-        let answer = call(bus, tool, "hello", GOOD_PATIENCE).await?;
+        let answer = call(bus, tool, "hello").await?;
         assert_eq!(answer, r#""HELLO""#);
         took.push(asked.elapsed());
     }
@@ -198,29 +219,42 @@ async fn measure(bus: &Bus, tool: &str, length: Length) -> Result<Rate, Failure>
 }
 
 /// Calls the bad tool again and again, first with little, then with much for it to read.
-fn call_bad_tool(caller: usize, url: &str, ends: Rc<RefCell<BTreeMap<String, usize>>>) {
-    let bus = connect(url);
-    spawn_local(async move {
-        for turn in 0.. {
-            let bytes = if caller == 0 && turn == 0 { 1 } else { BAD_TEXT };
-            let end = call(&bus, "bad.f", &"x".repeat(bytes), PATIENCE).await;
-            let end = end.map_or_else(|failure| format!("{:?}", failure.kind), |_| "done".into());
-            *ends.borrow_mut().entry(end).or_default() += 1;
-            // One that is refused at once must not keep the good caller from its turn.
-            tokio::time::sleep(Duration::from_millis(5)).await;
+fn call_bad_tool(url: &str, ends: &Arc<Mutex<Ends>>, mut stopped: oneshot::Receiver<()>) {
+    in_place(async {
+        let mut callers = JoinSet::new();
+        for caller in 0..BAD_CALLS {
+            let (bus, ends) = (connect(url), ends.clone());
+            callers.spawn_local(async move {
+                for turn in 0.. {
+                    let bytes = if caller == 0 && turn == 0 { 1 } else { BAD_TEXT };
+                    let end = call(&bus, "bad.f", &"x".repeat(bytes)).await;
+                    let end =
+                        end.map_or_else(|failure| format!("{:?}", failure.kind), |_| "done".into());
+                    *ends.lock().unwrap().entry(end).or_default() += 1;
+                    // One that is refused at once is no flood of the caller's.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            });
         }
+        let _ = (&mut stopped).await;
+        callers.shutdown().await;
     });
 }
 
-async fn call(bus: &Bus, tool: &str, text: &str, quiet: Duration) -> Result<String, Failure> {
+fn in_place<T>(what: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, what)
+}
+
+async fn call(bus: &Bus, tool: &str, text: &str) -> Result<String, Failure> {
     let (inbox, reply_to) = Inbox::new();
     let args = Json::from_trusted(format!(r#"{{"text":"{text}"}}"#));
     let mut call = Call::tool(Instant::now(), tool, Some(args));
-    call.deadline.quiet = Some(quiet);
+    call.deadline.quiet = Some(PATIENCE);
     let whole = inbox.whole(bus.start(call, reply_to));
-    // A byte that moves puts off the one above.
-    let late = |_| Failure::new(FailureKind::TimedOut, format!("not answered in {quiet:?}"));
-    Ok(match tokio::time::timeout(quiet, whole).await.map_err(late)?? {
+    // Not `TimedOut`: that is for the bus to say, and long before.
+    let late = |_| Failure::new(FailureKind::Cancelled, format!("no end within {CALL_PATIENCE:?}"));
+    Ok(match tokio::time::timeout(CALL_PATIENCE, whole).await.map_err(late)?? {
         Outcome::Value(json) => json.as_str().to_owned(),
         Outcome::Text(text) => Json::of(&text).as_str().to_owned(),
         other => format!("{other:?}"),
@@ -277,7 +311,7 @@ fn alone(case: &Case) -> Seen {
 }
 
 /// How much a flood should be at least.
-const FILL: u64 = 32 << 20;
+const FILL: u64 = 4 << 20;
 
 /// A process that does not outlive its test, nor do those it has started.
 struct Killed(Child);
