@@ -44,5 +44,6 @@ mod serve;
 mod serve_ends;
 mod shell;
 mod streams;
+mod time;
 mod tools;
 mod usage;
