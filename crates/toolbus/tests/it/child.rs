@@ -119,7 +119,7 @@ fn what_left_the_session_is_killed_with_its_cgroup() {
             break Pid::from_raw(pid.parse().unwrap()).unwrap();
         }
     };
-    process.signal_group(Signal::Kill);
+    process.signal_session(Signal::Kill);
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(9)));
     if !is_held {
         rustix::process::kill_process(escaped, rustix::process::Signal::KILL).unwrap();
