@@ -1,0 +1,3 @@
+//! Orchestra: a hub, its plugins, and MCP on standard streams in front of a hub.
+
+pub mod certificates;
