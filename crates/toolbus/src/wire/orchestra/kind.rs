@@ -118,9 +118,15 @@ const FIXTURE: Fixture = Fixture {
     words: &["plugin"],
     scheme: "orchestra+plugin:",
     runs_side_by_side: true,
-    hello: Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#"{"text":"HELLO"}"# },
-    limits: &[(
-        Trait::Streams,
-        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
-    )],
+    hello: Probe::UPPER,
+    limits: &[
+        (Trait::Succeeds, IN_AN_OBJECT),
+        (Trait::Large, IN_AN_OBJECT),
+        (
+            Trait::Streams,
+            "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+        ),
+    ],
 };
+
+const IN_AN_OBJECT: &str = "a result is an object, so a text is its member `text`";

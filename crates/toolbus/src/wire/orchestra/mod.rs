@@ -3,6 +3,8 @@
 //! `link` is one connection that we call over, `caller` a peer whose connection is kept and made
 //! again; `back` puts a hub or a plugin behind the bus, `front` is a plugin before it.
 
+#[cfg(feature = "author")]
+pub(in crate::wire) mod author;
 pub mod back;
 pub(crate) mod caller;
 pub mod certificates;
