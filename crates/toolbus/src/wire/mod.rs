@@ -32,9 +32,11 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchestra")]
+pub mod orchestra;
 
 #[cfg(feature = "author")]
-pub(crate) use authors::AUTHORS;
+pub(crate) use authors::{AUTHORS, STARTED};
 #[cfg(feature = "bus")]
 pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 #[cfg(feature = "bus")]
