@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use toolbus_proto::channel::{
     Asked, Calling, Down, Flow, Machine, Outbox, Serving, StreamId, StreamLost, Streams, Ticket, Up,
 };
-use toolbus_proto::http::{RequestHead, ResponseHead};
+use toolbus_proto::http::{Admission, RequestHead, ResponseHead};
 use toolbus_proto::mcp::Behind;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, HttpClient, Settings};
+use toolbus_proto::mcp::http::{Endpoint, Entrance, HttpClient, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::mcp_faults::{fragment, native, reply};
@@ -30,15 +30,13 @@ proptest! {
         ),
     ) {
         let mut now = Instant::now();
-        let admission = Admission {
-            bound: Bound::Loopback,
+        let entrance = Entrance {
+            admission: Admission::LOOPBACK,
             path: "/".into(),
-            origins: Vec::new(),
-            token: None,
             body_bytes_max: 1 << 20,
         };
         let settings =
-            Settings { version: "1".into(), behind: Behind::Hub, admission, first_caller: 0 };
+            Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
         let mut names = 0;
         let mut endpoint = Endpoint::new(settings, move || {
             names += 1;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::admission::Verb;
+use super::super::entrance::Verb;
 use crate::channel::{Outbox, StreamId};
 use crate::http::{RequestHead, ResponseHead};
 use crate::mcp::conversation::Place;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 use self::exchange::{Arriving, Exchange, PLAIN_FOR, Stage, Unsent};
 use self::session::{IDLE_FOR, Kind, Session, Talk};
-use super::admission::{Admission, Answer, Verb};
+use super::entrance::{Answer, Entrance, Verb};
 use super::inputs::Inputs;
 use crate::channel::{Asked, Notice, StreamId, Ticket};
 use crate::frame::sse;
@@ -45,8 +45,8 @@ pub struct Settings {
     pub version: String,
     /// Who answers.
     pub behind: Behind,
-    /// What is asked of every client.
-    pub admission: Admission,
+    /// What is asked of every request.
+    pub entrance: Entrance,
     /// Callers are told apart by numbers from this one on.
     pub first_caller: u64,
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::super::admission::{Answer, EVENT_STREAM, Verb, accepts};
+use super::super::entrance::{Answer, EVENT_STREAM, Verb, accepts};
 use super::super::headers::Mirror;
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of};
 use super::kept::read_event_id;

@@ -1,8 +1,10 @@
 //! Where callers come in: one address, whatever carries it.
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use toolbus_proto::http::Admission;
 
 use super::Mediocre;
 use crate::address::{Address, Place, Transport, Url};
@@ -10,11 +12,14 @@ use crate::transport::tcp::ListenError;
 #[cfg(feature = "tls")]
 use crate::transport::tls::{Identity, Inside, ServerTls, TlsError};
 use crate::transport::{Listener, Whereabouts};
+use crate::wire::access::{Access, Asks, Unprotected};
 
 /// An address to listen on, whose certificates have been read.
 #[derive(Debug, Clone)]
 pub struct ListenAddress {
     socket: Socket,
+    access: Access,
+    asks: Asks,
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
 }
@@ -29,14 +34,15 @@ enum Socket {
 #[derive(Debug)]
 pub struct OpenListener {
     listener: Listener,
-    /// Over HTTP, the one path there is.
-    path: Option<String>,
+    /// Over HTTP, the one path there is, and what is asked of each request.
+    http: Option<(String, Admission)>,
     url: String,
 }
 
 impl ListenAddress {
-    /// Reads an address that was parsed for serving, and the files it names.
-    pub fn of(address: &Address) -> Result<ListenAddress, ListenAddressError> {
+    /// Reads an address that was parsed for serving, and the files it names; `access` says who
+    /// may come in.
+    pub fn of(address: &Address, access: &Access) -> Result<ListenAddress, ListenAddressError> {
         let closed = || ListenAddressError::NoDoor { address: address.clone() };
         let socket = match address.place() {
             Place::Unix(path) => {
@@ -59,15 +65,26 @@ impl ListenAddress {
             Transport::Https => {}
             _ => return Err(closed()),
         }
+        let asks = match &socket {
+            // Its file can be opened by our own user alone.
+            Socket::Unix { .. } => Asks::ForNothing,
+            Socket::Host(url) => {
+                let asks = asks(url);
+                access.may_listen(&url.host, url.port, asks)?;
+                asks
+            }
+        };
         Ok(ListenAddress {
             #[cfg(feature = "tls")]
             tls: server_tls(address, carrier)?,
             socket,
+            access: access.clone(),
+            asks,
         })
     }
 
     /// Accepts from now on: whoever connects waits until they are served.
-    pub async fn open(&self) -> Result<OpenListener, ListenError> {
+    pub async fn open(&self) -> Result<OpenListener, OpenError> {
         let (listener, path, url) = match &self.socket {
             Socket::Unix { path, shown } => (Listener::unix(path)?, None, shown.clone()),
             Socket::Host(url) => {
@@ -77,12 +94,17 @@ impl ListenAddress {
                 (listener, is_http.then(|| url.path.clone()), shown)
             }
         };
+        self.access.check(&listener, self.asks)?;
+        let http = match path {
+            Some(path) => Some((path, self.access.admission(&listener)?)),
+            None => None,
+        };
         #[cfg(feature = "tls")]
         let listener = match &self.tls {
             Some(tls) => listener.with_tls(tls.clone()),
             None => listener,
         };
-        Ok(OpenListener { listener, path, url })
+        Ok(OpenListener { listener, http, url })
     }
 }
 
@@ -96,13 +118,25 @@ impl OpenListener {
 impl Mediocre {
     /// Serves whoever comes in, until it is told to stop and the last call is over.
     pub async fn serve(&self, door: OpenListener) {
-        match door.path {
+        match door.http {
             None => self.listen(door.listener).await,
             #[cfg(feature = "http")]
-            Some(path) => self.listen_http(door.listener, &path).await,
+            Some((path, admission)) => {
+                self.listen_http(door.listener, &path, admission).await;
+            }
             #[cfg(not(feature = "http"))]
             Some(_) => {}
         }
+    }
+}
+
+/// What tells callers apart there.
+fn asks(url: &Url) -> Asks {
+    let is_http = matches!(url.carrier, Transport::Http | Transport::Https);
+    match url.parameter("client_ca") {
+        Some(_) => Asks::ForCertificate,
+        None if is_http => Asks::ForToken,
+        None => Asks::ForNothing,
     }
 }
 
@@ -150,6 +184,9 @@ pub enum ListenAddressError {
         /// Where it would have been.
         address: Address,
     },
+    /// Other machines could call all tools.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
     /// TLS without a certificate.
     #[cfg(feature = "tls")]
     #[error("cannot listen on `{address}`: it has no certificate")]
@@ -173,6 +210,7 @@ impl ListenAddressError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ListenAddressError::NoDoor { .. } => None,
+            ListenAddressError::Unprotected(error) => Some(error.hint()),
             #[cfg(feature = "tls")]
             ListenAddressError::Nameless { .. } => {
                 Some("name the certificate and its key by `?cert=FILE&key=FILE`".to_owned())
@@ -181,4 +219,18 @@ impl ListenAddressError {
             ListenAddressError::Tls { source, .. } => source.hint(),
         }
     }
+}
+
+/// Why nobody can come in by an address after all.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The system does not let us listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Its name led elsewhere than it says, and other machines could call all tools.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
+    /// It is not known who can reach us.
+    #[error("cannot tell where we listen")]
+    Address(#[from] io::Error),
 }

@@ -25,7 +25,7 @@ use crate::engine::front::Front;
 use crate::engine::{Sink, Source};
 use crate::transport::{Arrival, Listener};
 
-pub use door::{ListenAddress, ListenAddressError, OpenListener};
+pub use door::{ListenAddress, ListenAddressError, OpenError, OpenListener};
 pub use toolbus_proto::mediocre::ServerSettings as Settings;
 
 /// What calls in flight have when we are asked to stop.
