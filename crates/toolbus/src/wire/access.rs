@@ -198,7 +198,7 @@ impl Access {
         if !self.insecure {
             return Err(Unprotected { at: address.to_string(), asks });
         }
-        let what = if asks == Asks::ForToken { "token" } else { "certificate" };
+        let what = if asks == Asks::ForToken { "token" } else { "proof of who they are" };
         tracing::warn!("whoever can reach {address} can call all tools: no {what} is asked for");
         Ok(())
     }
@@ -226,15 +226,18 @@ fn at(host: &str, port: u16) -> String {
 
 /// Any machine could call all tools.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("will not listen on {at} without a {}: other machines can reach it", .asks.what())]
+#[error("will not listen on {at} {}", .asks.objection())]
 pub struct Unprotected {
     at: String,
     asks: Asks,
 }
 
 impl Asks {
-    fn what(self) -> &'static str {
-        if self == Asks::ForToken { "token" } else { "certificate of each client" }
+    fn objection(self) -> &'static str {
+        match self {
+            Asks::ForToken => "without a token: other machines can reach it",
+            _ => "without knowing who calls: other machines can reach it",
+        }
     }
 }
 
@@ -247,7 +250,7 @@ impl Unprotected {
                  or allow it by `--insecure`"
             }
             _ => {
-                "ask for one over TLS by `client_ca=FILE`, or for a token over HTTP by \
+                "ask for certificates over TLS by `client_ca=FILE`, or for a token over HTTP by \
                  `--token-env`, or allow it by `--insecure`"
             }
         }
@@ -261,7 +264,7 @@ impl Unprotected {
                 "name the variable that holds one by `token_env`, or set `insecure = true`"
             }
             _ => {
-                "ask for one over TLS by `client_ca=FILE`, or for a token over HTTP by \
+                "ask for certificates over TLS by `client_ca=FILE`, or for a token over HTTP by \
                  `token_env`, or set `insecure = true`"
             }
         }

@@ -83,6 +83,11 @@ impl ListenAddress {
         })
     }
 
+    /// Is it HTTP that carries the calls there?
+    pub fn is_http(&self) -> bool {
+        matches!(&self.socket, Socket::Host(url) if is_http(url))
+    }
+
     /// Accepts from now on: whoever connects waits until they are served.
     pub async fn open(&self) -> Result<OpenListener, OpenError> {
         let (listener, path, url) = match &self.socket {
@@ -90,8 +95,7 @@ impl ListenAddress {
             Socket::Host(url) => {
                 let listener = Listener::tcp(&url.host, url.port).await?;
                 let shown = shown(url, &listener);
-                let is_http = matches!(url.carrier, Transport::Http | Transport::Https);
-                (listener, is_http.then(|| url.path.clone()), shown)
+                (listener, is_http(url).then(|| url.path.clone()), shown)
             }
         };
         self.access.check(&listener, self.asks)?;
@@ -130,12 +134,15 @@ impl Mediocre {
     }
 }
 
+fn is_http(url: &Url) -> bool {
+    matches!(url.carrier, Transport::Http | Transport::Https)
+}
+
 /// What tells callers apart there.
 fn asks(url: &Url) -> Asks {
-    let is_http = matches!(url.carrier, Transport::Http | Transport::Https);
     match url.parameter("client_ca") {
         Some(_) => Asks::ForCertificate,
-        None if is_http => Asks::ForToken,
+        None if is_http(url) => Asks::ForToken,
         None => Asks::ForNothing,
     }
 }
