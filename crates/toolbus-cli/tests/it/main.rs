@@ -35,6 +35,7 @@ mod oracle_stop;
 mod page;
 mod rpc;
 mod scripts;
+mod secrets;
 mod serve;
 mod shell;
 mod streams;

@@ -12,9 +12,10 @@ use toolbus_proto::http::{Admission, Bound, Token};
 
 use super::settings::Secret;
 use crate::bus::config::{Key, KeyKind, Values};
+use crate::secrets;
 use crate::transport::{Listener, Whereabouts};
 
-const HTTP: &str = "HTTP";
+const HTTP: &str = "fronts over HTTP";
 
 pub(super) const TOKEN: Key = Key::new(
     "token",
@@ -101,7 +102,10 @@ pub fn token_of(variable: &str) -> Result<Secret<String>, TokenError> {
 fn usable(token: &str) -> Option<Secret<String>> {
     let token = token.trim();
     let is_usable = !token.is_empty() && token.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    is_usable.then(|| Secret::new(token.to_owned()))
+    is_usable.then(|| {
+        secrets::hide(token);
+        Secret::new(token.to_owned())
+    })
 }
 
 /// Why there is no token.

@@ -289,7 +289,7 @@ fn the_fronts_of_a_config_have_the_same_doors() {
         &format!("{tcp}\ntoken_env = \"PATH\""),
         expect![[r#"
         stderr
-        error: `toolbus.toml` line 5: `front.x.token_env` is only for HTTP
+        error: `toolbus.toml` line 5: `front.x.token_env` is only for fronts over HTTP
         exit 2
     "#]],
     );

@@ -8,6 +8,7 @@ use toolbus_proto::json::{Json, write_string};
 
 use super::error::{ConfigError, Problem};
 use super::keys::Entry;
+use crate::secrets;
 use crate::wire::settings::Secret;
 
 impl Entry<'_> {
@@ -16,7 +17,10 @@ impl Entry<'_> {
         let expanded = self.expanded(&self.string()?)?;
         match expanded.trim() {
             "" => Err(self.error(Problem::Empty { key: self.path.clone() })),
-            secret => Ok(Secret::new(secret.to_owned())),
+            secret => {
+                secrets::hide(secret);
+                Ok(Secret::new(secret.to_owned()))
+            }
         }
     }
 
@@ -89,7 +93,9 @@ impl Entry<'_> {
                 return Err(self.error(Problem::Unclosed { key: self.path.clone() }));
             };
             expanded.push_str(before);
-            expanded.push_str(&self.looked_up(variable)?);
+            let value = self.looked_up(variable)?;
+            secrets::hide(&value);
+            expanded.push_str(&value);
             rest = behind;
         }
         expanded.push_str(rest);

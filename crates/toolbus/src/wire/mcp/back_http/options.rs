@@ -9,6 +9,7 @@ use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Transport, Url};
 use crate::bus::TIMEOUT;
+use crate::secrets;
 use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
     Timeouts, Uri, header,
@@ -118,11 +119,22 @@ fn headers(settings: &McpSettings) -> Result<HeaderMap, OptionsError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &settings.headers {
         let fault = || OptionsError::Header { name: name.clone() };
+        if is_credential(name) {
+            // Of `Bearer TOKEN` it is the token.
+            let value = value.reveal();
+            secrets::hide(value.split_once(' ').map_or(value, |(_, secret)| secret));
+        }
         let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| fault())?;
         value.set_sensitive(true);
         headers.append(name.parse::<HeaderName>().map_err(|_| fault())?, value);
     }
     Ok(headers)
+}
+
+/// Does a header field of this name hold a secret, wherever its value comes from?
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "token", "key", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
 }
 
 fn bearer(token: &Secret<String>) -> Result<HeaderValue, OptionsError> {
