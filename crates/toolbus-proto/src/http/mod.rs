@@ -5,10 +5,12 @@
 //! requests are let in at all.
 
 mod admission;
+mod pace;
 
 use std::borrow::Cow;
 
 pub use admission::{Admission, Bound, Refused, Token, is_one_of, media_type};
+pub use pace::{BYTES_A_SECOND_MIN, Pace};
 
 /// The head of a request, ours or a peer's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

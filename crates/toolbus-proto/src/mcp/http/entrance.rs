@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::http::{Admission, Headers, Refused, RequestHead, ResponseHead, is_one_of, media_type};
+use crate::http::{
+    Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, is_one_of,
+    media_type,
+};
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
@@ -51,6 +54,14 @@ impl Answer {
         let mut headers: Headers = [field].into_iter().collect();
         headers.extend(others);
         Answer { head: ResponseHead { status, headers }, body: refused.body }
+    }
+
+    /// A body came, but too slowly.
+    pub(super) fn too_slow() -> Answer {
+        let message = format!(
+            "the body comes too slowly: at least {BYTES_A_SECOND_MIN} bytes a second are needed"
+        );
+        Answer::refused(408, message)
     }
 
     fn not_admitted(refused: &Refused) -> Answer {

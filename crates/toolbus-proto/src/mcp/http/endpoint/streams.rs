@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::exchange::{Arriving, BODY_SILENCE};
+use super::exchange::Arriving;
 use super::{Conversation, Endpoint, Forwarded};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
@@ -21,9 +21,9 @@ impl Streams for Endpoint {
     fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
         match self.settings.entrance.admit(&head) {
             Ok(verb) => {
-                let silent_at = now + BODY_SILENCE;
-                self.arriving.insert(stream, Arriving { head, verb, received: 0, silent_at });
-                self.wake(silent_at);
+                let arriving = Arriving::new(now, head, verb);
+                self.wake(arriving.late_at());
+                self.arriving.insert(stream, arriving);
             }
             Err(answer) => self.answer(stream, answer),
         }
@@ -45,11 +45,7 @@ impl Streams for Endpoint {
                 let answer = self.settings.entrance.too_long();
                 self.answer(stream, answer);
             }
-            Some(arriving) if arriving.received < input.len() => {
-                arriving.received = input.len();
-                arriving.silent_at = now + BODY_SILENCE;
-            }
-            Some(_) => {}
+            Some(arriving) => arriving.handle_bytes(now, input.len()),
             None => input.clear(),
         }
         self.flow(stream)
