@@ -2,6 +2,7 @@
 //! servers that know only HTTP, and both with each other.
 
 mod calling;
+mod crowd;
 mod scripted;
 mod serving;
 mod strangers;

@@ -24,7 +24,17 @@ pub(super) async fn with_access(
     addresses: &[&str],
     access: &Access,
 ) -> (Mediocre, Vec<String>) {
-    let server = Mediocre::new(route, Settings::default());
+    with_settings(route, addresses, access, Settings::default()).await
+}
+
+/// The same, with a say in how long callers are waited for.
+pub(super) async fn with_settings(
+    route: Rc<dyn Route>,
+    addresses: &[&str],
+    access: &Access,
+    settings: Settings,
+) -> (Mediocre, Vec<String>) {
+    let server = Mediocre::new(route, settings);
     let mut urls = Vec::new();
     for address in addresses {
         let address = Address::parse_for(Purpose::Serve, address).unwrap();

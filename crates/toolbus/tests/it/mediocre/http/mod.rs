@@ -2,6 +2,7 @@
 
 mod calling;
 mod conversations;
+mod drips;
 mod serving;
 mod strangers;
 
