@@ -299,7 +299,7 @@ impl<C: Random> Machine for Exchange<C> {
                 let late_at = self.pace.late_at();
                 Some(self.deadline.instant(self.moved).map_or(late_at, |at| at.min(late_at)))
             }
-            // Who answers keeps the deadline, which each byte puts off; but an element that was
+            // The tool that answers keeps the deadline, which each byte puts off; but an element that was
             // begun has to come.
             Stage::Answering { input: Input::Coming, .. }
                 if 0 < self.waiting && self.ups.takes_more() =>
@@ -317,7 +317,7 @@ impl<C: Random> Machine for Exchange<C> {
 
 impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.waiting < input.len() {
+        if self.waiting < input.len() && self.decoder.is_progress(&input[self.waiting..]) {
             self.moved = now;
             self.pace.handle_bytes(input.len() - self.waiting);
         }
@@ -397,7 +397,7 @@ impl<C: Random> Serving for Exchange<C> {
                 self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
                 Stage::Over { ended: Ended::Well, is_complete: false }
             }
-            // Not a byte more: whoever feeds the data could have closed the blob.
+            // Not a byte more: the source of the data could have closed the blob.
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();

@@ -296,7 +296,11 @@ fn a_call_that_drips_is_not_waited_for() {
         {"err":{"msg":"the call comes too slowly: at least 1024 bytes a second are needed","meta":{"code":"deadline_exceeded"}}}
     "#]];
     late.assert_eq(&drips(b"{\"method\":\"", b"x"));
-    // A call that is whole, and blanks behind it.
+    // A call that is whole, and blanks behind it, which are nothing at all.
+    let late = expect![[r#"
+        408 application/json
+        {"err":{"msg":"the call did not arrive in time","meta":{"code":"deadline_exceeded"}}}
+    "#]];
     late.assert_eq(&drips(b"{\"method\":\"m\"}", b" "));
 }
 
