@@ -39,6 +39,7 @@ mod page;
 mod reliability;
 mod rpc;
 mod scripts;
+mod secrets;
 mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]

@@ -388,10 +388,11 @@ fn configs_that_cannot_be_served() {
         "serve_no_token",
         &no_token,
         expect![[r#"
-        stderr
-        error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
-        exit 2
-    "#]],
+            stderr
+            error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
+            hint: set it, and not to nothing: `export TOOLBUS_NO_SUCH_TOKEN=…`
+            exit 2
+        "#]],
     );
     let hub = "[front.x]\nserve = \"orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i\"\n";
     check(

@@ -89,6 +89,11 @@ impl<S: Serving + Channel + 'static> Front<S> {
         self.machine.borrow().ended().cloned().unwrap_or(unsaid)
     }
 
+    /// Is no call under way, and every answer written?
+    pub fn is_idle(&self) -> bool {
+        self.is_idle.get()
+    }
+
     /// Waits until no call is under way and every answer is written. One task may wait.
     pub async fn idle(&self) {
         while !self.is_idle.get() {
