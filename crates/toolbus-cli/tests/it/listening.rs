@@ -1,7 +1,7 @@
 //! `toolbus` as a server that listens: where, how it is signalled, how it ends.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -72,9 +72,14 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("it has not been collected");
     }
 
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        awaited("it ends", || self.child.try_wait().expect("can be waited for"))
+    }
+
     /// Waits for its end: what else it said, and how it ended.
     pub(crate) fn end(mut self) -> String {
-        let status = awaited("it ends", || self.child.try_wait().expect("can be waited for"));
+        let status = self.wait();
         let mut said = std::mem::take(&mut self.said);
         said.extend(self.lines.iter().map(|line| format!("{line}\n")));
         format!("{said}{status}\n").replace("exit status: ", "exit ")

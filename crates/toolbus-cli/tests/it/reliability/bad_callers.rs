@@ -71,7 +71,7 @@ fn call(case: &Case, text: &str) -> String {
                 r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"upper","arguments":{{"text":"{text}"}}{meta}}}}}"#
             )
         }
-        _ => format!(r#"{{"method":"try.upper","args":{{"text":"{text}"}}}}"#),
+        _ => format!(r#"{{"method":"good.upper","args":{{"text":"{text}"}}}}"#),
     };
     match case.carriage {
         Carriage::Stdio | Carriage::Tcp => body,

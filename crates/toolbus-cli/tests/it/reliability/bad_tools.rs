@@ -12,8 +12,6 @@ use super::{Carriage, Case, Fault};
 pub(super) struct BadTool {
     /// What stands in the config for it.
     pub(super) back: String,
-    /// There once it has begun to be bad.
-    pub(super) mark: String,
     /// The process, if it is not ours to start.
     _peer: Option<Peer>,
 }
@@ -30,10 +28,10 @@ const HTTP_EVENTS: &str =
     r"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
 impl BadTool {
-    pub(super) fn new(case: &Case, scratch: &Scratch) -> BadTool {
-        let mark = scratch.file("bad");
+    /// It leaves its mark once it has begun to be bad.
+    pub(super) fn new(case: &Case, mark: &str, scratch: &Scratch) -> BadTool {
         let fault = fault(case);
-        let fault: Vec<&str> = ["mark", &mark].into_iter().chain(fault).collect();
+        let fault: Vec<&str> = ["mark", mark].into_iter().chain(fault).collect();
         let steps = match (case.wire, case.carriage) {
             ("oracle", _) => [&["ready", "read"], &fault[..]].concat(),
             ("mcp", Carriage::Stdio) => {
@@ -67,7 +65,7 @@ impl BadTool {
         let back = format!(
             "[back.bad]\nconnect = '''{connect}'''\ntimeout = \"1s\"\nstop_timeout = \"100ms\"\n{own}"
         );
-        BadTool { back, mark, _peer: peer }
+        BadTool { back, _peer: peer }
     }
 }
 

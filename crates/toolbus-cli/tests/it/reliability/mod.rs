@@ -9,9 +9,11 @@
 //! TOOLBUS_RELIABILITY=1 cargo test --release -p toolbus-cli --test it -- --exact reliability::the_table
 //! ```
 
+mod alone;
 mod bad_callers;
 mod bad_tools;
 mod run;
+mod stage;
 mod table;
 
 use std::time::Duration;

@@ -1,17 +1,13 @@
 //! One bad peer beside good ones: how they fare before and meanwhile.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::PipeWriter;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 use toolbus::address::Purpose;
@@ -21,15 +17,11 @@ use toolbus::wire::Registry;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
-use toolbus_testkit::patience::{PATIENCE, awaited};
-use toolbus_testkit::peer;
-use toolbus_testkit::process::{Group, Vitals, stands_still};
-use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::patience::PATIENCE;
+use toolbus_testkit::process::Vitals;
 
-use super::bad_tools::BadTool;
-use super::{Carriage, Case, Fault, MEMORY_MAX, Side, bad_callers};
-use crate::listening::Server;
-use crate::page::command;
+use super::stage::Stage;
+use super::{Carriage, Case, MEMORY_MAX, Side, alone, bad_callers};
 
 /// How long the good calls go on.
 #[derive(Debug, Clone, Copy)]
@@ -75,67 +67,37 @@ const ENDS: [FailureKind; 5] = [
 
 pub(super) fn run(case: &Case, length: Length) -> Seen {
     if case.side == Side::Front && case.carriage == Carriage::Stdio {
-        return alone(case);
+        return alone::run(case);
     }
     in_place(beside(case, length))
 }
 
 /// With a good caller, and a good tool for it to call.
 async fn beside(case: &Case, length: Length) -> Seen {
-    let scratch = Scratch::new();
-    let bad = (case.side == Side::Back).then(|| BadTool::new(case, &scratch));
-    let (good, _good_server) = good_back(case);
-    let name = if case.side == Side::Back { "good" } else { "try" };
-    let mut config = format!("[back.{name}]\nconnect = '''{good}'''\n");
-    if let Some(bad) = &bad {
-        config.push_str(&bad.back);
-    }
-    let front = match (case.side, case.wire, case.carriage) {
-        (Side::Front, "mcp", _) => "mcp+http://127.0.0.1:0/mcp",
-        (Side::Front, _, Carriage::Http) => "mediocre+http://127.0.0.1:0/rpc",
-        _ => "mediocre+tcp://127.0.0.1:0",
-    };
-    config.push_str(&format!("[front.callers]\nserve = \"{front}\"\n"));
-    if case.side == Side::Back {
-        config.push_str("[front.others]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n");
-        config.push_str("call_timeout = \"1s\"\n");
-    }
-    let path = scratch.file("tools.toml");
-    fs::write(&path, config).unwrap();
-    let fronts = if case.side == Side::Back { 2 } else { 1 };
-    let server = Server::start(&["serve", "-v", "--config", &path], fronts);
-    let address = |url: &String| match url.starts_with("http://") {
-        true => format!("mcp+{url}"),
-        false => url.clone(),
-    };
-    let url = address(&server.urls[0]);
-    // An MCP client sees the tools of the only back by their own names.
-    let tool = if front.starts_with("mcp") { "upper".to_owned() } else { format!("{name}.upper") };
-
+    let mut stage = Stage::set(case);
+    let Stage { server, caller_url, tool, bad, mark, .. } = &mut stage;
     let mut seen = Seen::default();
-    let caller = connect(&url);
-    let good = async |length| measure(&caller, &tool, length).await;
+    let caller = connect(caller_url);
+    let good = async |length| measure(&caller, tool, length).await;
     let before = match good(Length::Calls(20)).await {
         Ok(_) => good(length).await,
         failed => failed,
     };
     let ends = Arc::new(Mutex::new(BTreeMap::new()));
-    let mark = scratch.file("bad");
     let (stop, stopped) = oneshot::channel();
     let mut crowd = Vec::new();
-    let callers = match server.urls.get(1).map(address) {
+    let callers = match server.urls.get(1) {
         Some(url) => {
-            let ends = ends.clone();
+            let (url, ends) = (url.clone(), ends.clone());
             // On a thread of their own, so that they keep the good caller from nothing.
             Some(thread::spawn(move || call_bad_tool(&url, &ends, stopped)))
         }
         None => {
-            crowd = bad_callers::crowd(case, &url, &mark);
+            crowd = bad_callers::crowd(case, caller_url, mark);
             None
         }
     };
-    let mark = bad.as_ref().map_or(mark, |bad| bad.mark.clone());
-    until("the bad one has begun", || Path::new(&mark).exists()).await;
+    until("the bad one has begun", || Path::new(mark).exists()).await;
     let during = good(length).await;
     match (before, during) {
         (Ok(before), Ok(during)) => seen.good = Some((before, during)),
@@ -147,12 +109,7 @@ async fn beside(case: &Case, length: Length) -> Seen {
     }
     if bad.is_some() {
         until("a bad call ends", || !ends.lock().unwrap().is_empty()).await;
-        seen.bad = ends.lock().unwrap().clone();
-        let is_odd = |end: &&String| !ENDS.iter().any(|kind| format!("{kind:?}") == **end);
-        let odd: Vec<&String> = seen.bad.keys().filter(is_odd).collect();
-        if !odd.is_empty() {
-            seen.broken.push(format!("bad calls end as {odd:?}"));
-        }
+        seen.look_at_ends(ends.lock().unwrap().clone());
     }
     seen.look_at_memory(server.id());
     // Else it would leave them the time for calls under way.
@@ -161,37 +118,10 @@ async fn beside(case: &Case, length: Length) -> Seen {
         callers.join().unwrap();
     }
     server.signal(Signal::TERM);
-    let ended = server.end();
+    let status = server.wait();
     drop(crowd);
-    if !ended.ends_with("exit 143\n") {
-        seen.broken.push(format!("ended with {ended}"));
-    }
+    seen.look_at_status(status);
     seen
-}
-
-/// A tool that is as it should be, in the wire of the bad one, and its process if we start it.
-fn good_back(case: &Case) -> (String, Option<Server>) {
-    if case.side == Side::Front {
-        return ("builtin:".into(), None);
-    }
-    let program = peer::quoted(env!("CARGO_BIN_EXE_toolbus"));
-    let on_pipes = |words: &str| (format!("{}+stdio:{program} {words} builtin:", case.wire), None);
-    let listening = |words: &[&str], scheme: &str| {
-        let server = Server::start(words, 1);
-        (format!("{scheme}{}", server.url()), Some(server))
-    };
-    match (case.wire, case.carriage) {
-        ("oracle", _) => on_pipes("oracle serve"),
-        ("mcp", Carriage::Stdio) => on_pipes("mcp"),
-        ("mcp", _) => listening(&["mcp", "--http", "0", "builtin:"], "mcp+"),
-        (_, Carriage::Stdio) => on_pipes("rpc serve --listen stdio:"),
-        (_, Carriage::Tcp) => {
-            listening(&["rpc", "serve", "--listen", "tcp://127.0.0.1:0", "builtin:"], "")
-        }
-        (_, Carriage::Http) => {
-            listening(&["rpc", "serve", "--listen", "http://127.0.0.1:0/rpc", "builtin:"], "")
-        }
-    }
 }
 
 fn connect(url: &str) -> Bus {
@@ -270,78 +200,24 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A front on pipes has one caller, so there are no others to notice anything.
-fn alone(case: &Case) -> Seen {
-    let words: &[&str] = match case.wire {
-        "oracle" => &["oracle", "serve", "builtin:"],
-        "mcp" => &["mcp", "builtin:"],
-        _ => &["rpc", "serve", "--listen", "stdio:", "builtin:"],
-    };
-    let (asked, asks) = std::io::pipe().unwrap();
-    let (answers, answered) = std::io::pipe().unwrap();
-    let mut command = command(words);
-    command.stdin(asked).stdout(answered).stderr(Stdio::null());
-    let mut toolbus = Killed(command.spawn().unwrap());
-    let steps = bad_callers::steps(case);
-    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    let mut bad = peer::command(&steps);
-    bad.process_group(0).stdin(answers).stdout(asks.try_clone().unwrap());
-    let bad = Killed(bad.spawn().unwrap());
-    // The pipes are theirs alone, but for our look at one.
-    drop((command, steps));
-    let pid = toolbus.0.id();
-    let begun = reads(pid);
-    awaited("it has had its fill", || {
-        let is_enough = match case.fault {
-            Fault::DoesNotRead => is_full(&asks) && stands_still(pid),
-            Fault::Trickles => begun.1 + 20 < reads(pid).1,
-            Fault::Floods | Fault::FloodsStderr => begun.0 + FILL < reads(pid).0,
-        };
-        is_enough.then_some(())
-    });
-    let mut seen = Seen::default();
-    seen.look_at_memory(pid);
-    kill_process(Pid::from_child(&toolbus.0), Signal::TERM).unwrap();
-    let status = awaited("it ends", || toolbus.0.try_wait().unwrap());
-    if status.code() != Some(143) {
-        seen.broken.push(format!("ended with {status}"));
-    }
-    drop(bad);
-    seen
-}
-
-/// How much a flood should be at least.
-const FILL: u64 = 4 << 20;
-
-/// A process that does not outlive its test, nor do those it has started.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        Group::of(&self.0).kill();
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// How many bytes a process has read so far, and how often.
-fn reads(pid: u32) -> (u64, u64) {
-    let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().parse().ok()).unwrap()
-    };
-    (value("rchar:"), value("syscr:"))
-}
-
-/// Does a pipe take nothing before something is read from it?
-fn is_full(pipe: &PipeWriter) -> bool {
-    let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
-    poll(&mut polled, Some(&Timespec::default())).unwrap() == 0
-}
-
 impl Seen {
-    fn look_at_memory(&mut self, pid: u32) {
+    fn look_at_ends(&mut self, ends: Ends) {
+        let is_odd = |end: &&String| !ENDS.iter().any(|kind| format!("{kind:?}") == **end);
+        let odd: Vec<&String> = ends.keys().filter(is_odd).collect();
+        if !odd.is_empty() {
+            self.broken.push(format!("bad calls end as {odd:?}"));
+        }
+        self.bad = ends;
+    }
+
+    /// SIGTERM was sent.
+    pub(super) fn look_at_status(&mut self, status: ExitStatus) {
+        if status.code() != Some(143) {
+            self.broken.push(format!("ended with {status}"));
+        }
+    }
+
+    pub(super) fn look_at_memory(&mut self, pid: u32) {
         self.memory_peak = Vitals::of(pid).memory_peak;
         if MEMORY_MAX < self.memory_peak {
             self.broken.push(format!("{} MiB of memory", self.memory_peak >> 20));
