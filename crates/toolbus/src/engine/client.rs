@@ -103,7 +103,18 @@ impl<C: Calling + Streams + 'static> Client<C> {
         self.inner.calls.watch(changed);
     }
 
-    /// Waits until the machine says so after a call has ended or all is written, and tells
+    /// Calls of which no byte has been written, and where their replies go: another connection
+    /// may take them over.
+    pub fn take_unsent(&self) -> Vec<(Call, ReplyTo)> {
+        let unsent = self.inner.machine.borrow_mut().take_unsent();
+        let with_reply = |(ticket, call)| Some((call, self.inner.calls.take(ticket)?));
+        let unsent = unsent.into_iter().filter_map(with_reply).collect();
+        self.inner.settle();
+        unsent
+    }
+
+    /// Waits until the machine says so after a call has ended, time has passed or all is
+    /// written, and tells
     /// whether it did: the conversation may be over before. One task at a time may wait.
     pub async fn until(&self, is_so: impl Fn(&C) -> bool) -> bool {
         loop {
@@ -296,6 +307,10 @@ impl<C: Calling + Streams> Joint for Inner<C> {
     }
 
     fn sent(&self) {
+        self.changed.ring();
+    }
+
+    fn time_passed(&self) {
         self.changed.ring();
     }
 
