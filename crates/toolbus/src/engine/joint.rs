@@ -50,7 +50,7 @@ pub(crate) trait Joint: Sized + 'static {
     fn left(&self, lane: &Lane, bytes: usize);
     /// All that was handed out has been written.
     fn sent(&self) {}
-    /// The machine has looked at the clock, where there are many streams.
+    /// The machine was told the time.
     fn time_passed(&self) {}
     /// The one stream broke.
     fn broke(&self, direction: Direction, error: &io::Error);

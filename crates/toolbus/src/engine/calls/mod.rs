@@ -80,11 +80,6 @@ impl ReplyTo {
         ReplyTo { asker, ticket }
     }
 
-    /// What the asker knows the call as.
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.ticket
-    }
-
     /// The next of the reply.
     #[inline]
     pub fn send(&self, down: Down) -> Pressure {

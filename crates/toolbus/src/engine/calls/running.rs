@@ -112,12 +112,6 @@ impl Calls {
         }
     }
 
-    /// The call goes on elsewhere: where its reply goes.
-    pub(crate) fn take(&self, ticket: Ticket) -> Option<ReplyTo> {
-        self.slow.forget(ticket);
-        self.by_ticket.borrow_mut().remove(&ticket)
-    }
-
     /// Ends whatever calls are left.
     pub(crate) fn end_all(&self, failure: &Failure) {
         let mut tickets: Vec<_> = self.by_ticket.borrow().keys().copied().collect();
@@ -133,6 +127,12 @@ impl Calls {
         if let Some(slot) = slot {
             let _ = slot.send(done);
         }
+    }
+
+    /// The call goes on elsewhere: where its reply goes.
+    pub(crate) fn remove(&self, ticket: Ticket) -> Option<ReplyTo> {
+        self.slow.forget(ticket);
+        self.by_ticket.borrow_mut().remove(&ticket)
     }
 
     /// The caller has read what it was given: what waited for it goes on.

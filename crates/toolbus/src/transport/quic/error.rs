@@ -10,13 +10,13 @@ use crate::engine::io::{Lost, Stop};
 /// certificate of a client is judged only after its own handshake is over.
 pub(super) fn cause(error: &ConnectionError, has_answered: bool) -> String {
     match error {
-        ConnectionError::ConnectionClosed(close) if is_crypto(close.error_code) => {
-            match has_answered {
-                false => "refused our certificate".to_owned(),
-                true => format!("closed by peer: {close}"),
+        ConnectionError::ConnectionClosed(close) => match alert(close.error_code) {
+            Some(NO_APPLICATION_PROTOCOL) => "speaks another protocol than we do".to_owned(),
+            Some(alert) if is_about_certificates(alert) && !has_answered => {
+                "refused our certificate".to_owned()
             }
-        }
-        ConnectionError::ConnectionClosed(close) => format!("closed by peer: {close}"),
+            _ => format!("closed by peer: {close}"),
+        },
         ConnectionError::ApplicationClosed(close) => {
             let code = close.error_code;
             match close.reason.is_empty() {
@@ -36,9 +36,16 @@ pub(super) fn cause(error: &ConnectionError, has_answered: bool) -> String {
     }
 }
 
-/// Is it about certificates or the protocol inside?
-fn is_crypto(code: TransportErrorCode) -> bool {
-    (0x100..0x200).contains(&u64::from(code))
+const NO_APPLICATION_PROTOCOL: u64 = 120;
+
+/// The alert of TLS that ended a connection, if one did.
+fn alert(code: TransportErrorCode) -> Option<u64> {
+    u64::from(code).checked_sub(0x100).filter(|alert| *alert < 0x100)
+}
+
+/// `bad_certificate` to `access_denied`, and `certificate_required`.
+fn is_about_certificates(alert: u64) -> bool {
+    (42..=49).contains(&alert) || alert == 116
 }
 
 /// A stream that went with its connection.

@@ -5,16 +5,15 @@
 //! and those that could not be sent move on to the next link.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 use tokio::task::{AbortHandle, spawn_local};
-use toolbus_proto::channel::{Down, Ticket, Up};
+use toolbus_proto::channel::Down;
 use toolbus_proto::orchestra::{self, ClientSettings};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::uuids;
-use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
+use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::client::Client;
 use crate::transport::quic::Connection;
 
@@ -40,8 +39,6 @@ pub(super) struct Links {
     happened: Box<dyn Fn(LinkEvent)>,
     links: RefCell<Vec<Link>>,
     used: Cell<Option<LinkId>>,
-    calls: RefCell<HashMap<Ticket, Carried>>,
-    next_ticket: Cell<u64>,
 }
 
 struct Link {
@@ -56,13 +53,6 @@ impl Drop for Link {
         self.watching.abort();
         self.connection.close();
     }
-}
-
-/// A call under way.
-struct Carried {
-    reply: ReplyTo,
-    /// `None` until the link has given it.
-    running: Option<RunningCall>,
 }
 
 impl Links {
@@ -80,8 +70,6 @@ impl Links {
             happened: Box::new(happened),
             links: RefCell::default(),
             used: Cell::new(None),
-            calls: RefCell::default(),
-            next_ticket: Cell::new(0),
         })
     }
 
@@ -95,10 +83,8 @@ impl Links {
         let before = self.used.replace(Some(id));
         let before = self.client(before);
         self.links.borrow_mut().push(Link { id, client: client.clone(), connection, watching });
-        for (call, reply) in before.map(|before| before.take_unsent()).unwrap_or_default() {
-            let ticket = reply.ticket();
-            let running = client.start(call, reply);
-            self.carry(ticket, running);
+        if let Some(before) = before {
+            before.hand_over(|call, reply| client.start(call, reply));
         }
     }
 
@@ -131,34 +117,12 @@ impl Links {
 
     /// Asks, at once.
     pub(super) fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
-        let (Some(this), Some(client)) = (self.this.upgrade(), self.client(self.used.get())) else {
-            let failure = Failure::new(FailureKind::Unavailable, "not connected");
-            let _ = reply.send(Down::Done(Err(failure)));
-            return RunningCall::ended();
-        };
-        let ticket = Ticket(self.next_ticket.get());
-        self.next_ticket.set(ticket.0 + 1);
-        self.calls.borrow_mut().insert(ticket, Carried { reply, running: None });
-        let running = client.start(call, ReplyTo::new(this.clone(), ticket));
-        match self.carry(ticket, running) {
-            true => RunningCall::new(this, ticket),
-            false => RunningCall::ended(),
-        }
-    }
-
-    /// Keeps hold of a call; tells whether it is not over already.
-    fn carry(&self, ticket: Ticket, running: RunningCall) -> bool {
-        match self.calls.borrow_mut().get_mut(&ticket) {
-            Some(carried) => {
-                // What it was before is on a link that has given it up.
-                if let Some(before) = carried.running.replace(running) {
-                    before.forget();
-                }
-                true
-            }
+        match self.client(self.used.get()) {
+            Some(client) => client.start(call, reply),
             None => {
-                running.forget();
-                false
+                let failure = Failure::new(FailureKind::Unavailable, "not connected");
+                let _ = reply.send(Down::Done(Err(failure)));
+                RunningCall::ended()
             }
         }
     }
@@ -166,49 +130,6 @@ impl Links {
     fn client(&self, id: Option<LinkId>) -> Option<Rc<Client<orchestra::Client>>> {
         let links = self.links.borrow();
         links.iter().find(|link| Some(link.id) == id).map(|link| link.client.clone())
-    }
-}
-
-impl Asker for Links {
-    fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
-        if let Down::Done(_) = down {
-            let carried = self.calls.borrow_mut().remove(&ticket);
-            let Some(Carried { reply, running }) = carried else { return Pressure::Ready };
-            if let Some(running) = running {
-                running.forget();
-            }
-            return reply.send(down);
-        }
-        let reply = self.calls.borrow().get(&ticket).map(|carried| carried.reply.clone());
-        reply.map_or(Pressure::Ready, |reply| reply.send(down))
-    }
-
-    fn resume(&self, ticket: Ticket) {
-        let reply = self.calls.borrow().get(&ticket).map(|carried| carried.reply.clone());
-        if let Some(reply) = reply {
-            reply.resume();
-        }
-    }
-}
-
-impl Answerer for Links {
-    fn send(&self, ticket: Ticket, up: Up) -> Pressure {
-        if let Up::Cancel(why) = up {
-            let carried = self.calls.borrow_mut().remove(&ticket);
-            if let Some(running) = carried.and_then(|carried| carried.running) {
-                running.cancel(why);
-            }
-        }
-        // There is nothing else to say on this wire.
-        Pressure::Ready
-    }
-
-    fn resume(&self, ticket: Ticket) {
-        // Taken out, so that nothing is borrowed while more comes.
-        let running = self.calls.borrow_mut().get_mut(&ticket).and_then(|it| it.running.take());
-        let Some(running) = running else { return };
-        running.resume();
-        self.carry(ticket, running);
     }
 }
 

@@ -96,7 +96,7 @@ fn join(inner: &Rc<Inner>, name: Option<String>) -> (Rc<Front<Server>>, CallerId
 }
 
 fn leave(inner: &Inner, front: &Front<Server>, id: CallerId) {
-    front.cancel_all();
+    front.disconnected();
     inner.act(|hub, _| hub.handle_disconnected(id));
     inner.askers.borrow_mut().retain(|asker, _| asker.connection != id);
 }
