@@ -132,6 +132,11 @@ def frame(message):
     return len(payload).to_bytes(4, "big") + payload
 
 
+def is_whole(data):
+    """Is the first message there?"""
+    return len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big")
+
+
 def frames(kind, data):
     """All messages of `kind` in `data`, and what is left of it."""
     found = []

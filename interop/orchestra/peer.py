@@ -62,14 +62,15 @@ class Peer(QuicConnectionProtocol):
                 queue.put_nowait((b"", True))
 
     async def _serve(self, stream_id):
-        data = b""
+        data = bytearray()
         queue = self.incoming[stream_id]
-        while True:
-            more, _ = await queue.get()
+        # Read whole only once: a long request comes in thousands of pieces.
+        while not m.is_whole(data):
+            more, is_end = await queue.get()
             data += more
-            found, _ = m.frames(m.PluginRequest, data)
-            if found or not more:
+            if is_end:
                 break
+        found, _ = m.frames(m.PluginRequest, bytes(data))
         if found:
             async for response in self.answer(found[0]):
                 if self.gone:
@@ -89,12 +90,15 @@ class Peer(QuicConnectionProtocol):
 
     async def messages(self, queue):
         """What comes on a stream, to its end."""
-        data = b""
+        data = bytearray()
         while True:
             more, is_end = await queue.get()
-            found, data = m.frames(m.PluginResponse, data + more)
-            for message in found:
-                yield message
+            data += more
+            if m.is_whole(data):
+                found, rest = m.frames(m.PluginResponse, bytes(data))
+                data = bytearray(rest)
+                for message in found:
+                    yield message
             if is_end:
                 return
 
