@@ -36,7 +36,7 @@ pub mod oracle;
 pub mod orchestra;
 
 #[cfg(feature = "author")]
-pub(crate) use authors::AUTHORS;
+pub(crate) use authors::{AUTHORS, STARTED};
 #[cfg(feature = "bus")]
 pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 #[cfg(feature = "bus")]

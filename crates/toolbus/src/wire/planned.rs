@@ -6,7 +6,7 @@ use toolbus_proto::tool::Wire;
 
 use super::settings::{Settings, WireSettings};
 use super::{OpenError, PeerKind, open};
-use crate::address::{Address, Place, Query, Scheme, Transport};
+use crate::address::{Address, Place, Scheme};
 use crate::bus::back::Back;
 use crate::bus::config::{Key, KeyKind, Values};
 
@@ -39,16 +39,6 @@ pub(super) static GODEX: Planned = Planned {
     name: "godex",
     called: "the godex wire",
     schemes: &[Scheme::command("godex+stdio:")],
-    keys: &[],
-};
-
-pub(super) static ORCHESTRA: Planned = Planned {
-    name: "orchestra",
-    called: "the Orchestra wire",
-    schemes: &[Scheme::url("orchestra+quic://", Transport::Quic).with_query(Query::Parameters {
-        to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
-        to_serve: &["certs", "hub", "id"],
-    })],
     keys: &[],
 };
 

@@ -18,7 +18,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     #[cfg(feature = "mediocre")]
     &super::mediocre::MEDIOCRE,
     &planned::GODEX,
-    &planned::ORCHESTRA,
+    #[cfg(feature = "orchestra")]
+    &super::orchestra::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
 ];

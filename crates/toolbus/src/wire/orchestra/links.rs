@@ -9,12 +9,11 @@ use std::rc::{Rc, Weak};
 
 use tokio::task::{AbortHandle, spawn_local};
 use toolbus_proto::channel::Down;
-use toolbus_proto::orchestra::{self, ClientSettings};
+use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::uuids;
+use super::link::{Link, LinkNews};
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::client::Client;
 use crate::transport::quic::Connection;
 
 /// One connection, by a number that its owner gives.
@@ -25,7 +24,7 @@ pub(super) type LinkId = u64;
 pub(super) enum LinkEvent {
     /// The peer has lost count of our streams: calls need another link.
     Starved(LinkId),
-    /// The last answer on a starved link is in.
+    /// The last answer on a link that was left is in, and it is closed.
     Idle(LinkId),
     /// The connection is gone, and its calls have failed.
     Lost(LinkId, Failure),
@@ -37,21 +36,20 @@ pub(super) struct Links {
     name: String,
     settings: ClientSettings,
     happened: Box<dyn Fn(LinkEvent)>,
-    links: RefCell<Vec<Link>>,
+    open: RefCell<Vec<Open>>,
     used: Cell<Option<LinkId>>,
 }
 
-struct Link {
+struct Open {
     id: LinkId,
-    client: Rc<Client<orchestra::Client>>,
-    connection: Connection,
+    link: Rc<Link>,
     watching: AbortHandle,
 }
 
-impl Drop for Link {
+impl Drop for Open {
     fn drop(&mut self) {
         self.watching.abort();
-        self.connection.close();
+        self.link.connection().close();
     }
 }
 
@@ -68,24 +66,23 @@ impl Links {
             name: name.to_owned(),
             settings,
             happened: Box::new(happened),
-            links: RefCell::default(),
+            open: RefCell::default(),
             used: Cell::new(None),
         })
     }
 
-    /// Calls go over this connection from now on; those that wait for a stream on the one before
-    /// move here. Must be called inside a `LocalSet`.
+    /// Calls go over this connection from now on. One that was used before is left: what waits
+    /// for a stream there moves here. Must be called inside a `LocalSet`.
     pub(super) fn add(&self, id: LinkId, connection: Connection) {
-        let machine = orchestra::Client::new(self.settings.clone(), uuids());
-        let client = Rc::new(Client::over(&self.name, machine, connection.opener()));
-        let watch = watch(self.this.clone(), id, client.clone(), connection.clone());
-        let watching = spawn_local(watch).abort_handle();
+        let link = Rc::new(Link::new(&self.name, connection, self.settings.clone()));
+        let watching = spawn_local(watch(self.this.clone(), id, link.clone())).abort_handle();
         let before = self.used.replace(Some(id));
-        let before = self.client(before);
-        self.links.borrow_mut().push(Link { id, client: client.clone(), connection, watching });
-        if let Some(before) = before {
-            before.hand_over(|call, reply| client.start(call, reply));
+        if let Some(before) = self.open.borrow_mut().iter_mut().find(|it| Some(it.id) == before) {
+            before.watching.abort();
+            let leaving = leave(self.this.clone(), before.id, before.link.clone(), link.clone());
+            before.watching = spawn_local(leaving).abort_handle();
         }
+        self.open.borrow_mut().push(Open { id, link, watching });
     }
 
     /// Which link is used?
@@ -98,27 +95,32 @@ impl Links {
         if self.used.get() == Some(id) {
             self.used.set(None);
         }
-        let link = {
-            let mut links = self.links.borrow_mut();
-            links.iter().position(|link| link.id == id).map(|at| links.remove(at))
+        let closed = {
+            let mut open = self.open.borrow_mut();
+            open.iter().position(|it| it.id == id).map(|at| open.remove(at))
         };
         // Nothing is borrowed while its calls end.
-        drop(link);
+        drop(closed);
     }
 
     /// Closes all of them, and waits until the peer has been told.
     pub(super) async fn say_goodbye(&self) {
-        let links = self.links.take();
+        let open = self.open.take();
         self.used.set(None);
-        for link in &links {
-            link.connection.say_goodbye().await;
+        for Open { link, .. } in &open {
+            link.connection().say_goodbye().await;
         }
     }
 
     /// Asks, at once.
     pub(super) fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
-        match self.client(self.used.get()) {
-            Some(client) => client.start(call, reply),
+        let used = self.used.get();
+        let link = {
+            let open = self.open.borrow();
+            open.iter().find(|it| Some(it.id) == used).map(|it| it.link.clone())
+        };
+        match link {
+            Some(link) => link.start(call, reply),
             None => {
                 let failure = Failure::new(FailureKind::Unavailable, "not connected");
                 let _ = reply.send(Down::Done(Err(failure)));
@@ -127,51 +129,39 @@ impl Links {
         }
     }
 
-    fn client(&self, id: Option<LinkId>) -> Option<Rc<Client<orchestra::Client>>> {
-        let links = self.links.borrow();
-        links.iter().find(|link| Some(link.id) == id).map(|link| link.client.clone())
+    fn tell(this: &Weak<Links>, event: LinkEvent) {
+        if let Some(links) = this.upgrade() {
+            (links.happened)(event);
+        }
     }
 }
 
-/// Tells what happens to one link, to its end.
-async fn watch(
-    links: Weak<Links>,
-    id: LinkId,
-    client: Rc<Client<orchestra::Client>>,
-    connection: Connection,
-) {
-    let tell = |event| {
-        if let Some(links) = links.upgrade() {
-            (links.happened)(event);
-        }
-    };
-    let starving = async {
-        if client.until(orchestra::Client::is_starved).await {
-            tell(LinkEvent::Starved(id));
-        }
-        let is_left = || links.upgrade().is_some_and(|links| links.used.get() != Some(id));
-        if client.until(|machine| is_left() && machine.is_idle()).await {
-            tell(LinkEvent::Idle(id));
-        }
-        std::future::pending::<()>().await;
-    };
-    let failure = tokio::select! {
-        failure = connection.closed() => failure,
-        () = starving => return,
-    };
-    client.fail(failure.clone());
-    // Dropped before its owner is told, who may open another in its place.
-    drop((client, connection));
+/// Tells what becomes of a link.
+async fn watch(links: Weak<Links>, id: LinkId, link: Rc<Link>) {
+    if let LinkNews::Lost(failure) = link.news().await {
+        return lost(&links, id, failure);
+    }
+    Links::tell(&links, LinkEvent::Starved(id));
+    // Until there is another it goes on as it is.
+    let failure = link.connection().closed().await;
+    link.fail(failure.clone());
+    lost(&links, id, failure);
+}
+
+/// Leaves a link when its last answer is in.
+async fn leave(links: Weak<Links>, id: LinkId, link: Rc<Link>, further: Rc<Link>) {
+    link.leave_to(&further).await;
+    drop((link, further));
+    Links::tell(&links, LinkEvent::Idle(id));
     if let Some(links) = links.upgrade() {
-        if links.used.get() == Some(id) {
-            links.used.set(None);
-        }
-        let link = {
-            let mut open = links.links.borrow_mut();
-            open.iter().position(|link| link.id == id).map(|at| open.remove(at))
-        };
-        // Aborts this task, which has no await left.
-        drop(link);
+        links.close(id);
+    }
+}
+
+fn lost(links: &Weak<Links>, id: LinkId, failure: Failure) {
+    if let Some(links) = links.upgrade() {
+        // Aborts the task that we are in, which waits for nothing any more.
+        links.close(id);
         (links.happened)(LinkEvent::Lost(id, failure));
     }
 }

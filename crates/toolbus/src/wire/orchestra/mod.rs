@@ -1,43 +1,41 @@
 //! Orchestra: a hub, its plugins, and MCP on standard streams in front of a hub.
 //!
-//! [`certificates`] is by what they know each other, `links.rs` how one calls another over as
-//! many connections as that takes, [`hub`] what `toolbus orchestrator` does and [`stdio`] what
-//! `toolbus transport-stdio` does.
+//! `link` is one connection that we call over, `caller` a peer whose connection is kept and made
+//! again, `links` one whose connections are made by who owns them. `back` puts a hub or a plugin
+//! behind the bus, `front` is a plugin before it. [`hub`] is what `toolbus orchestrator` does and
+//! [`stdio`] what `toolbus transport-stdio` does; [`certificates`] is by what all of them know
+//! each other.
 
+#[cfg(feature = "author")]
+pub(in crate::wire) mod author;
+pub mod back;
+pub(crate) mod caller;
 pub mod certificates;
+pub mod check;
+mod decode;
+pub mod front;
 mod host_port;
 pub mod hub;
+pub(crate) mod ids;
+mod kind;
+pub mod link;
 mod links;
+mod listening;
+mod settings;
 pub mod stdio;
+pub mod tls;
 
 use std::time::SystemTime;
 
-use toolbus_proto::orchestra::{Ids, Timestamp};
-
-use crate::chance;
+use toolbus_proto::orchestra::Timestamp;
 
 pub use host_port::{HostPort, NoHostPort};
-
-/// What both sides of a connection say they speak.
-pub const ALPN: &[u8] = b"orchestra-plugin";
-
-/// A UUID of version 4.
-pub(crate) fn uuid() -> String {
-    let mut bytes: [u8; 16] = chance::bytes();
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    parts.join("-")
-}
-
-/// UUIDs, one after the other.
-pub(crate) fn uuids() -> Ids {
-    Ids::new(uuid)
-}
+pub use kind::{ORCHESTRA, OrchestraKind};
+pub use listening::ID_DEFAULT;
+pub use toolbus_proto::orchestra::WIRE;
 
 /// What the calendar shows.
-pub(crate) fn wall_time() -> Timestamp {
+fn wall_time() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() as i32 }
 }

@@ -17,9 +17,10 @@ use toolbus_proto::orchestra::stdio::{
 };
 use toolbus_proto::tool::Call;
 
-use super::certificates::{CertificatesError, Folder, Identity};
+use super::certificates::{CertificatesError, Folder};
+use super::ids::uuid;
 use super::links::{LinkEvent, Links};
-use super::{ALPN, HostPort, uuid};
+use super::{HostPort, tls};
 use crate::bus::Route;
 use crate::bus::back::causes;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -117,10 +118,9 @@ impl StdioTransport {
         let Options { address, server_name, folder, timeout, idle_timeout, .. } = options;
         let place: HostPort =
             address.parse().map_err(|_| OpenError::Address { address: address.clone() })?;
-        let Identity { certificate, key, ca, warnings, .. } = folder.identity(CLIENT)?;
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let identity = quic::Identity { chain: vec![certificate], key };
-        let client = QuicClient::new(ALPN, &[ca], Some(identity), Idle::after(idle_timeout))?;
+        let identity = folder.identity(CLIENT)?;
+        identity.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let client = tls::client(&identity, Idle::after(idle_timeout))?;
         let Options { waits, reconnects, profile, in_order, events, .. } = options;
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),

@@ -21,12 +21,13 @@ use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::orchestra::hub::{Asker, Hub, Order};
 use toolbus_proto::tool::{CallerId, Failure, FailureKind};
 
-use super::certificates::{CertificatesError, Folder, Identity};
-use super::{ALPN, HostPort, uuids};
+use super::certificates::{CertificatesError, Folder};
+use super::ids::uuids;
+use super::{HostPort, tls};
 use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::wake::Wake;
-use crate::transport::quic::{self, Clients, Dialler, Idle, Listener, QuicServer, TlsSetupError};
+use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
 use crate::transport::{self, Whereabouts};
 use plugins::Slot;
@@ -93,7 +94,7 @@ impl Orchestrator {
             true => Clients::KnownOrAnonymous,
             false => Clients::Known,
         };
-        let server = server(identity, clients)?;
+        let server = tls::server(&identity, clients)?;
         let HostPort { host, port } = &config.listen_addr;
         let listener = Listener::bind(host, *port, &server).await?;
         let tcp = match &config.tcp_addr {
@@ -328,19 +329,13 @@ async fn renew(inner: Rc<Inner>, listener: Rc<Listener>, clients: Clients) {
         let renewed = inner.folder.identity(ORCHESTRATOR).map_err(HubError::from);
         let renewed = renewed.and_then(|identity| {
             identity.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-            Ok(server(identity, clients)?)
+            Ok(tls::server(&identity, clients)?)
         });
         match renewed {
             Ok(server) => listener.set_server(&server),
             Err(error) => tracing::warn!("{}", crate::bus::back::causes(&error)),
         }
     }
-}
-
-fn server(identity: Identity, clients: Clients) -> Result<QuicServer, TlsSetupError> {
-    let Identity { certificate, key, ca, .. } = identity;
-    let identity = quic::Identity { chain: vec![certificate], key };
-    QuicServer::new(ALPN, &[ca], identity, clients, Idle::PATIENT)
 }
 
 /// An address that listens everywhere is reached on this machine.

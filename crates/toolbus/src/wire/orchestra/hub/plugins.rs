@@ -13,10 +13,9 @@ use super::{Inner, ORCHESTRATOR, PluginEntry};
 use crate::bus::back::causes;
 use crate::child::{Program, Signal, SpawnError};
 use crate::engine::program::{Apart, Life};
-use crate::transport::quic::{self, Connection, HANDSHAKE, Idle, QuicClient};
-use crate::wire::orchestra::certificates::Identity;
+use crate::transport::quic::{Connection, HANDSHAKE, Idle};
 use crate::wire::orchestra::links::{LinkEvent, LinkId, Links};
-use crate::wire::orchestra::{ALPN, HostPort};
+use crate::wire::orchestra::{HostPort, tls};
 
 /// What we hold of one plugin.
 #[derive(Default)]
@@ -134,13 +133,9 @@ impl Inner {
     async fn reach(&self, index: PluginIndex, address: &str) -> Result<Connection, String> {
         let target = address.parse::<HostPort>().map_err(|error| format!("{address}: {error}"))?;
         // Looked at each time: it may have to be made anew.
-        let identity = self.folder.identity(&client_name(&self.entries[index].config.id));
-        let Identity { certificate, key, ca, warnings, .. } =
-            identity.map_err(|error| causes(&error))?;
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let identity = quic::Identity { chain: vec![certificate], key };
-        let client = QuicClient::new(ALPN, &[ca], Some(identity), Idle::PATIENT);
-        let client = client.map_err(|error| causes(&error))?;
+        let name = client_name(&self.entries[index].config.id);
+        let identity = tls::load(&self.folder, &name).await.map_err(|error| causes(&error))?;
+        let client = tls::client(&identity, Idle::PATIENT).map_err(|error| causes(&error))?;
         let dialled = self.dialler.dial(&target.target(None), &client, HANDSHAKE).await;
         dialled.map_err(|error| causes(&error))
     }
