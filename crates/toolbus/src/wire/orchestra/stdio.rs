@@ -93,7 +93,10 @@ pub struct StdioTransport(Rc<Inner>);
 struct Inner {
     this: Weak<Inner>,
     target: quic::Target,
-    client: QuicClient,
+    folder: Folder,
+    idle: Idle,
+    /// Who we are, as it was read last.
+    client: RefCell<QuicClient>,
     events: Vec<String>,
     dialler: Dialler,
     uplink: RefCell<Uplink>,
@@ -120,12 +123,15 @@ impl StdioTransport {
             address.parse().map_err(|_| OpenError::Address { address: address.clone() })?;
         let identity = folder.identity(CLIENT)?;
         identity.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let client = tls::client(&identity, Idle::after(idle_timeout))?;
+        let idle = Idle::after(idle_timeout);
+        let client = tls::client(&identity, idle)?;
         let Options { waits, reconnects, profile, in_order, events, .. } = options;
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),
             target: place.target(server_name.as_deref()),
-            client,
+            folder,
+            idle,
+            client: RefCell::new(client),
             events,
             dialler: Dialler::new(),
             uplink: RefCell::new(Uplink::new(UplinkSettings { address, waits, reconnects })),
@@ -284,7 +290,11 @@ impl Inner {
     fn dial(&self) {
         let Some(inner) = self.this.upgrade() else { return };
         spawn_local(async move {
-            let dialled = inner.dialler.dial(&inner.target, &inner.client, HANDSHAKE).await;
+            if inner.was_connected.get() {
+                inner.look_at_certificates().await;
+            }
+            let client = inner.client.borrow().clone();
+            let dialled = inner.dialler.dial(&inner.target, &client, HANDSHAKE).await;
             match dialled {
                 Ok(connection) => {
                     *inner.dialled.borrow_mut() = Some(connection);
@@ -296,6 +306,18 @@ impl Inner {
                 }
             }
         });
+    }
+
+    /// A hub may be away because its certificates are others by now, or ours too old.
+    async fn look_at_certificates(&self) {
+        let client = match tls::load(&self.folder, CLIENT).await {
+            Ok(identity) => tls::client(&identity, self.idle).map_err(|error| causes(&error)),
+            Err(error) => Err(causes(&error)),
+        };
+        match client {
+            Ok(client) => *self.client.borrow_mut() = client,
+            Err(cause) => tracing::warn!("{cause}"),
+        }
     }
 
     fn link_changed(&self, event: LinkEvent) {

@@ -78,7 +78,11 @@ impl Run for OrchestratorArgs {
         }
         block_on(async {
             let mut signals = Signals::listen()?;
-            let say = |line: &str| stderr::write(&format!("{line}\n"));
+            let say = |line: &str| match line.starts_with('[') {
+                // What plugins write may be much.
+                true => stderr::write(&format!("{line}\n")),
+                false => stderr::write_awaited(&format!("{line}\n")),
+            };
             let hub = Orchestrator::open(config, say).await.map_err(|error| cannot_open(&error))?;
             let stopper = hub.stopper();
             let mut running = std::pin::pin!(hub.run());
