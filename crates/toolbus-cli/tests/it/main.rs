@@ -10,6 +10,7 @@ mod color;
 mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;
+mod decode_orchestra;
 mod demo;
 mod docs;
 mod help;

@@ -395,11 +395,11 @@ fn configs_that_cannot_be_served() {
     );
     let hub = "[front.x]\nserve = \"orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i\"\n";
     check(
-        "serve_not_yet",
+        "serve_no_hub",
         &format!("{BUILTIN}{hub}"),
         expect![[r#"
         stderr
-        error: `front.x.serve`: fronts like `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i` are not there yet
+        error: cannot listen on `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i`: `hub`: expected `HOST:PORT`
         exit 2
     "#]],
     );

@@ -42,6 +42,22 @@ pub(super) static GODEX: Planned = Planned {
     keys: &[],
 };
 
+#[cfg(not(feature = "orchestra"))]
+pub(super) static ORCHESTRA: Planned = Planned {
+    name: "orchestra",
+    called: "the Orchestra wire",
+    schemes: &[
+        Scheme::command("orchestra+plugin:"),
+        Scheme::url("orchestra+quic://", crate::address::Transport::Quic).with_query(
+            crate::address::Query::Parameters {
+                to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
+                to_serve: &["certs", "hub", "id"],
+            },
+        ),
+    ],
+    keys: &[],
+};
+
 impl PeerKind for Planned {
     fn wire(&self) -> Wire {
         Wire::new(self.name)

@@ -20,6 +20,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &planned::GODEX,
     #[cfg(feature = "orchestra")]
     &super::orchestra::ORCHESTRA,
+    #[cfg(not(feature = "orchestra"))]
+    &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
 ];

@@ -99,7 +99,7 @@ fn its_addresses_are_read() {
     assert_eq!(address.peer_name(), "a");
     assert!(Address::parse("plain+stdio:a").is_err(), "it is in no other registry");
     let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err().to_string();
-    assert!(unknown.contains("godex+stdio:, plain+stdio:, mcp+http://"), "{unknown}");
+    assert!(unknown.contains("orchestra+plugin:, plain+stdio:, mcp+http://"), "{unknown}");
     let empty = registry().address(Purpose::Call, "plain+stdio:").unwrap_err().to_string();
     assert_eq!(empty, "empty plain command");
 }

@@ -4,10 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
 use thiserror::Error;
 
 use super::tuning::Idle;
@@ -82,6 +87,7 @@ impl QuicServer {
             Clients::KnownOrAnonymous => verifier.allow_unauthenticated(),
         };
         let verifier = verifier.build().map_err(|_| TlsSetupError::NoRoots)?;
+        let verifier = Arc::new(KnownIssuers(verifier));
         let Identity { chain, key } = identity;
         let mut tls = ServerConfig::builder_with_provider(ring())
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -95,6 +101,62 @@ impl QuicServer {
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(idle.transport());
         Ok(QuicServer(config))
+    }
+}
+
+/// Tells clients of another authority that it is unknown, also if it has the name of ours: only
+/// the signature shows then that it is not.
+#[derive(Debug)]
+struct KnownIssuers(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for KnownIssuers {
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.0.verify_client_cert(end_entity, intermediates, now);
+        verified.map_err(|error| match error {
+            rustls::Error::InvalidCertificate(CertificateError::BadSignature) => {
+                CertificateError::UnknownIssuer.into()
+            }
+            error => error,
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+
+    fn offer_client_auth(&self) -> bool {
+        self.0.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 fn the_tools_of_a_plugin_are_called() {
     run(async {
         let certs = Certs::new();
-        let (plugin, served) = plugin(&certs, builtin()).await;
+        let (plugin, served) = plugin(&certs, builtin().await).await;
         let bus = bus_at(certs.address(plugin.address().port(), ""));
         let tools = bus.tools().await.unwrap();
         assert!(tools.iter().any(|tool| tool.name.as_str() == "upper"));
@@ -30,7 +30,7 @@ fn the_tools_of_a_plugin_are_called() {
 fn a_lost_connection_is_made_again_on_demand() {
     run(async {
         let certs = Certs::new();
-        let (first, served) = plugin(&certs, builtin()).await;
+        let (first, served) = plugin(&certs, builtin().await).await;
         let port = first.address().port();
         let bus = bus_at(certs.address(port, ""));
         assert!(outcome(&bus, call("upper", r#"{"text":"a"}"#)).await.is_ok());
@@ -45,7 +45,13 @@ fn a_lost_connection_is_made_again_on_demand() {
         assert!(failure.message.starts_with("connection lost: closed by peer"), "{failure}");
         let mut options = certs.options(None);
         options.listen_addr = HostPort::new("127.0.0.1", port);
-        let again = Rc::new(Plugin::bind(options, builtin()).await.unwrap());
+        // The port is free once the last packets of the first are sent.
+        let again = loop {
+            match Plugin::bind(options.clone(), builtin().await).await {
+                Ok(plugin) => break Rc::new(plugin),
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
         let serving = again.clone();
         spawn_local(async move { serving.serve(None).await });
         assert!(outcome(&bus, call("upper", r#"{"text":"b"}"#)).await.is_ok());
@@ -71,7 +77,7 @@ fn nobody_there_is_told_within_the_deadline() {
 fn another_ca_is_not_believed() {
     run(async {
         let (certs, others) = (Certs::new(), Certs::new());
-        let (plugin, _served) = plugin(&certs, builtin()).await;
+        let (plugin, _served) = plugin(&certs, builtin().await).await;
         let bus = bus_at(others.address(plugin.address().port(), ""));
         let failure = outcome(&bus, call("upper", "{}")).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable, "{failure}");

@@ -38,7 +38,7 @@ async fn all(bus: &Bus, calls: Vec<Call>) -> Vec<(Result<Outcome, Failure>, Dura
 fn calls_get_through_a_bad_network() {
     run(async {
         let certs = Certs::new();
-        let (plugin, _served) = plugin(&certs, builtin()).await;
+        let (plugin, _served) = plugin(&certs, builtin().await).await;
         let relay = Lossy::start(plugin.address(), BAD);
         let bus = bus_at(certs.address(relay.address().port(), ""));
         let large = "x".repeat(256 * 1024);
@@ -55,7 +55,7 @@ fn calls_get_through_a_bad_network() {
 fn ten_dark_seconds_end_what_cannot_wait_and_nothing_else() {
     run(async {
         let certs = Certs::new();
-        let (plugin, _served) = plugin(&certs, builtin()).await;
+        let (plugin, _served) = plugin(&certs, builtin().await).await;
         let relay = Lossy::start(plugin.address(), BAD);
         let bus = bus_at(certs.address(relay.address().port(), "&idle_timeout=30"));
         assert!(outcome(&bus, call("upper", r#"{"text":"hi"}"#)).await.is_ok());
@@ -83,7 +83,7 @@ fn ten_dark_seconds_end_what_cannot_wait_and_nothing_else() {
 fn darkness_beyond_the_idle_time_out_is_a_lost_connection() {
     run(async {
         let certs = Certs::new();
-        let (plugin, _served) = plugin(&certs, builtin()).await;
+        let (plugin, _served) = plugin(&certs, builtin().await).await;
         let relay = Lossy::start(plugin.address(), BAD);
         let bus = bus_at(certs.address(relay.address().port(), "&idle_timeout=2"));
         assert!(outcome(&bus, call("upper", r#"{"text":"hi"}"#)).await.is_ok());

@@ -69,9 +69,10 @@ async fn accept(listener: &Listener) -> Connection {
     listener.accept().await.unwrap().open(HANDSHAKE).await.unwrap()
 }
 
-fn builtin() -> Rc<dyn Route> {
-    let address = Address::parse("builtin:").unwrap();
-    Rc::new(Bus::of_addresses(&[address], &Settings::default()).unwrap())
+async fn builtin() -> Rc<dyn Route> {
+    let bus = bus_at(Address::parse("builtin:").unwrap());
+    bus.open().await.unwrap();
+    Rc::new(bus)
 }
 
 /// A plugin without a hub, which serves in a task of its own.

@@ -98,7 +98,7 @@ fn a_rejected_plugin_ends() {
     run(async {
         let certs = Certs::new();
         let hub = certs.listen().await;
-        let plugin = Plugin::bind(certs.options(Some(&hub)), builtin()).await.unwrap();
+        let plugin = Plugin::bind(certs.options(Some(&hub)), builtin().await).await.unwrap();
         let script = transcript("a_rejected_plugin_ends");
         let line = |begins: &str| {
             let line = script.lines().find(|line| line.starts_with(begins)).unwrap();
@@ -122,7 +122,7 @@ fn a_rejected_plugin_ends() {
 fn three_hundred_late_ends_are_all_answered() {
     run(async {
         let certs = Certs::new();
-        let (plugin, _served) = plugin(&certs, builtin()).await;
+        let (plugin, _served) = plugin(&certs, builtin().await).await;
         let caller = caller(&certs, &plugin).await;
         let (_tell, asked) = mpsc::unbounded_channel();
         let stage = Stage { caller, asked, running: HashMap::new(), streams: Default::default() };
