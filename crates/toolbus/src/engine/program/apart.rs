@@ -72,7 +72,7 @@ impl Apart {
 
     /// Signals it and all that it started.
     pub(crate) fn signal(&self, signal: Signal) {
-        self.shared.process.borrow().signal_group(signal);
+        self.shared.process.borrow().signal_session(signal);
     }
 }
 
