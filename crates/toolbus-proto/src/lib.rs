@@ -12,6 +12,7 @@ pub mod chance;
 pub mod channel;
 pub mod collect;
 pub mod counted;
+pub mod did_you_mean;
 pub mod frame;
 pub mod http;
 pub mod json;
