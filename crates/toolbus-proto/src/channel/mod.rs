@@ -87,6 +87,12 @@ pub trait Calling: Machine {
     /// Says the wire's own goodbye; no call follows.
     fn close(&mut self, now: Instant);
 
+    /// The goodbye was said and the peer has yet to answer it: its input stays open until it
+    /// has, or until the hands' patience for a goodbye is over.
+    fn awaits_goodbye(&self) -> bool {
+        false
+    }
+
     /// What comes back, in one queue: progress cannot overtake its answer.
     fn poll_down(&mut self) -> Option<(Ticket, Down)>;
 
@@ -295,4 +301,11 @@ pub enum Notice {
     Logged(String),
     /// The peer's tools are others than before.
     ToolsChanged,
+    /// What came does no harm, and yet the owner should hear of it: a sentence for people.
+    Warning(String),
+    /// How the peer describes itself, as its own wire writes it; the owner may need more of it
+    /// than its tools.
+    Described(Json),
+    /// A line that the peer's process wrote to its standard error.
+    Stderr(String),
 }
