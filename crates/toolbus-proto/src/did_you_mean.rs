@@ -20,10 +20,7 @@ pub fn hinted(failure: Failure, hint: Option<String>) -> Failure {
 }
 
 /// The candidate that is spelled most like `word`, if one is near enough to be worth a hint.
-pub fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Whoever wrote this much by mistake meant nothing that we know.
     if word.len() > WORD_BYTES_MAX {
         return None;
