@@ -17,6 +17,11 @@ pub mod translate;
 pub mod types;
 pub mod value;
 
+use crate::tool::Wire;
+
+/// This wire.
+pub const WIRE: Wire = Wire::Orchard;
+
 pub use calling::{Client, Settings};
 pub use log_line::LogLine;
 pub use serving::{Server, ServerSettings};

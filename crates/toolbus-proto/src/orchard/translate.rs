@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::WIRE;
 use super::schema::{self, Action, Attr, AttrError, PARALLEL, ProviderSchema, json_schema_of};
 use super::types::schema::{FromSchema, Members, properties, read};
 use super::types::{Field, Type};
 use super::wire::Refusal;
 use crate::json::{Json, Kind, write_string};
 use crate::jsonrpc::kind;
-use crate::tool::{Code, Failure, FailureKind, Native, Outcome, ToolName, ToolSpec, Wire};
+use crate::tool::{Code, Failure, FailureKind, Native, Outcome, ToolName, ToolSpec};
 
 /// The attribute of tools whose arguments have no names.
 const ARGUMENTS: &str = "arguments";
@@ -30,7 +31,7 @@ pub fn tool(name: &str, action: &Action) -> ToolSpec {
         outputs.write_json_schema(&mut out);
         Json::from_trusted(out)
     });
-    let native = Native { wire: Wire::Orchard, text: action.write().as_bytes().clone() };
+    let native = Native { wire: WIRE, text: action.write().as_bytes().clone() };
     ToolSpec {
         description: action.description.clone(),
         output,
@@ -222,7 +223,7 @@ pub fn spelled(name: &str) -> String {
 }
 
 fn native(spec: &ToolSpec) -> Option<Action> {
-    let native = spec.native.as_ref().filter(|native| native.wire == Wire::Orchard)?;
+    let native = spec.native.as_ref().filter(|native| native.wire == WIRE)?;
     Action::read(&Json::parse(native.text.clone()).ok()?).ok()
 }
 

@@ -14,8 +14,8 @@ use crate::did_you_mean::nearest;
 use crate::json::{Json, edit};
 use crate::jsonrpc::string;
 use crate::orchard::schema::{self, AttrError};
-use crate::orchard::wire;
-use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, What, Wire};
+use crate::orchard::{WIRE, wire};
+use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, What};
 
 /// Executes that a provider with the extension `parallel` gets at a time.
 const EXECUTES_MAX: usize = 1024;
@@ -79,7 +79,7 @@ impl Client {
 
     fn send(&mut self, ticket: Ticket, call: &Call) {
         let sent = match &call.what {
-            What::Native { wire: Wire::Orchard, method, body } if method == "configure" => {
+            What::Native { wire: WIRE, method, body } if method == "configure" => {
                 Json::parse(body.clone())
                     .map_err(|error| Failure::new(FailureKind::InvalidArguments, error.to_string()))
                     .and_then(|config| self.send_configure(Some(ticket), Some(&config)))
@@ -142,7 +142,7 @@ impl Client {
                 self.prepare_execute(name.clone(), None, args.as_ref().map(Json::as_str))
             }
             // `label` is how the owner of the call knows it, for what people are told of it.
-            What::Native { wire: Wire::Orchard, method, body } if method == "execute" => {
+            What::Native { wire: WIRE, method, body } if method == "execute" => {
                 let body = Json::parse(body.clone());
                 let body = body.as_ref().map_or("{}", Json::as_str);
                 let [action, attrs, label] = edit::pick(body, ["action", "attrs", "label"]);

@@ -78,7 +78,7 @@ impl From<Type> for Attr {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SchemaError {
     /// It is made for another version of the protocol, or does not say for which.
-    #[error("speaks protocol {}, this host speaks \"{PROTOCOL}\"", found.as_deref().unwrap_or("nothing"))]
+    #[error("{}, this host speaks \"{PROTOCOL}\"", found.as_ref().map_or("does not say which protocol it speaks".to_owned(), |found| format!("speaks protocol {found}")))]
     Protocol {
         /// The name and version it gave itself, as far as it did: `echo 0.1.0`.
         who: String,

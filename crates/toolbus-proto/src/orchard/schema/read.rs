@@ -43,7 +43,10 @@ impl Reader {
         // Before all else: what follows may mean something else in another version.
         let protocol = schema.get("protocol").copied().filter(|protocol| *protocol != "null");
         if protocol.and_then(string).as_deref() != Some(PROTOCOL) {
-            let who = format!("{name} {version}").trim().to_owned();
+            let who = match name.is_empty() {
+                true => String::new(),
+                false => format!("{name} {version}").trim_end().to_owned(),
+            };
             let found = protocol.map(str::to_owned);
             return Err(SchemaError::Protocol { who, found });
         }

@@ -73,7 +73,7 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         ("[]".to_owned(), "want object, got list", None),
         (
             r#"{"name":"x"}"#.to_owned(),
-            r#"speaks protocol nothing, this host speaks "1""#,
+            r#"does not say which protocol it speaks, this host speaks "1""#,
             Some(r#"the schema must hold `"protocol":"1"`"#),
         ),
         (

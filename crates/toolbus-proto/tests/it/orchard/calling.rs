@@ -12,8 +12,8 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::orchard::schema::ProviderSchema;
 use toolbus_proto::orchard::types::Type;
-use toolbus_proto::orchard::{Client, Settings, probe, value};
-use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords, Outcome, What, Wire};
+use toolbus_proto::orchard::{Client, Settings, WIRE, probe, value};
+use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords, Outcome, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
 use super::expanded;
@@ -50,7 +50,7 @@ struct Host {
     stderr: Vec<String>,
     printed: Vec<u8>,
     was_broken: bool,
-    was_gone: bool,
+    was_told: bool,
 }
 
 /// How far the process is.
@@ -71,25 +71,19 @@ enum Process {
 
 impl Host {
     fn new(file: &Path) -> Host {
-        let name = file.to_string_lossy();
-        let mut settings = Settings::new("e");
-        settings.is_strict = name.contains("strict");
-        if name.contains("limit") {
-            settings.frame_bytes_max = 1000;
-        }
         Host {
             clock: Clock::new(),
-            settings,
+            settings: Settings::new("e"),
             client: None,
             input: BytesMut::new(),
             names: Vec::new(),
             process: Process::None,
-            leaves_group: name.contains("child_holds"),
+            leaves_group: file.ends_with("exit_while_a_child_holds_the_pipe.txt"),
             exit: None,
             stderr: Vec::new(),
             printed: Vec::new(),
             was_broken: false,
-            was_gone: false,
+            was_told: false,
         }
     }
 
@@ -111,7 +105,7 @@ impl Host {
     ) {
         let method = Bytes::from_static(method.as_bytes());
         let now = self.clock.now;
-        let what = What::Native { wire: Wire::Orchard, method, body: body.into() };
+        let what = What::Native { wire: WIRE, method, body: body.into() };
         let mut call = Call::of(now, what);
         call.deadline.total = timeout;
         let ticket = self.ticket(name);
@@ -291,24 +285,28 @@ impl Host {
             return refused(name, &failure);
         }
         let mut came = Vec::new();
-        if failure
-            .last_words
-            .as_ref()
-            .is_some_and(|words| words.exit.is_some() || !words.stderr.is_empty())
-            && !std::mem::replace(&mut self.was_gone, true)
-        {
+        let is_its_own = name == "configure" || name == "describe";
+        let words = failure.last_words.clone().unwrap_or_default();
+        let has_words = words.exit.is_some() || !words.stderr.is_empty();
+        let is_told = (is_its_own || has_words) && failure.kind != FailureKind::Cancelled;
+        if is_told && !std::mem::replace(&mut self.was_told, true) {
             came.extend(told(&failure));
+        }
+        if is_its_own {
+            return came;
         }
         let unknown = match failure.kind {
             FailureKind::TimedOut => "unknown timed_out",
             FailureKind::BrokeProtocol => "unknown protocol_error",
             FailureKind::Gone => "unknown provider_gone",
             FailureKind::Cancelled => "cancelled",
-            _ => return vec![format!("== {name} {} \"{}\"", failure.kind, failure.message)],
+            _ => {
+                came.push(format!("== {name} {} \"{}\"", failure.kind, failure.message));
+                came.extend(words.hint.map(|hint| format!("== hint \"{hint}\"")));
+                return came;
+            }
         };
-        if name != "configure" && name != "describe" {
-            came.push(format!("== {name} {unknown}"));
-        }
+        came.push(format!("== {name} {unknown}"));
         came
     }
 
@@ -368,6 +366,8 @@ impl Player for Host {
                 self.client().call(now, ticket, Call::of(now, What::Tools));
             }
             Some("config") => self.settings.config = words.json(),
+            Some("strict") => self.settings.is_strict = true,
+            Some("limit") => self.settings.frame_bytes_max = words.rest().parse().unwrap(),
             Some("cancel") => {
                 let name = words.rest();
                 let at = self.names.iter().position(|known| known == name).unwrap();

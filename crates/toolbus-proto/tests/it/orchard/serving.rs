@@ -129,11 +129,13 @@ impl Player for Front {
         self.drain()
     }
 
-    /// `\r` at the end of a line is that byte, `\xff` one that is no text.
+    /// `\r` at the end of a line is that byte; a line of `\xff` is one that is no text.
     fn arrival(&self, _wire: &str, text: &str) -> Vec<Arrival> {
-        let line = transcript::unescape(text.strip_suffix("\\r").unwrap_or(text));
-        let line = if text.contains("\\xff") { line } else { text.replace("\\r", "\r").into() };
-        vec![Arrival::Bytes([&line[..], b"\n"].concat())]
+        let line = match text {
+            "\\xff" => b"\xff\n".to_vec(),
+            text => format!("{}\n", text.replace("\\r", "\r")).into_bytes(),
+        };
+        vec![Arrival::Bytes(line)]
     }
 }
 
