@@ -3,10 +3,7 @@
 use crate::tool::{Failure, FailureKind, LastWords, ToolName};
 
 /// What is told to a caller who asks for a tool that is not there.
-pub fn unknown_tool<'a>(
-    name: &ToolName,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Failure {
+pub fn unknown_tool<'a>(name: &ToolName, known: impl IntoIterator<Item = &'a str>) -> Failure {
     let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
     hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
 }
