@@ -107,9 +107,8 @@ impl Served {
                 && self.action.attrs[name].ty != Type::Any
                 && !nullable.contains_key(name)
         };
-        let missing_nulls = nullable
-            .iter()
-            .filter(|(name, is_wanted)| **is_wanted && !given.contains_key(name.as_str()));
+        let missing_nulls =
+            nullable.iter().filter(|(name, is_wanted)| **is_wanted && given.get(name).is_none());
         let missing_nulls: Vec<_> = missing_nulls.map(|(name, _)| name.as_str()).collect();
         let is_same = renamed.is_empty()
             && missing_nulls.is_empty()

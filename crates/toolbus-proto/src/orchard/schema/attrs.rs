@@ -1,7 +1,6 @@
 //! The attributes of one call, or the config of a provider, against what the schema says.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use thiserror::Error;
 
@@ -44,11 +43,10 @@ pub(in crate::orchard) fn write_converted(
     given: Option<&str>,
     out: &mut Vec<u8>,
 ) -> Result<(), AttrError> {
-    // Of two of one name the last.
-    let given: BTreeMap<_, _> = given_attrs(root, attrs, given)?.into_iter().collect();
+    let given = Given::new(given_attrs(root, attrs, given)?);
     let mut object = Members::begin(out);
     for (name, attr) in attrs {
-        let value = given.get(&**name).copied().filter(|value| kind(value) != Kind::Null);
+        let value = given.get(name).filter(|value| kind(value) != Kind::Null);
         match (value, &attr.default) {
             (Some(value), _) => {
                 let written = value::write(&attr.ty, value, object.value(name));
@@ -70,7 +68,7 @@ pub(in crate::orchard) fn check<'a>(
     root: &str,
     attrs: &Attrs,
     given: Option<&'a str>,
-) -> Result<BTreeMap<Cow<'a, str>, &'a str>, AttrError> {
+) -> Result<Given<'a>, AttrError> {
     let given = given_attrs(root, attrs, given)?;
     for (name, value) in &given {
         let attr = &attrs[&**name];
@@ -78,12 +76,35 @@ pub(in crate::orchard) fn check<'a>(
             value::check(&attr.ty, value).map_err(|mismatch| at(root, name, mismatch))?;
         }
     }
-    let given: BTreeMap<_, _> = given.into_iter().collect();
-    let is_missing =
-        |(name, attr): &(&String, &Attr)| attr.required && !given.contains_key(&***name);
+    let given = Given::new(given);
+    let is_missing = |(name, attr): &(&String, &Attr)| attr.required && given.get(name).is_none();
     match attrs.iter().find(is_missing) {
         Some((name, _)) => Err(AttrError::Required { path: path(root, name) }),
         None => Ok(given),
+    }
+}
+
+/// Attributes as they were given, by name.
+#[derive(Debug)]
+pub(in crate::orchard) struct Given<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'a> Given<'a> {
+    fn new(mut given: Vec<(Cow<'a, str>, &'a str)>) -> Given<'a> {
+        // Of two of one name the last stands behind the other.
+        given.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Given(given)
+    }
+
+    /// The value of `name`; of two the last.
+    pub(in crate::orchard) fn get(&self, name: &str) -> Option<&'a str> {
+        let behind = self.0.partition_point(|(given, _)| &**given <= name);
+        let (found, value) = self.0.get(behind.checked_sub(1)?)?;
+        (found == name).then_some(*value)
+    }
+
+    /// All of them, by name; of two of one name both.
+    pub(in crate::orchard) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (&**name, *value))
     }
 }
 

@@ -13,7 +13,11 @@ use crate::orchard::types::{Field, Presence, Type};
 /// Writes the value behind what is in `out`; gives the paths of the members it dropped.
 pub(super) fn write(ty: &Type, value: &str, out: &mut Vec<u8>) -> Result<Vec<String>, Mismatch> {
     let mut converter = Converter { out, dropped: Vec::new(), path: Vec::new() };
-    converter.value(ty, &mut Scanner::new(value))?;
+    match kind(value) {
+        Kind::Array | Kind::Object => converter.value(ty, &mut Scanner::new(value))?,
+        // Where it ends is known.
+        scalar => converter.scalar(ty, scalar, value)?,
+    }
     Ok(converter.dropped)
 }
 
