@@ -193,7 +193,7 @@ impl Client {
         self.requests.take(id);
         match answer {
             Answer::Result { .. } => {
-                self.configured = Configured::Since(now);
+                self.configured(now);
                 if let Some(ticket) = request.ticket {
                     self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
                 }
@@ -210,8 +210,8 @@ impl Client {
         if let Some(ticket) = request.ticket {
             return self.done(ticket, Err(failure.clone()));
         }
-        for (ticket, _) in self.take_waiting(|_, call| is_execute(call)) {
-            self.done(ticket, Err(failure.clone()));
+        for waiting in self.line.take_asking(is_execute) {
+            self.done(waiting.ticket, Err(failure.clone()));
         }
     }
 

@@ -9,7 +9,7 @@ mod requests;
 mod sending;
 mod telling;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,16 +20,16 @@ use super::wire;
 use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
-use crate::collect::InputCollector;
 use crate::frame::lines::Lines;
 use crate::json::Json;
+use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 use requests::{Method, Request, Requests};
 pub(super) use telling::ended;
 
 /// Calls that wait for their turn.
-const QUEUE_MAX: usize = 1024;
+const WAITING_MAX: usize = 1024;
 /// Lines that are no frames are shown up to this count, and then only counted.
 const NOISE_SHOWN_MAX: u64 = 20;
 /// How much of such a line is shown.
@@ -76,9 +76,9 @@ pub struct Client {
     configured: Configured,
     goodbye: Goodbye,
     requests: Requests,
-    queue: VecDeque<(Ticket, Call)>,
+    line: Line,
     /// Calls whose input comes in parts and is not complete.
-    collecting: BTreeMap<Ticket, (Call, InputCollector)>,
+    collecting: Line,
     noise: u64,
     /// The latest instant we were told.
     now: Option<Instant>,
@@ -128,8 +128,8 @@ impl Client {
             configured: Configured::No,
             goodbye: Goodbye::Impossible,
             requests,
-            queue: VecDeque::new(),
-            collecting: BTreeMap::new(),
+            line: Line::new(WAITING_MAX, "this provider"),
+            collecting: Line::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
             now: None,
             downs: VecDeque::new(),
@@ -211,22 +211,29 @@ impl Client {
         matches!(self.readiness, Readiness::Broken(_))
     }
 
+    /// Calls can go out from now on.
+    fn configured(&mut self, now: Instant) {
+        self.configured = Configured::Since(now);
+        let configured = self.configured;
+        self.line.reckon(|call| configured.give_up(&call.deadline));
+        self.collecting.reckon(|call| configured.give_up(&call.deadline));
+    }
+
+    /// The callers whose calls have not left us, and never will.
+    fn take_waiting(&mut self) -> Vec<Ticket> {
+        let waiting = self.line.take_all().into_iter().chain(self.collecting.take_all());
+        waiting.map(|waiting| waiting.ticket).collect()
+    }
+}
+
+impl Configured {
     /// When a call has waited long enough. Describing and configuring have a patience of their
     /// own: until they are over only the time in all is counted.
-    fn give_up(&self, deadline: &Deadline) -> Option<Instant> {
-        match self.configured {
+    fn give_up(self, deadline: &Deadline) -> Option<Instant> {
+        match self {
             Configured::Since(since) => deadline.instant(since.max(deadline.asked)),
             _ => deadline.total.map(|total| deadline.asked + total),
         }
-    }
-
-    /// Takes out the calls that have not left us and for which `is_wanted`.
-    fn take_waiting(&mut self, is_wanted: impl Fn(&Client, &Call) -> bool) -> Vec<(Ticket, Call)> {
-        let queue = std::mem::take(&mut self.queue);
-        let (wanted, queue): (Vec<_>, Vec<_>) =
-            queue.into_iter().partition(|(_, call)| is_wanted(self, call));
-        self.queue = queue.into();
-        wanted
     }
 }
 
@@ -242,19 +249,9 @@ enum Broken {
 impl Machine for Client {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = Some(now);
-        let is_late = |client: &Client, call: &Call| {
-            client.give_up(&call.deadline).is_some_and(|give_up| give_up <= now)
-        };
-        for (ticket, call) in self.take_waiting(is_late) {
+        let late = self.line.expire(now).into_iter().chain(self.collecting.expire(now));
+        for Waiting { ticket, call, .. } in late.collect::<Vec<_>>() {
             self.done(ticket, Err(call.deadline.missed()));
-        }
-        let collecting = std::mem::take(&mut self.collecting);
-        for (ticket, (call, parts)) in collecting {
-            if is_late(self, &call) {
-                self.done(ticket, Err(call.deadline.missed()));
-            } else {
-                self.collecting.insert(ticket, (call, parts));
-            }
         }
         while let Some(id) = self.requests.expired(now) {
             self.handle_late(id);
@@ -262,10 +259,8 @@ impl Machine for Client {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let collecting = self.collecting.values().map(|(call, _)| call);
-        let waiting = self.queue.iter().map(|(_, call)| call).chain(collecting);
-        let waiting = waiting.filter_map(|call| self.give_up(&call.deadline));
-        waiting.chain(self.requests.poll_timeout()).min()
+        let waiting = [self.line.poll_timeout(), self.collecting.poll_timeout()];
+        waiting.into_iter().flatten().chain(self.requests.poll_timeout()).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -307,47 +302,35 @@ impl Channel for Client {
 impl Calling for Client {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.now = Some(now);
-        if QUEUE_MAX <= self.queue.len() + self.collecting.len() {
-            let what = format!("has more than {QUEUE_MAX} calls waiting");
-            let message = telling::provider(&self.settings.name, &what);
-            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
-        }
-        match &call.what {
-            What::Tool { args, .. } if call.options.sends_parts => {
-                let parts = InputCollector::new(args.clone());
-                self.collecting.insert(ticket, (call, parts));
-            }
-            _ => self.queue.push_back((ticket, call)),
+        let give_up = self.configured.give_up(&call.deadline);
+        let line = match &call.what {
+            What::Tool { .. } if call.options.sends_parts => &mut self.collecting,
+            _ => &mut self.line,
+        };
+        if let Err(failure) = line.push(ticket, call, give_up) {
+            self.done(ticket, Err(failure));
         }
     }
 
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
         self.now = Some(now);
-        if let Up::Cancel(_) = up {
-            return self.cancel(ticket);
-        }
-        let Some((_, parts)) = self.collecting.get_mut(&ticket) else { return };
-        let Some(whole) = parts.take(up) else { return };
-        let Some((mut call, _)) = self.collecting.remove(&ticket) else { return };
-        match (whole, &mut call.what) {
-            (Ok(whole), What::Tool { args, .. }) => {
-                *args = whole;
-                self.queue.push_back((ticket, call));
+        match up {
+            Up::Cancel(_) => self.cancel(ticket),
+            Up::End(_) => self.collected(ticket, up),
+            up => {
+                if let Some(failure) = self.collecting.up(ticket, up) {
+                    self.done(ticket, Err(failure));
+                }
             }
-            (Ok(_), _) => {}
-            (Err(failure), _) => self.done(ticket, Err(failure)),
         }
     }
 
     fn close(&mut self, now: Instant) {
         self.now = Some(now);
-        for ticket in self.requests.cancel_all() {
-            self.done(ticket, Err(cancelled()));
-        }
-        let collecting = std::mem::take(&mut self.collecting).into_keys();
-        let unsent = self.queue.drain(..).map(|(ticket, _)| ticket);
-        for ticket in unsent.chain(collecting).collect::<Vec<_>>() {
-            self.done(ticket, Err(cancelled()));
+        let mut tickets = self.requests.cancel_all();
+        tickets.extend(self.take_waiting());
+        for ticket in tickets {
+            self.done(ticket, Err(Failure::cancelled()));
         }
         if self.goodbye == Goodbye::Possible {
             let shutdown =
@@ -371,7 +354,7 @@ impl Calling for Client {
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.queue.drain(..).collect()
+        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
@@ -388,14 +371,8 @@ impl Calling for Client {
             Readiness::Opening => self.lost(&Method::Describe, why),
             _ => self.lost_unasked(why),
         };
-        let collecting = std::mem::take(&mut self.collecting).into_keys();
-        let unsent = self.queue.drain(..).map(|(ticket, _)| ticket);
-        for ticket in unsent.chain(collecting).collect::<Vec<_>>() {
+        for ticket in self.take_waiting() {
             self.done(ticket, Err(failure.clone()));
         }
     }
-}
-
-fn cancelled() -> Failure {
-    Failure::new(FailureKind::Cancelled, "cancelled")
 }

@@ -8,13 +8,15 @@ use bytes::Bytes;
 
 use super::answers::is_execute;
 use super::requests::{Method, Request};
-use super::{Client, Configured, cancelled, telling};
-use crate::channel::{Readiness, Ticket};
+use super::{Client, Configured, telling};
+use crate::channel::{Readiness, Ticket, Up};
+use crate::collect::InputCollector;
 use crate::did_you_mean::nearest;
 use crate::json::{Json, edit};
 use crate::jsonrpc::string;
 use crate::orchard::schema::{self, AttrError};
 use crate::orchard::{WIRE, wire};
+use crate::outstanding::Waiting;
 use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, What};
 
 /// Executes that a provider with the extension `parallel` gets at a time.
@@ -36,17 +38,15 @@ impl Client {
             return;
         }
         self.answer_what_needs_no_provider();
-        while let Some((_, call)) = self.queue.front() {
-            let has_room = self.requests.executing() < self.executes_max();
+        while self.requests.executing() < self.executes_max() {
+            let is_next_execute = self.line.calls().next().is_some_and(is_execute);
             match self.configured {
-                _ if !has_room => return,
                 Configured::Asked => return,
-                Configured::No if is_execute(call) => return self.configure_by_ourselves(),
+                Configured::No if is_next_execute => return self.configure_by_ourselves(),
                 Configured::No | Configured::Since(_) => {}
             }
-            if let Some((ticket, call)) = self.queue.pop_front() {
-                self.send(ticket, &call);
-            }
+            let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return };
+            self.send(ticket, &call);
         }
     }
 
@@ -59,15 +59,15 @@ impl Client {
 
     /// Lists and descriptions do not wait for what runs.
     fn answer_what_needs_no_provider(&mut self) {
-        let is_wanted = |_: &Client, call: &Call| match &call.what {
+        let is_wanted = |call: &Call| match &call.what {
             What::Tools => true,
             What::Native { method, .. } => method == "describe",
             What::Tool { .. } => false,
         };
-        if !self.queue.iter().any(|(_, call)| is_wanted(self, call)) {
+        if !self.line.calls().any(is_wanted) {
             return;
         }
-        for (ticket, call) in self.take_waiting(is_wanted) {
+        for Waiting { ticket, call, .. } in self.line.take_asking(is_wanted) {
             let Some(described) = &self.described else { continue };
             let outcome = match call.what {
                 What::Tools => Outcome::Tools(described.tools.clone()),
@@ -101,8 +101,8 @@ impl Client {
     fn configure_by_ourselves(&mut self) {
         let config = self.settings.config.clone();
         if let Err(failure) = self.send_configure(None, config.as_ref()) {
-            for (ticket, _) in self.take_waiting(|_, call| is_execute(call)) {
-                self.done(ticket, Err(failure.clone()));
+            for waiting in self.line.take_asking(is_execute) {
+                self.done(waiting.ticket, Err(failure.clone()));
             }
         }
     }
@@ -112,7 +112,7 @@ impl Client {
         ticket: Option<Ticket>,
         config: Option<&Json>,
     ) -> Result<(), Failure> {
-        let Some(described) = &self.described else { return Err(cancelled()) };
+        let Some(described) = &self.described else { return Err(Failure::cancelled()) };
         let mut text = Vec::new();
         let given = config.map(Json::as_str);
         schema::write_converted("config", &described.schema.config, given, &mut text)
@@ -129,7 +129,7 @@ impl Client {
 
     fn send_execute(&mut self, ticket: Ticket, call: &Call, prepared: Prepared) {
         let Prepared { action, label, attrs, gives_outputs } = prepared;
-        let give_up = self.give_up(&call.deadline);
+        let give_up = self.configured.give_up(&call.deadline);
         let patience = call.deadline.quiet.or(call.deadline.total);
         let method = Method::Execute { action: action.clone(), label, gives_outputs };
         let id = self.requests.ask(Request { method, ticket: Some(ticket), patience, give_up });
@@ -154,7 +154,7 @@ impl Client {
                 let message = telling::provider(&self.settings.name, &what);
                 Err(Failure::new(FailureKind::InvalidArguments, message))
             }
-            What::Tools => Err(cancelled()),
+            What::Tools => Err(Failure::cancelled()),
         }
     }
 
@@ -164,7 +164,7 @@ impl Client {
         label: Option<String>,
         args: Option<&str>,
     ) -> Result<Prepared, Failure> {
-        let Some(described) = &self.described else { return Err(cancelled()) };
+        let Some(described) = &self.described else { return Err(Failure::cancelled()) };
         let actions = &described.schema.actions;
         let Some(action) = actions.get(name.as_str()) else {
             let meant = nearest(name.as_str(), actions.keys().map(String::as_str));
@@ -180,16 +180,30 @@ impl Client {
         Ok(Prepared { action: name, label, attrs: attrs.into(), gives_outputs })
     }
 
+    /// The input of a call is complete: it is one value, as the wire has no streams.
+    pub(super) fn collected(&mut self, ticket: Ticket, end: Up) {
+        let Some(Waiting { mut call, ups, .. }) = self.collecting.remove(ticket) else { return };
+        let What::Tool { args, .. } = &mut call.what else { return };
+        let mut parts = InputCollector::new(args.take());
+        match ups.into_iter().chain([end]).find_map(|up| parts.take(up)) {
+            Some(Ok(whole)) => *args = whole,
+            Some(Err(failure)) => return self.done(ticket, Err(failure)),
+            None => {}
+        }
+        let give_up = self.configured.give_up(&call.deadline);
+        if let Err(failure) = self.line.push(ticket, call, give_up) {
+            self.done(ticket, Err(failure));
+        }
+    }
+
     /// A caller changed its mind. What the provider does already cannot be stopped; its answer
     /// is dropped.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
-        let before = self.queue.len();
-        self.queue.retain(|(queued, _)| *queued != ticket);
-        let was_here = self.queue.len() < before
-            || self.collecting.remove(&ticket).is_some()
+        let was_here = self.line.remove(ticket).is_some()
+            || self.collecting.remove(ticket).is_some()
             || self.requests.cancel(ticket);
         if was_here {
-            self.done(ticket, Err(cancelled()));
+            self.done(ticket, Err(Failure::cancelled()));
         }
     }
 }
