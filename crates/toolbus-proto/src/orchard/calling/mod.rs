@@ -156,7 +156,7 @@ impl Client {
         let shown = printable(line, LINE_SHOWN_MAX);
         if self.settings.is_strict {
             let what = format!("wrote a line that is no frame: {shown}");
-            return self.break_off(Broken::Frame, &what, Some("write logs to standard error"));
+            return self.break_off(Broken::Rule, &what, Some("write logs to standard error"));
         }
         self.noise += 1;
         if self.noise <= NOISE_SHOWN_MAX {

@@ -4,6 +4,7 @@
 //! [`parse`]; a type prints itself in one canonical form; [`schema`] translates it to JSON
 //! Schema and back.
 
+mod error;
 mod parse;
 mod print;
 pub mod schema;
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 
 use crate::json::Json;
 
-pub use parse::{TypeError, TypeFault, parse};
+pub use error::{TypeError, TypeFault};
+pub use parse::parse;
 pub use print::{is_identifier, quoted};
 
 /// How deep types may stand inside each other.
@@ -84,3 +86,6 @@ impl Type {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

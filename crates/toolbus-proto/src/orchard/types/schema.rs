@@ -163,7 +163,7 @@ pub fn read(schema: &str) -> FromSchema {
 /// is not an object with `properties`.
 pub fn properties(schema: &str) -> Option<Vec<(String, FromSchema, bool)>> {
     let [ty, properties, required] = edit::pick(schema, ["type", "properties", "required"]);
-    if !ty.is_none_or(|ty| ty == "\"object\"") || !properties.is_some_and(is_object) {
+    if ty.is_some_and(|ty| ty != "\"object\"") || !properties.is_some_and(is_object) {
         return None;
     }
     Some(properties_at(0, properties?, required))
