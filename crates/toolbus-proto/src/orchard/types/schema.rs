@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{DEPTH_MAX, Field, Presence, Type};
 use crate::json::edit::{self, elements, members};
-use crate::json::{Json, Kind, write_string};
+use crate::json::{Json, Kind, Scanner, write_string};
 use crate::jsonrpc::{kind, string};
 use crate::orchard::value;
 
@@ -276,15 +276,29 @@ fn is_object(raw: &str) -> bool {
 
 /// A default of this type, unless it is not, or could not be written in a type expression.
 fn fitting(depth: usize, ty: &Type, default: &str) -> Option<Json> {
-    // A lone surrogate is JSON, and no text.
-    serde_json::from_str::<serde_json::Value>(default).ok()?;
     if DEPTH_MAX < depth + nesting(default) {
         return None;
     }
-    let default = Json::parse(default.to_owned()).ok()?;
+    let default = Json::parse(unescaped(default)?).ok()?;
     let default = value::convert(ty, &default).ok()?.value;
-    Some(default)
-        .filter(|default| !default.is_null() && depth + nesting(default.as_str()) <= DEPTH_MAX)
+    let fits = !default.is_null() && depth + nesting(default.as_str()) <= DEPTH_MAX;
+    fits.then_some(default)
+}
+
+/// The same JSON with its strings written as we write them, so that two of one meaning are
+/// equal; `None` if a string in it has an escape that stands for no character.
+fn unescaped(json: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('"') {
+        let (before, behind) = rest.split_at(at);
+        let raw = Scanner::new(behind).value().ok()?;
+        out.extend_from_slice(before.as_bytes());
+        write_string(&mut out, &string(raw)?);
+        rest = &behind[raw.len()..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Some(out)
 }
 
 /// How deep arrays and objects stand inside each other.
@@ -336,6 +350,10 @@ mod tests {
             (
                 r#"{"type":"object","properties":{"a":{"default":"\ud800"},"b":{"default":[5]}}}"#,
                 "object({a=optional(any),b=optional(any,[5])})",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"default":["\u0061\/",{"\u0062":-1.5e2}]}}}"#,
+                r#"object({a=optional(any,["a/",{"b":-150}])})"#,
             ),
             (
                 r#"{"type":"object","properties":{"a":{"type":"number","default":"x"}},"required":["b"]}"#,
