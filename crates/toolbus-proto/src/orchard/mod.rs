@@ -20,7 +20,7 @@ pub mod value;
 use crate::tool::Wire;
 
 /// This wire.
-pub const WIRE: Wire = Wire::Orchard;
+pub const WIRE: Wire = Wire::new("orchard");
 
 pub use calling::{Client, Settings};
 pub use log_line::LogLine;
