@@ -87,6 +87,12 @@ pub trait Calling: Machine {
     /// Says the wire's own goodbye; no call follows.
     fn close(&mut self, now: Instant);
 
+    /// The conversation broke, and the hands part from the peer patiently: a wire that says
+    /// goodbye even then does.
+    fn part(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// The goodbye was said and the peer has yet to answer it: its input stays open until it
     /// has, or until the hands' patience for a goodbye is over.
     fn awaits_goodbye(&self) -> bool {
@@ -137,7 +143,8 @@ pub struct Fault {
 /// How to part from a process whose conversation cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
-    /// It was told what was wrong: close its input and give it the time of a goodbye.
+    /// It was told what was wrong, or may be told goodbye: close its input and give it the time
+    /// of a goodbye.
     Patient,
     /// It lost the right to a goodbye.
     Abrupt,

@@ -332,13 +332,19 @@ impl Calling for Client {
         for ticket in tickets {
             self.done(ticket, Err(Failure::cancelled()));
         }
-        if self.goodbye == Goodbye::Possible {
-            let shutdown =
-                Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
-            let id = self.requests.ask(shutdown);
-            wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
-            self.goodbye = Goodbye::Asked;
+        self.part(now);
+    }
+
+    fn part(&mut self, now: Instant) {
+        self.now = Some(now);
+        if self.goodbye != Goodbye::Possible {
+            return;
         }
+        let shutdown =
+            Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
+        let id = self.requests.ask(shutdown);
+        wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
+        self.goodbye = Goodbye::Asked;
     }
 
     fn awaits_goodbye(&self) -> bool {
