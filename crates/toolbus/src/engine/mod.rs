@@ -57,7 +57,8 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Unfit { tool, why } => tracing::warn!(peer, "tool `{tool}` is left out: {why}"),
         Notice::Logged(text) => tracing::info!(peer, "{text}"),
         Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
-        Notice::Warning(what) => tracing::warn!(peer, "{what}"),
+        // The sentence names the peer.
+        Notice::Warning(what) => tracing::warn!("{what}"),
         Notice::Described(how) => tracing::debug!(peer, "describes itself as {how}"),
         Notice::Stderr(line) => tracing::info!(peer, "{line}"),
     }
