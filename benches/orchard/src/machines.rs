@@ -95,7 +95,7 @@ pub(crate) fn provider() {
     let (stdin, mut stdout) = streams();
     let mut stdin = Reads::new(stdin);
     let (schema, _) = ProviderSchema::read(&Json::from_trusted(SCHEMA)).expect("a good schema");
-    let mut offered = Provider::new("0.1.0");
+    let mut offered = Provider::new("echo", "0.1.0");
     for (name, action) in &schema.actions {
         offered.offer(name, Served::new(&tool(name, action))).expect("names that differ");
     }

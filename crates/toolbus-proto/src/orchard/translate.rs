@@ -157,9 +157,10 @@ impl Served {
     }
 }
 
-/// The tools of a bus as one provider.
+/// Tools as one provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
+    name: String,
     version: String,
     actions: BTreeMap<String, Served>,
 }
@@ -177,9 +178,9 @@ pub struct Clash {
 }
 
 impl Provider {
-    /// No action yet.
-    pub fn new(version: impl Into<String>) -> Provider {
-        Provider { version: version.into(), actions: BTreeMap::new() }
+    /// A provider of that name and version, without any action yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Provider {
+        Provider { name: name.into(), version: version.into(), actions: BTreeMap::new() }
     }
 
     /// Offers one more tool, under the name that [`spelled`] makes of `name`.
@@ -202,7 +203,7 @@ impl Provider {
     pub fn schema(&self) -> ProviderSchema {
         let actions = self.actions.iter();
         ProviderSchema {
-            name: "toolbus".to_owned(),
+            name: self.name.clone(),
             version: self.version.clone(),
             config: BTreeMap::new(),
             actions: actions.map(|(name, served)| (name.clone(), served.action.clone())).collect(),

@@ -57,7 +57,7 @@ pub fn schema(data: &[u8]) {
     }
     assert_same(&types::schema::read(json.as_str()).ty);
     let spec = ToolSpec { output: Some(json.clone()), ..ToolSpec::new("t", json) };
-    let mut provider = Provider::new("1");
+    let mut provider = Provider::new("toolbus", "1");
     provider.offer("t", Served::new(&spec)).expect("it is the only one");
     assert_written(&provider.schema());
 }
@@ -134,7 +134,7 @@ pub fn provider(data: &[u8]) {
     let input_schema = r#"{"type":"object","properties":{"n":{"type":"number"},"s":{"type":["string","null"]},"o.o":{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}},"required":["n","s"]}"#;
     let named = ToolSpec::new("a", Json::from_trusted(input_schema));
     let whole = ToolSpec::new("b", Json::from_trusted("true"));
-    let mut offered = Provider::new("1");
+    let mut offered = Provider::new("toolbus", "1");
     for spec in [named, whole] {
         offered.offer(spec.name.as_str(), Served::new(&spec)).expect("their names differ");
     }

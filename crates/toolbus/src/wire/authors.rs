@@ -9,4 +9,6 @@ pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
     &super::oracle::author::Author,
     #[cfg(feature = "mediocre")]
     &super::mediocre::author::Author,
+    #[cfg(feature = "orchard")]
+    &super::orchard::author::Author,
 ];

@@ -32,6 +32,8 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchard")]
+pub mod orchard;
 
 #[cfg(feature = "author")]
 pub(crate) use authors::AUTHORS;

@@ -3,6 +3,7 @@
 mod mcp;
 mod mediocre;
 mod oracle;
+mod orchard;
 
 use std::fmt;
 
@@ -15,7 +16,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 3] = [&oracle::FACE, &mediocre::FACE, &mcp::FACE];
+pub(crate) static FACES: [&dyn WireFace; 4] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {

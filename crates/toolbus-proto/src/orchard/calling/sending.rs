@@ -39,11 +39,14 @@ impl Client {
         }
         self.answer_what_needs_no_provider();
         while self.requests.executing() < self.executes_max() {
-            let is_next_execute = self.line.calls().next().is_some_and(is_execute);
-            match self.configured {
-                Configured::Asked => return,
-                Configured::No if is_next_execute => return self.configure_by_ourselves(),
-                Configured::No | Configured::Since(_) => {}
+            let next = self.line.calls().next().filter(|call| is_execute(call));
+            match (self.configured, next) {
+                (Configured::Asked, _) => return,
+                // One that cannot be made is no reason to configure anything.
+                (Configured::No, Some(call)) if self.prepare(&call.what).is_ok() => {
+                    return self.configure_by_ourselves();
+                }
+                (Configured::No | Configured::Since(_), _) => {}
             }
             let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return };
             self.send(ticket, &call);

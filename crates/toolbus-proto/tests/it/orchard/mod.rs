@@ -50,7 +50,7 @@ fn builtin() -> Provider {
         ("sleep", object(millis, r#""ms""#), None),
         ("fail", object(message, r#""message""#), None),
     ];
-    let mut provider = Provider::new("VERSION");
+    let mut provider = Provider::new("toolbus", "VERSION");
     for (name, input, output) in tools {
         let spec = ToolSpec { output: output.map(json), ..ToolSpec::new(name, json(&input)) };
         provider.offer(name, Served::new(&spec)).unwrap();
