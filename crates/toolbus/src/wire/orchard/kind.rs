@@ -114,7 +114,6 @@ const FIXTURE: Fixture = Fixture {
         (Trait::Succeeds, WRAPPED),
         (Trait::Large, WRAPPED),
         (Trait::Streams, "outputs are one object, so the parts of an answer are collected"),
-        (Trait::Cancelled, WRAPPED),
     ],
 };
 
