@@ -12,9 +12,9 @@ use super::back::Back;
 use super::catalogue::Naming;
 use super::config::Config;
 use super::{Bus, BusHandle, Member, unused};
-use crate::address::{Address, AddressError};
+use crate::address::{Address, AddressError, Purpose};
 use crate::wire::settings::Settings;
-use crate::wire::{OpenError, open};
+use crate::wire::{OpenError, Registry, open};
 
 /// Puts a bus together: which backs there are, and where the bus is to live.
 ///
@@ -50,6 +50,7 @@ use crate::wire::{OpenError, open};
 #[derive(Default)]
 #[must_use]
 pub struct BusBuilder {
+    registry: Registry,
     entries: Vec<Entry>,
     plain_names: bool,
     timeout: Option<Duration>,
@@ -70,6 +71,12 @@ enum Source {
 impl BusBuilder {
     pub(super) fn new() -> BusBuilder {
         BusBuilder::default()
+    }
+
+    /// The addresses that follow may be of these kinds; else of those that are compiled in.
+    pub fn registry(mut self, registry: Registry) -> BusBuilder {
+        self.registry = registry;
+        self
     }
 
     /// The peer at an address, such as `mcp+stdio:COMMAND`, without a name of its own.
@@ -132,7 +139,7 @@ impl BusBuilder {
         address: &str,
         mut settings: Settings,
     ) -> Result<BusBuilder, AddressError> {
-        let address = Address::parse(address)?;
+        let address = self.registry.address(Purpose::Call, address)?;
         if settings.name.is_none() {
             settings.name.clone_from(&name);
         }

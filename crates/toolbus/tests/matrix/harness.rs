@@ -106,11 +106,12 @@ struct Pair {
 
 impl Pair {
     async fn try_out(&self, what: Trait) -> Carried {
-        let bus = Bus::of_addresses(&[self.address.clone()], &Settings::default()).unwrap();
+        let bus =
+            Bus::of_addresses(std::slice::from_ref(&self.address), &Settings::default()).unwrap();
         let carried = self.try_on(&bus, what).await;
         bus.kill();
         bus.shutdown().await;
-        carried.map_or_else(|failure| Carried::No(failure.to_string()), |carried| carried)
+        carried.unwrap_or_else(|failure| Carried::No(failure.to_string()))
     }
 
     async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure> {

@@ -20,6 +20,7 @@ use tokio::task::LocalSet;
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Bus;
 use toolbus::bus::config::Config;
+use toolbus::json;
 use toolbus::wire::check::Wanted;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
@@ -34,10 +35,11 @@ fn registry() -> Registry {
     Registry::default().with(&PLAIN)
 }
 
-const TESTS: [(&str, fn()); 5] = [
+const TESTS: [(&str, fn()); 6] = [
     ("its_addresses_are_read", its_addresses_are_read),
     ("its_keys_are_read", its_keys_are_read),
     ("its_peers_are_called_and_tested", its_peers_are_called_and_tested),
+    ("a_builder_knows_it", a_builder_knows_it),
     ("its_captures_are_read", its_captures_are_read),
     ("it_has_a_row_and_a_column", it_has_a_row_and_a_column),
 ];
@@ -74,7 +76,7 @@ fn asked_to_serve(args: &[String]) -> Option<(&'static dyn PeerKind, Address)> {
 
 fn serve(kind: &'static dyn PeerKind, address: &Address) {
     run(async {
-        let bus = Bus::of_addresses(&[address.clone()], &Settings::default()).unwrap();
+        let bus = Bus::of_addresses(std::slice::from_ref(address), &Settings::default()).unwrap();
         let served = kind.front().unwrap().serve_stdio(bus.clone()).await;
         bus.shutdown().await;
         served.unwrap()
@@ -134,6 +136,14 @@ fn its_peers_are_called_and_tested() {
         target.unwrap().check(&mut |finding| found.push(finding.to_string())).await.unwrap();
         assert_eq!(found, ["ok greets"]);
     });
+}
+
+fn a_builder_knows_it() {
+    let address = format!("plain+stdio:{} plain builtin:", ourselves());
+    let builder = Bus::builder().registry(registry()).address(&address).unwrap();
+    let called = builder.run(async |bus| bus.call("upper", json!({"text": "hello"})).await);
+    assert_eq!(called.unwrap().unwrap().text(), "HELLO");
+    assert!(Bus::builder().address(&address).is_err());
 }
 
 fn its_captures_are_read() {
