@@ -22,7 +22,8 @@ matrix.rs`), which starts a program for each front (the rows) and one for each b
 and calls the tools of `builtin:` through both; where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `collected` \
 an answer whose parts arrive together at its end, ``in `result` `` one that is no object and \
-arrives as the only member of one.
+arrives as the only member of one, ``as `Some` `` an argument that may be left out and is written \
+as `{\"Some\":…}`.
 ";
 
 #[test]
@@ -56,7 +57,11 @@ fn called_by_the_program(cell: &Cell) {
     let failed = run(&["call", "--json", address, "fail", "message=out of luck"]);
     assert_eq!(failed.status.code(), Some(1), "{failed}");
     assert!(failed.stdout.contains("out of luck"), "{failed}");
-    let nested = run(&["call", address, "echo", r#"arguments={"a":[1,{"b":null}]}"#]);
+    let arguments = match cell.carries(Trait::Nested) {
+        Carried::AsSome => r#"arguments={"Some":{"a":[1,{"b":null}]}}"#,
+        _ => r#"arguments={"a":[1,{"b":null}]}"#,
+    };
+    let nested = run(&["call", address, "echo", arguments]);
     assert_eq!(nested.status.code(), Some(0), "{nested}");
     let late = run(&["call", "--timeout", "300ms", address, "sleep", "ms=600000"]);
     assert_eq!(late.status.code(), Some(4), "{late}");

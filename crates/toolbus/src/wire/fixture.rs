@@ -1,6 +1,8 @@
 //! How this program is made a peer of each wire, so that every front can be put before every
 //! back: for `toolbus demo` and for the tests of all pairs.
 
+use toolbus_proto::json::Json;
+
 /// A peer of one wire, made of this program and the tools behind an address.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixture {
@@ -32,6 +34,12 @@ impl Probe {
     /// A call of a built-in tool that any wire can carry.
     pub const UPPER: Probe =
         Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
+
+    /// Is this its answer? Where answers are objects, it may be the only member of one.
+    pub fn is_answered_by(&self, answer: &Json) -> bool {
+        let answer = answer.as_str();
+        answer == self.answer || answer == format!(r#"{{"result":{}}}"#, self.answer)
+    }
 }
 
 /// What may be wanted of the calls of a wire.

@@ -187,7 +187,7 @@ impl Host {
                 came.push(format!(">> {}", str::from_utf8(line).unwrap().trim_end()));
             }
             self.drain_downs(&mut came);
-            let Some((run, order)) = self.supervisor.poll_order() else { break };
+            let Some((_, order)) = self.supervisor.poll_order() else { break };
             orders.push(match order {
                 Order::Spawn => "== spawn",
                 Order::CloseStdin => "== close stdin",

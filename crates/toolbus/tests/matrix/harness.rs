@@ -82,6 +82,8 @@ pub(crate) enum Carried {
     Collected,
     /// An answer that is no object arrives as the only member of one.
     InResult,
+    /// An argument that may be left out is written as an `Option`.
+    AsSome,
     No(String),
 }
 
@@ -92,6 +94,7 @@ impl Carried {
             Carried::AsText => "as text",
             Carried::Collected => "collected",
             Carried::InResult => "in `result`",
+            Carried::AsSome => "as `Some`",
             Carried::No(_) => "no",
         }
     }
@@ -135,11 +138,17 @@ impl Pair {
             }
             Trait::Nested => {
                 let args = format!(r#"{{"arguments":{NESTED}}}"#);
-                let answer = call(bus, "echo", &args, PATIENCE).await?;
+                let (answer, carried) = match call(bus, "echo", &args, PATIENCE).await {
+                    Err(failure) if failure.message.contains(r#"{"Some":"#) => {
+                        let args = format!(r#"{{"arguments":{{"Some":{NESTED}}}}}"#);
+                        (call(bus, "echo", &args, PATIENCE).await?, Carried::AsSome)
+                    }
+                    answer => (answer?, Carried::Yes),
+                };
                 // Some have one argument, some as many as there are members.
                 let text = Json::of(&NESTED.to_owned());
                 match answer.as_str() {
-                    answer if answer == NESTED || answer == args => Ok(Carried::Yes),
+                    answer if answer == NESTED || answer == args => Ok(carried),
                     answer if answer == text.as_str() => Ok(Carried::AsText),
                     answer => Err(odd(answer)),
                 }

@@ -114,6 +114,7 @@ const FIXTURE: Fixture = Fixture {
         (Trait::Succeeds, WRAPPED),
         (Trait::Large, WRAPPED),
         (Trait::Streams, "outputs are one object, so the parts of an answer are collected"),
+        (Trait::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
     ],
 };
 
