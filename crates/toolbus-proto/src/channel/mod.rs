@@ -8,7 +8,7 @@
 mod outbox;
 mod streams;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
@@ -97,6 +97,11 @@ pub trait Calling: Machine {
     /// has, or until the hands' patience for a goodbye is over.
     fn awaits_goodbye(&self) -> bool {
         false
+    }
+
+    /// The hands waited for so long for the answer to the goodbye, and do no longer.
+    fn forgo_goodbye(&mut self, waited: Duration) {
+        let _ = waited;
     }
 
     /// What comes back, in one queue: progress cannot overtake its answer.

@@ -79,7 +79,7 @@ impl Client {
         if let Some(id) = id
             && self.requests.take(id).is_some_and(|request| request.method == Method::Shutdown)
         {
-            self.goodbye = Goodbye::Answered;
+            self.goodbye = Goodbye::Over;
         }
     }
 
@@ -116,7 +116,7 @@ impl Client {
             Method::Execute { .. } => self.handle_executed(line, id, &request, answer),
             Method::Shutdown => {
                 self.requests.take(id);
-                self.goodbye = Goodbye::Answered;
+                self.goodbye = Goodbye::Over;
             }
         }
     }

@@ -108,7 +108,8 @@ enum Goodbye {
     Impossible,
     Possible,
     Asked,
-    Answered,
+    /// It was answered, or waited for long enough.
+    Over,
 }
 
 impl Client {
@@ -349,6 +350,14 @@ impl Calling for Client {
 
     fn awaits_goodbye(&self) -> bool {
         self.goodbye == Goodbye::Asked
+    }
+
+    fn forgo_goodbye(&mut self, waited: Duration) {
+        if self.goodbye == Goodbye::Asked {
+            self.goodbye = Goodbye::Over;
+            let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
+            self.notices.push_back(Notice::Warning(late.message));
+        }
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -190,7 +190,10 @@ impl Host {
             }
             Process::Asked(until) if until <= now => {
                 self.process = Process::StdinClosed(until + STEP);
-                vec!["== close stdin".into()]
+                self.client().forgo_goodbye(GOODBYE);
+                let mut came = self.drain();
+                came.push("== close stdin".into());
+                came
             }
             Process::StdinClosed(until) if until <= now => {
                 self.process = Process::Terminated(until + STEP);

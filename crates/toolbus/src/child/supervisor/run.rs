@@ -258,7 +258,10 @@ impl<C: Calling + Channel> Run<C> {
                 self.part(now, Farewell::Abrupt, order);
             }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
-            RunState::Parting { until } if until <= now => self.close_stdin(now, order),
+            RunState::Parting { until } if until <= now => {
+                self.machine.forgo_goodbye(self.patience.stop);
+                self.close_stdin(now, order);
+            }
             RunState::Stopping { until } if until <= now => {
                 order(Order::Terminate);
                 self.state = RunState::Terminated { until: now + signal };
