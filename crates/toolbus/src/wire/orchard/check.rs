@@ -64,6 +64,10 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
             for rule in NEEDS_DESCRIBE {
                 tell(rule, Verdict::Note("not tried: it did not describe itself".to_owned()));
             }
+            // What it wrote in place of an answer may say why.
+            for (rule, verdict) in host.into_findings() {
+                tell(rule, verdict);
+            }
             return Ok(());
         }
     };
@@ -74,9 +78,9 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
     let needed = schema.as_ref().and_then(|(schema, _)| needs_config(schema));
     match needed {
         Some(name) => {
-            let why = |what: &str| format!("not tried: {what}`{name}` must be configured");
-            tell("configure", Verdict::Note(why("")));
-            tell("unknown-action", Verdict::Note(why("")));
+            let why = format!("not tried: `{name}` must be configured");
+            tell("configure", Verdict::Note(why.clone()));
+            tell("unknown-action", Verdict::Note(why));
         }
         None => {
             let config = defaults(schema.as_ref().map(|(schema, _)| schema));
@@ -89,19 +93,19 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
         }
     }
     tell("shutdown", Verdict::demanded(host.shut_down(subject.stop).await));
+    let notes = schema.map_or(Vec::new(), |(_, notes)| notes);
+    let known_members = host.known_members.clone().and_then(|()| none_of(&notes, Oddity::Extra));
     for (rule, verdict) in host.into_findings() {
         tell(rule, verdict);
     }
     tell("eof", Verdict::demanded(eof(subject).await));
-    if let Some((_, notes)) = schema {
-        tell("raw-defaults", Verdict::wished(none_of(&notes, Oddity::DoubleEncoded)));
-        tell("known-members", Verdict::wished(none_of(&notes, Oddity::Extra)));
-    }
+    tell("raw-defaults", Verdict::wished(none_of(&notes, Oddity::DoubleEncoded)));
+    tell("known-members", Verdict::wished(known_members));
     Ok(())
 }
 
 /// What can only be tried with a provider that answers.
-const NEEDS_DESCRIBE: [&str; 12] = [
+const NEEDS_DESCRIBE: [&str; 8] = [
     "protocol",
     "schema",
     "schema-agrees",
@@ -109,10 +113,6 @@ const NEEDS_DESCRIBE: [&str; 12] = [
     "configure",
     "unknown-action",
     "shutdown",
-    "frames",
-    "id-echo",
-    "one-outcome",
-    "answers-once",
     "eof",
 ];
 
@@ -233,6 +233,7 @@ struct Host {
     id_echo: Result<(), String>,
     one_outcome: Result<(), String>,
     answers_once: Result<(), String>,
+    known_members: Result<(), String>,
     answered: Vec<u64>,
 }
 
@@ -245,6 +246,7 @@ impl Host {
             id_echo: Ok(()),
             one_outcome: Ok(()),
             answers_once: Ok(()),
+            known_members: Ok(()),
             answered: Vec::new(),
         }
     }
@@ -268,14 +270,14 @@ impl Host {
                     return Err(format!("it did not answer `{method}` within {patience:?}"));
                 }
             };
-            if let Some(answer) = self.hear(&line, id) {
+            if let Some(answer) = self.hear(&line, Some(id)) {
                 return Ok(answer);
             }
         }
     }
 
     /// Looks at a line, and gives what it answers if that is what was asked.
-    fn hear(&mut self, line: &[u8], asked: u64) -> Option<Answer> {
+    fn hear(&mut self, line: &[u8], asked: Option<u64>) -> Option<Answer> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             return None;
@@ -287,19 +289,29 @@ impl Host {
             return None;
         };
         let [id, result, error] = edit::pick(frame.as_str(), ["id", "result", "error"]);
-        let Some(id) = id.and_then(|id| id.parse::<u64>().ok()) else {
-            fault(&mut self.id_echo, || format!("{asked} was asked, and it wrote: {}", shown()));
-            return None;
-        };
-        if self.answered.contains(&id) {
+        let id = id.and_then(whole);
+        if let Some(id) = id.filter(|id| self.answered.contains(id)) {
             fault(&mut self.answers_once, || format!("it answered request {id} twice"));
             return None;
         }
-        if id != asked {
-            fault(&mut self.id_echo, || format!("{asked} was asked, and it wrote: {}", shown()));
-            return None;
-        }
+        let id = match (id, asked) {
+            (_, None) => {
+                fault(&mut self.id_echo, || format!("nothing was asked, and it wrote: {}", shown()));
+                return None;
+            }
+            (Some(id), Some(asked)) if id == asked => id,
+            // Taken for the answer all the same, so that the other rules can be tried.
+            (_, Some(asked)) => {
+                let told = || format!("request {asked} was asked, and it wrote: {}", shown());
+                fault(&mut self.id_echo, told);
+                asked
+            }
+        };
         self.answered.push(id);
+        if let Some(name) = extra_member(&frame) {
+            let told = || format!("not in the protocol: `{name}` in the answer to request {id}");
+            fault(&mut self.known_members, told);
+        }
         let present = |raw: Option<&str>| raw.is_some_and(|raw| kind(raw) != Kind::Null);
         if present(result) && present(error) {
             let told = || format!("it answered request {id} with both: {}", shown());
@@ -327,7 +339,7 @@ impl Host {
         // What it says behind its last answer is looked at, too.
         let until = Instant::now() + patience.min(QUIET);
         while let Heard::Line(line) = self.talk.line(until).await {
-            self.hear(&line, 0);
+            self.hear(&line, None);
         }
         if self.talk.is_unfinished() {
             fault(&mut self.frames, || "its last line does not end".to_owned());
@@ -348,6 +360,21 @@ impl Host {
             ("answers-once", Verdict::demanded(self.answers_once)),
         ]
     }
+}
+
+/// An id, which may be written as `1.0`.
+fn whole(id: &str) -> Option<u64> {
+    let (digits, fraction) = id.split_once('.').unwrap_or((id, ""));
+    fraction.bytes().all(|digit| digit == b'0').then(|| digits.parse().ok())?
+}
+
+/// A member that no answer has.
+fn extra_member(frame: &Json) -> Option<String> {
+    let mut members = edit::members(frame.as_str());
+    members.find_map(|(name, _)| match &*name {
+        "id" | "result" | "error" => None,
+        name => Some(name.to_owned()),
+    })
 }
 
 /// Remembers the first fault of a kind.
