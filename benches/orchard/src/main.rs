@@ -4,6 +4,7 @@
 //! other ends of the pipes are this program too, started with a role.
 
 mod bare;
+mod hands;
 mod machines;
 mod table;
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Some("quick") => measure(5),
         Some("role-peer") => bare::peer(),
         Some("role-provider") => machines::provider(),
+        Some("role-authored") => hands::authored(),
         Some(other) => {
             eprintln!("error: there is no `{other}`; say nothing, or `quick`");
             return ExitCode::from(2);
@@ -37,6 +39,10 @@ fn measure(rounds: usize) {
             table.add("our host's rules, bare provider", host);
             let driver = bare::Driver::new("role-provider", text_bytes, in_flight);
             table.add("bare host, our provider's rules", driver);
+            let reactor = hands::Reactor::new("role-peer", text_bytes, in_flight);
+            table.add("the bus's back, bare provider", reactor);
+            let driver = bare::Driver::new("role-authored", text_bytes, in_flight);
+            table.add("bare host, a function as a provider", driver);
             table.measure(rounds);
         }
     }

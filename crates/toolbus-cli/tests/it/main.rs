@@ -32,6 +32,7 @@ mod oracle_serve;
 mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
+mod orchard;
 mod page;
 mod rpc;
 mod scripts;

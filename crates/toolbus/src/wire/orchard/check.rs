@@ -140,10 +140,11 @@ fn judge(
     };
     tell("protocol", Verdict::demanded(protocol));
     let usable = match &read {
-        Err(error @ SchemaError::Part { .. }) => Err(error.to_string()),
-        _ => Ok(()),
+        Ok(_) => Verdict::Ok,
+        Err(error @ SchemaError::Part { .. }) => Verdict::Fail(error.to_string()),
+        Err(_) => Verdict::Note("not tried: it is of another protocol".to_owned()),
     };
-    tell("schema", Verdict::demanded(usable));
+    tell("schema", usable);
     let described = read.ok();
     let agrees = match (&described, &printed) {
         (Some((described, _)), Some(printed)) => match described == printed {
@@ -267,7 +268,7 @@ impl Host {
                 Heard::Line(line) => line,
                 Heard::Ended => return Err(self.talk.how_it_ended().await),
                 Heard::Silence => {
-                    return Err(format!("it did not answer `{method}` within {patience:?}"));
+                    return Err(format!("nothing came within {patience:?}"));
                 }
             };
             if let Some(answer) = self.hear(&line, Some(id)) {
@@ -296,7 +297,9 @@ impl Host {
         }
         let id = match (id, asked) {
             (_, None) => {
-                fault(&mut self.id_echo, || format!("nothing was asked, and it wrote: {}", shown()));
+                fault(&mut self.id_echo, || {
+                    format!("nothing was asked, and it wrote: {}", shown())
+                });
                 return None;
             }
             (Some(id), Some(asked)) if id == asked => id,
@@ -334,7 +337,8 @@ impl Host {
     }
 
     async fn shut_down(&mut self, patience: Duration) -> Result<(), String> {
-        accepted(self.ask("shutdown", "{}", patience).await)?;
+        let answer = self.ask("shutdown", "{}", patience).await;
+        accepted(answer.map_err(|why| format!("it did not answer: {why}")))?;
         self.talk.hang_up();
         // What it says behind its last answer is looked at, too.
         let until = Instant::now() + patience.min(QUIET);
