@@ -10,6 +10,7 @@ mod color;
 mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;
+mod decode_orchestra;
 mod demo;
 mod docs;
 mod help;
@@ -34,10 +35,17 @@ mod oracle_start;
 mod oracle_stop;
 mod orchard;
 mod page;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod reliability;
 mod rpc;
 mod scripts;
 mod serve;
+// Looks at processes by /proc, and has a terminal by util-linux.
+#[cfg(target_os = "linux")]
+mod serve_ends;
 mod shell;
 mod streams;
+mod time;
 mod tools;
 mod usage;

@@ -8,6 +8,8 @@ pub(crate) mod ready;
 pub mod memory;
 #[cfg(feature = "bus")]
 pub mod pipe;
+#[cfg(feature = "quic")]
+pub mod quic;
 #[cfg(feature = "bus")]
 pub mod stdio;
 #[cfg(feature = "bus")]

@@ -35,10 +35,13 @@ impl Probe {
     pub const UPPER: Probe =
         Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
 
-    /// Is this its answer? Where answers are objects, it may be the only member of one.
-    pub fn is_answered_by(&self, answer: &Json) -> bool {
-        let answer = answer.as_str();
-        answer == self.answer || answer == format!(r#"{{"result":{}}}"#, self.answer)
+    /// Is this the answer, or a wire's way to carry it: in an object, or as the text of that?
+    pub fn is_answered_by(&self, answer: &str) -> bool {
+        let is_wrapped = |member: &str| {
+            let wrapped = format!("{{\"{member}\":{}}}", self.answer);
+            answer == wrapped || answer == Json::of(&wrapped).as_str()
+        };
+        answer == self.answer || is_wrapped("text") || is_wrapped("result")
     }
 }
 

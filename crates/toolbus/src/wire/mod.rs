@@ -34,9 +34,11 @@ pub mod mediocre;
 pub mod oracle;
 #[cfg(feature = "orchard")]
 pub mod orchard;
+#[cfg(feature = "orchestra")]
+pub mod orchestra;
 
 #[cfg(feature = "author")]
-pub(crate) use authors::AUTHORS;
+pub(crate) use authors::{AUTHORS, STARTED};
 #[cfg(feature = "bus")]
 pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 #[cfg(feature = "bus")]

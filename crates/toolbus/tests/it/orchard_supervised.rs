@@ -194,7 +194,7 @@ impl Host {
                 Order::Terminate => "== sigterm",
                 Order::Kill => "== sigkill",
                 Order::Forget => "== forget",
-                Order::LookAtGroup => continue,
+                Order::LookAtSession => continue,
             });
         }
         came.extend(orders.into_iter().map(str::to_owned));

@@ -78,22 +78,27 @@ pub(crate) enum Carried {
     Yes,
     /// A value arrives as the text of its JSON.
     AsText,
+    /// An answer that is no object arrives as the only member of one.
+    InObject,
     /// Parts arrive together, at the end.
     Collected,
-    /// An answer that is no object arrives as the only member of one.
-    InResult,
     /// An argument that may be left out is written as an `Option`.
     AsSome,
     No(String),
 }
 
 impl Carried {
+    /// The first that is worth telling.
+    fn or(self, other: Carried) -> Carried {
+        if self == Carried::Yes { other } else { self }
+    }
+
     fn word(&self) -> &'static str {
         match self {
             Carried::Yes => "yes",
             Carried::AsText => "as text",
+            Carried::InObject => "in an object",
             Carried::Collected => "collected",
-            Carried::InResult => "in `result`",
             Carried::AsSome => "as `Some`",
             Carried::No(_) => "no",
         }
@@ -146,11 +151,11 @@ impl Pair {
                     answer => (answer?, Carried::Yes),
                 };
                 // Some have one argument, some as many as there are members.
-                let text = Json::of(&NESTED.to_owned());
-                match answer.as_str() {
-                    answer if answer == NESTED || answer == args => Ok(carried),
-                    answer if answer == text.as_str() => Ok(Carried::AsText),
-                    answer => Err(odd(answer)),
+                let is_it = |answer: &str| answer == NESTED || answer == args;
+                if is_it(answer.as_str()) {
+                    Ok(carried)
+                } else {
+                    same(answer.as_str(), NESTED)
                 }
             }
             Trait::Large => {
@@ -214,12 +219,29 @@ pub(crate) async fn call(
     })
 }
 
+/// Is this the answer, or is it wrapped as some wire has to?
 fn same(answer: &str, expected: &str) -> Result<Carried, Failure> {
-    match answer {
-        answer if answer == expected => Ok(Carried::Yes),
-        answer if answer == format!(r#"{{"result":{expected}}}"#) => Ok(Carried::InResult),
-        answer => Err(odd(answer)),
+    if answer == expected {
+        return Ok(Carried::Yes);
     }
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let (expected, mut carried) = (read(expected), Carried::Yes);
+    let mut left = read(answer);
+    while let Some(value) = left {
+        left = match &value {
+            value if expected.as_ref() == Some(value) => return Ok(carried),
+            serde_json::Value::Object(members) if members.len() == 1 => {
+                carried = carried.or(Carried::InObject);
+                members.get("text").or_else(|| members.get("result")).cloned()
+            }
+            serde_json::Value::String(text) => {
+                carried = Carried::AsText;
+                read(text)
+            }
+            _ => None,
+        };
+    }
+    Err(odd(answer))
 }
 
 fn odd(what: &str) -> Failure {
