@@ -24,7 +24,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and awaits so many lines that say where it listens.
     pub(crate) fn start(words: &[&str], count: usize) -> Server {
+        Server::start_with(words, count, &[])
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_with(words: &[&str], count: usize, env: &[(&str, &str)]) -> Server {
         let mut command = command(words);
+        command.envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Server::run(command, count)
     }

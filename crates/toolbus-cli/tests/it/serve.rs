@@ -388,18 +388,19 @@ fn configs_that_cannot_be_served() {
         "serve_no_token",
         &no_token,
         expect![[r#"
-        stderr
-        error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
-        exit 2
-    "#]],
+            stderr
+            error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
+            hint: set it, and not to nothing: `export TOOLBUS_NO_SUCH_TOKEN=…`
+            exit 2
+        "#]],
     );
     let hub = "[front.x]\nserve = \"orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i\"\n";
     check(
-        "serve_not_yet",
+        "serve_no_hub",
         &format!("{BUILTIN}{hub}"),
         expect![[r#"
         stderr
-        error: `front.x.serve`: fronts like `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i` are not there yet
+        error: cannot listen on `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i`: `hub`: expected `HOST:PORT`
         exit 2
     "#]],
     );

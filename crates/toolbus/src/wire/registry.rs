@@ -18,6 +18,9 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     #[cfg(feature = "mediocre")]
     &super::mediocre::MEDIOCRE,
     &planned::GODEX,
+    #[cfg(feature = "orchestra")]
+    &super::orchestra::ORCHESTRA,
+    #[cfg(not(feature = "orchestra"))]
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,

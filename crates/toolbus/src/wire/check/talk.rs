@@ -96,6 +96,11 @@ impl Talk {
     }
 
     async fn read(&mut self, until: Instant) -> Result<(), Heard> {
+        // A program that never stops talking stops neither the clock nor signals.
+        tokio::task::yield_now().await;
+        if until <= Instant::now() {
+            return Err(Heard::Silence);
+        }
         match timeout_at(until.into(), self.stdout.read(&mut self.input)).await {
             Ok(Ok(1..)) => Ok(()),
             Ok(_) => Err(Heard::Ended),
@@ -161,6 +166,8 @@ async fn log(mut stderr: Input) {
     while let Ok(1..) = stderr.read(&mut bytes).await {
         tail.push(&bytes, |line| tracing::info!("{line}"));
         bytes.clear();
+        // A program that never stops complaining must not keep us from everything else.
+        tokio::task::yield_now().await;
     }
     tail.finish(|line| tracing::info!("{line}"));
 }
