@@ -34,10 +34,18 @@ mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
 mod page;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod reliability;
 mod rpc;
 mod scripts;
+mod secrets;
 mod serve;
+// Looks at processes by /proc, and has a terminal by util-linux.
+#[cfg(target_os = "linux")]
+mod serve_ends;
 mod shell;
 mod streams;
+mod time;
 mod tools;
 mod usage;

@@ -14,6 +14,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::UNREAD_MAX;
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
@@ -86,6 +87,11 @@ impl<S: Serving + Channel + 'static> Front<S> {
             false => Ended::Well,
         };
         self.machine.borrow().ended().cloned().unwrap_or(unsaid)
+    }
+
+    /// Is no call under way, and every answer written?
+    pub fn is_idle(&self) -> bool {
+        self.is_idle.get()
     }
 
     /// Waits until no call is under way and every answer is written. One task may wait.
@@ -382,6 +388,11 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     fn is_over(&self) -> bool {
         self.nobody_listens.get()
+    }
+
+    /// Whoever asks over one of many streams ends it with the question.
+    fn unread_max(&self) -> Option<Duration> {
+        S::IS_ONE.then_some(UNREAD_MAX)
     }
 
     fn ended(&self, _flow: Flow) -> Option<ReadNext> {

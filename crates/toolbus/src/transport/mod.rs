@@ -23,6 +23,8 @@ pub mod unix;
 
 #[cfg(feature = "bus")]
 mod accept;
+#[cfg(feature = "bus")]
+pub(crate) mod crowd;
 #[cfg(feature = "http")]
 pub mod http;
 

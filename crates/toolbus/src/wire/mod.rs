@@ -3,6 +3,8 @@
 //! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
 //! the tests of all pairs ask the [`Registry`] and name no wire.
 
+#[cfg(feature = "bus")]
+pub mod access;
 #[cfg(feature = "author")]
 mod authors;
 #[cfg(feature = "bus")]

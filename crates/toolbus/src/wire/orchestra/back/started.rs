@@ -308,7 +308,7 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        self.process.borrow().signal_group(signal);
+        self.process.borrow().signal_session(signal);
     }
 
     /// Why it cannot be used, with its last words.
