@@ -136,6 +136,7 @@ pub(crate) enum Parsed {
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
+    let words = &crate::command::spelled_out(words);
     let cli = called_toolbus(command())
         .try_get_matches_from(words)
         .and_then(|matches| Cli::from_arg_matches(&matches));

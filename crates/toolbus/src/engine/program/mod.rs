@@ -4,6 +4,7 @@
 //! told to it. One task a process moves its bytes, one reads its standard error, one waits
 //! for its end, and one keeper for all of them looks at the clock.
 
+mod apart;
 mod handle;
 mod tasks;
 
@@ -24,6 +25,7 @@ use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
+pub(crate) use apart::{Apart, Life};
 use handle::ChildHandle;
 
 /// A program behind the bus. Dropping it kills whoever runs and ends whatever calls it has.
