@@ -15,10 +15,10 @@ mod mediocre;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;
-#[cfg(feature = "orchestra")]
-mod orchestra;
 #[cfg(target_os = "linux")]
 mod orchard_back;
+#[cfg(feature = "orchestra")]
+mod orchestra;
 #[cfg(target_os = "linux")]
 mod stdio;
 

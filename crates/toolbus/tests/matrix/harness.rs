@@ -152,11 +152,7 @@ impl Pair {
                 };
                 // Some have one argument, some as many as there are members.
                 let is_it = |answer: &str| answer == NESTED || answer == args;
-                if is_it(answer.as_str()) {
-                    Ok(carried)
-                } else {
-                    same(answer.as_str(), NESTED)
-                }
+                if is_it(answer.as_str()) { Ok(carried) } else { same(answer.as_str(), NESTED) }
             }
             Trait::Large => {
                 let text = "x".repeat(LARGE);
