@@ -208,6 +208,7 @@ fn help() {
               mediocre   Show what one direction of a mediocre-rpc connection says
               mcp        Show what one side of an MCP conversation says
               orchestra  Show what one side of an Orchestra stream says
+              orchard    Show what one side of an Orchard conversation says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]

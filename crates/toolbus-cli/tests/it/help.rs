@@ -24,6 +24,7 @@ fn toolbus_in_short() {
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              provider         Be an Orchard provider on standard input and output
               rpc              Call a mediocre-rpc server, or be one
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
               check            Test somebody's program against the rules of its protocol
@@ -61,6 +62,8 @@ fn toolbus_at_length() {
 
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              orchard+stdio:COMMAND
+                                 an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
@@ -85,6 +88,7 @@ fn toolbus_at_length() {
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              provider         Be an Orchard provider on standard input and output
               rpc              Call a mediocre-rpc server, or be one
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
               check            Test somebody's program against the rules of its protocol

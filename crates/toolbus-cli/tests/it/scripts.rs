@@ -161,6 +161,8 @@ fn the_manual_page_of_toolbus() {
             .PP
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              orchard+stdio:COMMAND
+                                 an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre\-rpc server
@@ -216,6 +218,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
+            .TP
+            toolbus\-provider(1)
+            Be an Orchard provider on standard input and output
             .TP
             toolbus\-rpc(1)
             Call a mediocre\-rpc server, or be one

@@ -34,6 +34,8 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchard")]
+pub mod orchard;
 #[cfg(feature = "orchestra")]
 pub mod orchestra;
 

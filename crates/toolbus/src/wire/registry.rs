@@ -12,7 +12,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &BUILTIN,
     #[cfg(feature = "oracle")]
     &super::oracle::ORACLE,
-    &planned::ORCHARD,
+    #[cfg(feature = "orchard")]
+    &super::orchard::ORCHARD,
     #[cfg(feature = "mcp")]
     &super::mcp::MCP,
     #[cfg(feature = "mediocre")]

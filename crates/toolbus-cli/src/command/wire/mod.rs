@@ -3,6 +3,7 @@
 mod mcp;
 mod mediocre;
 mod oracle;
+mod orchard;
 mod orchestra;
 
 use std::ffi::OsString;
@@ -18,8 +19,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 4] =
-    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchestra::FACE];
+pub(crate) static FACES: [&dyn WireFace; 5] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
