@@ -323,3 +323,11 @@ pub enum Notice {
     /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
     Hangs,
 }
+
+impl Notice {
+    /// Does it tell of a frame that served no purpose? A peer that sends nothing else is heard
+    /// less often than the others.
+    pub fn is_noise(&self) -> bool {
+        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_))
+    }
+}

@@ -26,6 +26,13 @@ const HELD_BYTES: usize = 4 * 1024;
 /// In so few steps a turn becomes too long only by what is handled, not by what is read.
 const ASKS_FEW: usize = 2;
 
+/// From so many frames in a row that served no purpose on, a peer counts as noisy.
+const NOISE_FROM: usize = 64;
+/// A noisy peer rests so many times as long as its noise took: it costs the others a tenth.
+const REST_TIMES: u32 = 9;
+/// However long its noise took, a peer is heard again after this.
+const REST_MAX: Duration = Duration::from_millis(50);
+
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
 pub(crate) trait Drivable {
@@ -57,6 +64,11 @@ pub(crate) trait Drivable {
     /// How long the other side may read nothing, once it has said all it will say.
     fn unread_max(&self) -> Option<Duration> {
         None
+    }
+    /// How many frames in a row the other side has sent that served no purpose: that belong to no
+    /// call, or break a rule.
+    fn noise(&self) -> usize {
+        0
     }
     /// Rung when the only one who was given a lot has taken it: [`ReadNext::Turn`] need not wait
     /// for all others then.
@@ -148,7 +160,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         if next == ReadNext::Close && outbox.is_empty() {
             return;
         }
-        let may_read = next == ReadNext::Read && end == End::Ahead;
+        let may_read = next == ReadNext::Read && end == End::Ahead && pace.rest.is_none();
         // What is set off by one read goes out together, as far as it is not much.
         let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
@@ -188,6 +200,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 }
             }, if may_read || unread.watches_end() => match read {
                 Some(read) => {
+                    pace.listen(&input[shown..]);
                     pace.keep_back(&mut input, shown);
                     // A stream that breaks has ended: what came before is all there is.
                     if let Ok(0) | Err(_) = read {
@@ -211,7 +224,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // The last arm is looked at only if all others have to wait, and then all
                 // other peers have their turn.
                 has_waited = true;
-                let timeouts = [driven.poll_timeout(), unread.give_up];
+                let timeouts = [driven.poll_timeout(), unread.give_up, pace.rest];
                 alarm.as_mut().until(timeouts.into_iter().flatten().min()).await;
             }, if next != ReadNext::Turn => {
                 if unread.is_over(Instant::now()) {
@@ -229,6 +242,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 continue;
             }
             next = ask(driven, now, &mut input, &mut end, &mut pace);
+            pace.judge(driven.noise());
         }
     }
 }
@@ -279,12 +293,23 @@ struct Pace {
     /// It takes so long to handle what this peer sends that it is handled bit by bit.
     is_held: bool,
     /// What was read and not yet shown to the machine.
-    rest: BytesMut,
+    kept_back: BytesMut,
+    /// How often in a row nothing but blanks was read.
+    blanks: usize,
+    /// Until then nothing is read, because all it said of late was noise.
+    rest: Option<Instant>,
 }
 
 impl Pace {
     fn new() -> Pace {
-        Pace { began: Instant::now(), asks: 0, is_held: false, rest: BytesMut::new() }
+        Pace {
+            began: Instant::now(),
+            asks: 0,
+            is_held: false,
+            kept_back: BytesMut::new(),
+            blanks: 0,
+            rest: None,
+        }
     }
 
     /// Others had their turn: because it was theirs, or because there was nothing to do.
@@ -292,23 +317,42 @@ impl Pace {
         self.is_held &= next == ReadNext::Turn;
         self.began = now;
         self.asks = 0;
+        if self.rest.is_some_and(|rest| rest <= now) {
+            self.rest = None;
+        }
+    }
+
+    /// Looks at what was just read.
+    fn listen(&mut self, read: &[u8]) {
+        let is_blank = !read.is_empty() && read.iter().all(u8::is_ascii_whitespace);
+        self.blanks = if is_blank { self.blanks + 1 } else { 0 };
+    }
+
+    /// Lets a peer rest that makes nothing but noise. What it says is read after all, only not
+    /// at the cost of those that have something to say.
+    fn judge(&mut self, noise: usize) {
+        if self.rest.is_none() && (NOISE_FROM <= noise || NOISE_FROM <= self.blanks) {
+            let now = Instant::now();
+            let cost = now.duration_since(self.began);
+            self.rest = Some(now + (cost * REST_TIMES).min(REST_MAX));
+        }
     }
 
     /// Keeps back most of what was just read behind the first `shown` bytes, if it must be. A
     /// machine never sees less than it has seen.
     fn keep_back(&mut self, input: &mut BytesMut, shown: usize) {
         if self.is_held && shown + HELD_BYTES < input.len() {
-            self.rest = input.split_off(shown + HELD_BYTES);
+            self.kept_back = input.split_off(shown + HELD_BYTES);
         }
     }
 
     /// Shows more of what was kept back. Tells whether there was any.
     fn show_more(&mut self, input: &mut BytesMut) -> bool {
-        if self.rest.is_empty() {
+        if self.kept_back.is_empty() {
             return false;
         }
-        let count = HELD_BYTES.min(self.rest.len());
-        input.unsplit(self.rest.split_to(count));
+        let count = HELD_BYTES.min(self.kept_back.len());
+        input.unsplit(self.kept_back.split_to(count));
         true
     }
 

@@ -260,13 +260,19 @@ impl<S: Serving + Streams + 'static> Front<S> {
                 },
             }
         }
+        if let Some(lane) = lane.filter(|_| passed == Forwarded::Something) {
+            lane.noise.set(0);
+        }
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            if let Some(lane) = lane.filter(|_| passed == Forwarded::Nothing && notice.is_noise()) {
+                lane.heard_noise();
+            }
             match notice {
-                Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
-                Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
-                Some(notice) => tracing::debug!("{notice:?}"),
-                None => break,
+                Notice::Noted(rule) => tracing::info!("note: {rule}"),
+                Notice::Ignored(what) => tracing::debug!("ignored {what}"),
+                notice => tracing::debug!("{notice:?}"),
             }
         }
         if self.machine.borrow().ended().is_some() {

@@ -442,6 +442,10 @@ impl<J: Joint> Drivable for Stream<'_, J> {
         self.joint.unread_max()
     }
 
+    fn noise(&self) -> usize {
+        self.lane.noise.get()
+    }
+
     fn wake(&self) -> &Wake {
         &self.lane.wake
     }

@@ -26,6 +26,8 @@ pub(crate) struct Lane {
     pub(super) cut: RefCell<Option<StreamLost>>,
     /// What becomes of our writing side, whatever the machine says.
     pub(super) closing: Cell<Closing>,
+    /// How many frames in a row served no purpose.
+    pub(super) noise: Cell<usize>,
 }
 
 impl Default for Lane {
@@ -39,6 +41,7 @@ impl Default for Lane {
             needs_turn: Cell::new(false),
             cut: RefCell::default(),
             closing: Cell::new(Closing::No),
+            noise: Cell::new(0),
         }
     }
 }
@@ -55,6 +58,10 @@ impl Lane {
 
     pub(super) fn is_held(&self) -> bool {
         0 < self.waits_for.get()
+    }
+
+    pub(super) fn heard_noise(&self) {
+        self.noise.set(self.noise.get() + 1);
     }
 
     /// Must the rest wait until a call had its turn to take what it was given?

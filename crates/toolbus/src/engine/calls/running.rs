@@ -80,6 +80,7 @@ impl Calls {
         let mut passed = Forwarded::Nothing;
         let forget = |ticket| lane.into_iter().for_each(|lane| lane.backlog.forget(ticket));
         while let Some(notice) = from.poll_notice() {
+            lane.filter(|_| notice.is_noise()).into_iter().for_each(|lane| lane.heard_noise());
             engine::log(&self.name, &notice);
             self.hear(&notice);
             if notice == Notice::ToolsChanged {
@@ -93,6 +94,7 @@ impl Calls {
             }
             let Some((ticket, down)) = from.poll_down() else { return passed };
             passed = Forwarded::Something;
+            lane.into_iter().for_each(|lane| lane.noise.set(0));
             match &down {
                 Down::Done(_) => {
                     from.call_ended();

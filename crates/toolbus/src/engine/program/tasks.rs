@@ -12,7 +12,7 @@ use super::Inner;
 use super::handle::{ChildHandle, Ends};
 use crate::child::supervisor::RunId;
 use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
-use crate::engine::wake::Wake;
+use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::transport::pipe::{Input, Watch};
 
 /// Begins to read, write and wait for one process.
@@ -102,6 +102,10 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
         &self.hand.wake
     }
 
+    fn noise(&self) -> usize {
+        self.inner.lane.noise.get()
+    }
+
     fn taken(&self) -> Option<&Wake> {
         Some(&self.inner.lane.taken)
     }
@@ -114,14 +118,14 @@ async fn read_stderr<C: Calling + Channel + 'static>(
 ) {
     let mut bytes = BytesMut::new();
     while let Ok(1..) = stderr.read(&mut bytes).await {
+        let (since, count) = (Instant::now(), bytes.len());
         // Told when nothing is borrowed: whoever hears of it may call right back.
         let mut lines = Vec::new();
         let log = |line: &str| lines.push(line.to_owned());
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
         inner.stderr(lines);
-        // A process that never stops complaining must not keep all others waiting.
-        tokio::task::yield_now().await;
+        turn_after_stderr(since, count).await;
     }
     let mut lines = Vec::new();
     let log = |line: &str| lines.push(line.to_owned());
