@@ -165,6 +165,17 @@ impl Call {
             options: CallOptions::default(),
         }
     }
+
+    /// What it weighs in a queue.
+    pub fn weight(&self) -> usize {
+        let debug = self.debug.as_ref().map_or(0, |debug| debug.as_bytes().len());
+        debug
+            + match &self.what {
+                What::Tools => 0,
+                What::Tool { args, .. } => args.as_ref().map_or(0, |args| args.as_bytes().len()),
+                What::Native { method, body, .. } => method.len() + body.len(),
+            }
+    }
 }
 
 /// What a call asks for.
