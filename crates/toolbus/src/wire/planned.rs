@@ -31,7 +31,7 @@ pub(super) static ORCHARD: Planned = Planned {
             "orchard backs",
             "How long `configure` may take",
         ),
-        Key::new("frame_bytes_max", KeyKind::Size, "orchard backs", "The largest message"),
+        Key::new("frame_bytes_max", KeyKind::HeldSize, "orchard backs", "The largest message"),
     ],
 };
 
