@@ -1,7 +1,7 @@
 //! `toolbus` as a server that listens: where, how it is signalled, how it ends.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -24,7 +24,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and awaits so many lines that say where it listens.
     pub(crate) fn start(words: &[&str], count: usize) -> Server {
-        let mut command = command(words);
+        Server::run(command(words), count)
+    }
+
+    /// The same, started in another way.
+    pub(crate) fn run(mut command: Command, count: usize) -> Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
         let stderr = BufReader::new(child.stderr.take().expect("is piped"));
