@@ -108,6 +108,42 @@ fn a_process_that_does_not_read_costs_only_its_own_calls() {
 }
 
 #[test]
+fn over_the_whole_the_peer_that_holds_most_is_cut_off() {
+    let folder = Scratch::new();
+    let (config, stay) = (folder.file("toolbus.toml"), server_doing(&["stay"]));
+    let back = |number| format!("[back.b{number}]\nconnect = \"\"\"{stay}\"\"\"\n");
+    let own = "[back.builtin]\nconnect = \"builtin:\"\n".to_owned();
+    let backs: String = (1..=5).map(back).chain([own]).collect();
+    std::fs::write(&config, backs).expect("the folder is ours");
+    let mut live = Live::start(&["--config", &config, "mcp"]);
+    live.ask(INITIALIZE);
+    // Not one of them has used up its share.
+    for back in 1..=5 {
+        for number in 0..12 + back {
+            live.say(&heavy_call(back * 100 + number, &format!("b{back}_f"), 4 * MIB));
+        }
+    }
+    live.say(&legacy_call(1, "builtin_add", r#"{"a":1,"b":2}"#));
+    let mut cut = Vec::new();
+    loop {
+        let answer = live.hear();
+        if answer.contains(r#""id":1,"#) {
+            break;
+        }
+        let why = r#"of them for this one, and 256 MiB may in all","data":{"kind":"unavailable""#;
+        let id = answer.strip_prefix(r#"{"jsonrpc":"2.0","id":"#);
+        let id = id.and_then(|rest| rest.split(',').next()).and_then(|id| id.parse::<u32>().ok());
+        assert!(answer.contains("was cut off: ") && answer.contains(why), "{answer}");
+        cut.push(id.expect(&answer));
+    }
+    // One of them, with all its calls.
+    let back = cut[0] / 100;
+    assert!(cut.iter().all(|id| id / 100 == back), "{cut:?}");
+    assert!(12 <= cut.len(), "{cut:?}");
+    assert_memory_below(512 * MIB, live.id());
+}
+
+#[test]
 fn what_is_given_up_before_its_first_byte_is_written_is_never_seen_by_the_process() {
     let folder = Scratch::new();
     let seen = folder.path().join("seen");
