@@ -31,7 +31,8 @@ fn check_descriptors() -> Result<(), Failed> {
         // Without a standard error there is nothing that could be opened once more.
         Ok(_) | Err(rustix::io::Errno::BADF) => Ok(()),
         Err(error) => {
-            let message = format!("cannot have {DESCRIPTORS_MIN} more files open, which toolbus needs");
+            let message =
+                format!("cannot have {DESCRIPTORS_MIN} more files open, which toolbus needs");
             let failed = Failed::new(Exit::Failed, message).caused_by(&error);
             Err(failed.hint("raise the limit of open files, e.g. by `ulimit -n 1024`"))
         }

@@ -56,9 +56,8 @@ fn a_session_that_does_not_read_costs_only_its_own_calls() {
     let address = mcp_server(&[&opening[..], &answers].concat());
     let server = Server::start(&["mcp", "--http", "0", &address], 1);
     let (deaf, other) = (session(server.url()), session(server.url()));
-    let call = |name: &str, id| {
-        Request::send(server.url(), "POST", name, &legacy_call(id, "f", "{}"))
-    };
+    let call =
+        |name: &str, id| Request::send(server.url(), "POST", name, &legacy_call(id, "f", "{}"));
     let unread: Vec<_> = (1..=COUNT).map(|id| call(&deaf, id)).collect();
     // Behind all of theirs, from the same server.
     let answer = call(&other, 1).answer();
@@ -332,7 +331,8 @@ fn a_limit_that_could_not_be_held_is_refused() {
         error: `--line-max`: `1GiB` is more than is ever held for one peer: 64MiB is the most
         exit 2
     "#]]);
-    let config = "[back.x]\nconnect = \"mcp+http://127.0.0.1:1/mcp\"\nreply_bytes_max = \"65MiB\"\n";
+    let config =
+        "[back.x]\nconnect = \"mcp+http://127.0.0.1:1/mcp\"\nreply_bytes_max = \"65MiB\"\n";
     Page::of(&["tools"]).config("memory-limit", config).check(expect![[r#"
         stderr
         error: `toolbus.toml` line 3: `back.x.reply_bytes_max`: `65MiB` is more than is ever held for one peer: 64MiB is the most
@@ -358,7 +358,8 @@ fn too_few_descriptors_are_an_error_and_no_panic() {
           caused by: Too many open files (os error 24)
         hint: raise the limit of open files, e.g. by `ulimit -n 1024`
         exit 1
-    "#]].assert_eq(&with_files(10, &["call", "builtin:", "add", "a=1", "b=2"]));
+    "#]]
+    .assert_eq(&with_files(10, &["call", "builtin:", "add", "a=1", "b=2"]));
     // However many there are: it works, or says why not.
     let back = server_doing(&["forever", "{", "read", "answer", r#"{"content":[]}"#, "}"]);
     let mut worked = 0;

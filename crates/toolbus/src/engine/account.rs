@@ -326,7 +326,8 @@ impl Charge {
 
     /// Does this hold the half of something, and its peer too much of that?
     pub(crate) fn is_half_full(&self) -> bool {
-        0 < self.half_read.get() && self.account.borrow().as_ref().is_some_and(Account::is_half_full)
+        0 < self.half_read.get()
+            && self.account.borrow().as_ref().is_some_and(Account::is_half_full)
     }
 }
 

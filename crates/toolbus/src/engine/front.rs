@@ -77,9 +77,8 @@ impl<S: Serving + Channel + 'static> Front<S> {
         sharing: Sharing,
     ) -> Rc<Front<S>> {
         let client = Account::new("the client");
-        let front = Front::make(machine, route, timeout, sharing, |this| {
-            Lanes::new(this, client.clone())
-        });
+        let front =
+            Front::make(machine, route, timeout, sharing, |this| Lanes::new(this, client.clone()));
         let end: Weak<Front<S>> = Rc::downgrade(&front);
         client.on_cut(end);
         front

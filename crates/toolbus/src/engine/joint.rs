@@ -389,7 +389,8 @@ impl<J: Joint> Stream<'_, J> {
         match refused {
             Refused::Input(failure) => {
                 let why = StreamLost { code: None, failure };
-                let told = |machine: &mut J::Machine, _| machine.handle_cut(now, self.id, input, why);
+                let told =
+                    |machine: &mut J::Machine, _| machine.handle_cut(now, self.id, input, why);
                 let (flow, passed) = self.tell(told);
                 ReadNext::after(flow, passed).unwrap_or(ReadNext::Turn)
             }

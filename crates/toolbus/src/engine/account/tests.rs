@@ -57,10 +57,8 @@ fn over_the_whole_who_holds_most_is_cut_off_and_nobody_else() {
     assert_eq!(cut[..4], [const { Vec::<String>::new() }; 4]);
     assert_eq!(
         cut[4],
-        [
-            "peer 4 was cut off: 260 MiB wait for all peers, 54 MiB of them for this one, and \
-             256 MiB may in all"
-        ]
+        ["peer 4 was cut off: 260 MiB wait for all peers, 54 MiB of them for this one, and \
+             256 MiB may in all"]
     );
     let others = (50 + 51 + 52 + 53) << 20;
     assert_eq!(bytes(), others);

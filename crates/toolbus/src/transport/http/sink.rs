@@ -130,11 +130,12 @@ impl State {
 impl CutOff for Pipe {
     fn cut_off(&self, _why: &Failure) {
         let mut state = self.state.borrow_mut();
-        state.waiting = Outbox::new();
-        state.count();
-        if state.ending == Ending::Open || !state.is_whole {
+        // What was taken to its end is not lost.
+        if state.ending == Ending::Open || !state.waiting.is_empty() {
             state.ending = Ending::Cut;
         }
+        state.waiting = Outbox::new();
+        state.count();
         let (taker, room) = (state.taker.take(), state.room.take());
         state.told_full = false;
         drop(state);

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::exchange::{Arriving, BODY_SILENCE};
 use super::super::admission::Answer;
+use super::exchange::{Arriving, BODY_SILENCE};
 use super::session::{Kind, Talk};
 use super::{Conversation, Endpoint, Forwarded, SESSION_HEADER};
 use crate::channel::{
