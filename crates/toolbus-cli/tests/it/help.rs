@@ -241,8 +241,8 @@ fn call_in_short() {
             Options:
                   --text                  Print text and strings as they are, not as JSON
                   --stream                Print parts and progress as they come, each as a line of JSON
-                  --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [default: as the config
-                                          says, or 60s] [env: TOOLBUS_TIMEOUT]
+                  --timeout <TIME>        Give up after this long in all, e.g. `90`, `500ms` [default: as the
+                                          config says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
@@ -297,7 +297,7 @@ fn call_at_length() {
                       Print parts and progress as they come, each as a line of JSON
 
                   --timeout <TIME>
-                      Give up after this long, e.g. `90`, `500ms` [default: as the config says, or 60s]
+                      Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
 
                       [env: TOOLBUS_TIMEOUT]
 
@@ -390,7 +390,8 @@ fn oracle_invoke_in_short() {
                                           repeat
                   --as-cairo              Print the felts that the Cairo program receives, failures included
                   --lenient-felts         Reduce felts beyond the field prime instead of refusing them
-                  --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                  --timeout <TIME>        Give up on a call after this long, the start included, e.g. `90`
+                                          [default: never]
                   --start-timeout <TIME>  Give up if the oracle is not ready after this long [default: 120s]
                   --stop-timeout <TIME>   Let the oracle have this long to end by itself before it is made to
                                           [default: 5s]
@@ -454,7 +455,7 @@ fn oracle_invoke_at_length() {
                       Reduce felts beyond the field prime instead of refusing them
 
                   --timeout <TIME>
-                      Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                      Give up on a call after this long, the start included, e.g. `90` [default: never]
 
                   --start-timeout <TIME>
                       Give up if the oracle is not ready after this long

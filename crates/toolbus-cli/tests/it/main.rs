@@ -41,5 +41,6 @@ mod scripts;
 mod serve;
 mod shell;
 mod streams;
+mod time;
 mod tools;
 mod usage;

@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_tells_its_group_before_its_exec() {
+    fn a_child_tells_its_session_before_its_exec() {
         let (heard, spawned) = heard("/bin/true");
         spawned.unwrap();
         assert!(heard.starts_with("+ ") && heard.lines().count() == 1, "{heard}");
     }
 
     #[test]
-    fn a_child_that_cannot_exec_takes_its_group_back() {
+    fn a_child_that_cannot_exec_takes_its_session_back() {
         let (heard, spawned) = heard("/nonexistent");
         assert_eq!(spawned.unwrap_err().kind(), io::ErrorKind::NotFound);
         let (told, taken_back) = heard.split_once('\n').unwrap();

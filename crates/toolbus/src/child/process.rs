@@ -101,12 +101,12 @@ impl Process {
     ///
     /// Costs a look at every process of the system. Where there is no `/proc` the answer is yes
     /// until [`finish`](Process::finish).
-    pub fn group_left(&self) -> bool {
+    pub fn session_left(&self) -> bool {
         self.reaped.is_none() && self.session().is_left()
     }
 
     /// Signals the whole session. No process is signalled once this one is finished.
-    pub fn signal_group(&self, signal: Signal) {
+    pub fn signal_session(&self, signal: Signal) {
         if self.reaped.is_none() {
             self.session().signal(signal);
         }
@@ -122,7 +122,7 @@ impl Process {
     pub fn finish(&mut self) -> Option<Exit> {
         let exit = self.exit_seen()?;
         if self.reaped.is_none() {
-            self.signal_group(Signal::Kill);
+            self.signal_session(Signal::Kill);
             guard::take_back(self.pid);
             wait(self.pid, WaitIdOptions::NOHANG);
             self.reaped = Some(exit);
@@ -134,7 +134,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.finish().is_none() {
-            self.signal_group(Signal::Kill);
+            self.signal_session(Signal::Kill);
             self.wait_exit(DROP_PATIENCE);
             // A process that hangs in the kernel stays with the guard, and with us as a zombie.
             self.finish();

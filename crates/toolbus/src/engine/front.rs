@@ -14,6 +14,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::UNREAD_MAX;
 use super::account::{self, Account, CutOff};
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
@@ -409,6 +410,11 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     fn is_over(&self) -> bool {
         self.nobody_listens.get()
+    }
+
+    /// Whoever asks over one of many streams ends it with the question.
+    fn unread_max(&self) -> Option<Duration> {
+        S::IS_ONE.then_some(UNREAD_MAX)
     }
 
     fn ended(&self, _flow: Flow) -> Option<ReadNext> {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::task::JoinSet;
@@ -43,6 +43,10 @@ pub(crate) trait Joint: Sized + 'static {
     }
     /// What is to be done though the machine would go on.
     fn part(&self, _lane: &Lane) -> Option<ReadNext> {
+        None
+    }
+    /// How long the other side may read nothing, once it has said all it will say.
+    fn unread_max(&self) -> Option<Duration> {
         None
     }
     /// The end of the one stream is here.
@@ -517,6 +521,10 @@ impl<J: Joint> Drivable for Stream<'_, J> {
 
     fn has_ended(&self, _now: Instant) -> bool {
         false
+    }
+
+    fn unread_max(&self) -> Option<Duration> {
+        self.joint.unread_max()
     }
 
     fn wake(&self) -> &Wake {

@@ -292,8 +292,8 @@ fn host(window: &str) -> ! {
         },
         "stopping" => loop {
             let mut child = Process::spawn(&stubborn).unwrap();
-            child.signal_group(Signal::Term);
-            child.signal_group(Signal::Kill);
+            child.signal_session(Signal::Term);
+            child.signal_session(Signal::Kill);
             child.wait_exit(PATIENCE).unwrap();
             child.finish().unwrap();
         },

@@ -59,28 +59,28 @@ fn an_exit_is_seen_before_it_is_reaped() {
 }
 
 #[test]
-fn a_signal_reaches_the_whole_group() {
+fn a_signal_reaches_the_whole_session() {
     let mut process = spawn("sh -c 'sleep 600 & echo up; wait'");
     let mut stdout = File::from(process.stdout.take().unwrap());
     stdout.read_exact(&mut [0; 3]).unwrap();
-    process.signal_group(Signal::Term);
+    process.signal_session(Signal::Term);
     // Both held it.
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(15)));
     assert_eq!(process.finish().unwrap().to_string(), "signal 15");
     // Its id may be that of another process by now, which must not be signalled.
-    process.signal_group(Signal::Kill);
+    process.signal_session(Signal::Kill);
 }
 
 #[test]
 fn those_left_behind_by_their_leader_are_known_and_killed() {
     let mut process = spawn("sh -c 'trap \"\" TERM; sleep 600 & exit 7'");
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Code(7)));
-    assert!(process.group_left());
-    process.signal_group(Signal::Term);
-    assert!(process.group_left());
+    assert!(process.session_left());
+    process.signal_session(Signal::Term);
+    assert!(process.session_left());
     assert_eq!(process.finish(), Some(Exit::Code(7)));
-    assert!(!process.group_left());
+    assert!(!process.session_left());
     assert_eq!(read_all(&mut process.stdout), "");
 }
 
@@ -88,11 +88,11 @@ fn those_left_behind_by_their_leader_are_known_and_killed() {
 fn a_leader_without_followers_leaves_no_process() {
     let process = spawn("true");
     process.wait_exit(PATIENCE).unwrap();
-    assert!(!process.group_left());
+    assert!(!process.session_left());
 }
 
 #[test]
-fn dropping_a_process_kills_its_group() {
+fn dropping_a_process_kills_its_session() {
     let mut process = spawn("sh -c 'trap \"\" TERM; sleep 600 & echo up; wait'");
     let mut stdout = File::from(process.stdout.take().unwrap());
     stdout.read_exact(&mut [0; 3]).unwrap();

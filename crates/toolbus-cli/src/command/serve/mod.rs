@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::config::Config;
+use toolbus::bus::lenient::SLOW;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::{PeerKind, Registry};
 
@@ -143,6 +144,8 @@ struct Running {
     breaking: mpsc::UnboundedSender<Failed>,
     broken: mpsc::UnboundedReceiver<Failed>,
     leaving: Vec<Leaving>,
+    /// Waits for the backs to list their tools.
+    looking: JoinSet<()>,
 }
 
 /// Backs that are no longer in the config.
@@ -156,7 +159,15 @@ impl Running {
     fn nothing() -> Result<Running, Failed> {
         let bus = Bus::of_config(&Config::default()).map_err(|error| not_opened(&error))?;
         let (breaking, broken) = mpsc::unbounded_channel();
-        Ok(Running { bus, fronts: Vec::new(), opened: 0, breaking, broken, leaving: Vec::new() })
+        Ok(Running {
+            bus,
+            fronts: Vec::new(),
+            opened: 0,
+            breaking,
+            broken,
+            leaving: Vec::new(),
+            looking: JoinSet::new(),
+        })
     }
 
     async fn broken(&mut self) -> Failed {
@@ -194,8 +205,7 @@ impl Running {
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
-        // All are opened before anybody is served.
-        warn_of_missing(&self.bus, &self.bus.list().await);
+        self.look_for_missing().await;
 
         let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
         let mut to_open = Vec::new();
@@ -222,7 +232,21 @@ impl Running {
         Ok(())
     }
 
+    /// Opens all backs before anybody is served; but one that is slow does not keep the others
+    /// from being served.
+    async fn look_for_missing(&mut self) {
+        let bus = self.bus.clone();
+        // Whoever is still waited for under the last config is of no interest any more.
+        self.looking = JoinSet::new();
+        self.looking.spawn_local(async move {
+            let listed = bus.list().await;
+            warn_of_missing(&bus, &listed);
+        });
+        let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
+    }
+
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
+        self.looking.abort_all();
         self.fronts.drain(..).map(Front::stop).collect()
     }
 

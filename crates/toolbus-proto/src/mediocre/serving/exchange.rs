@@ -281,7 +281,7 @@ impl<C: Random> Machine for Exchange<C> {
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
             Stage::Awaiting | Stage::Held(_) => self.deadline.instant(self.moved),
-            // Whoever answers keeps the deadline.
+            // The tool that answers keeps the deadline.
             Stage::Answering { .. } | Stage::Over { .. } => None,
         }
     }
@@ -293,7 +293,7 @@ impl<C: Random> Machine for Exchange<C> {
 
 impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.waiting < input.len() {
+        if self.waiting < input.len() && self.decoder.is_progress(&input[self.waiting..]) {
             self.moved = now;
         }
         while self.step(now, input) {}
@@ -365,7 +365,7 @@ impl<C: Random> Serving for Exchange<C> {
                 self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
                 Stage::Over { ended: Ended::Well, is_complete: false }
             }
-            // Not a byte more: whoever feeds the data could have closed the blob.
+            // Not a byte more: the source of the data could have closed the blob.
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();

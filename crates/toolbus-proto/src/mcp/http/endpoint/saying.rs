@@ -141,7 +141,7 @@ impl Endpoint {
         answer
     }
 
-    /// Tells whether it was written, or kept for somebody who may come back.
+    /// Tells whether it was written, or kept for a client that may come back.
     fn say_legacy(
         &mut self,
         now: Instant,
@@ -153,7 +153,7 @@ impl Endpoint {
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return false;
         };
-        // What was said to nobody in particular belongs on the session's own stream.
+        // What was said to no call in particular belongs on the session's own stream.
         let is_guess = matches!(what, Saying::Guess | Saying::Question(_));
         let place = if is_guess && session.is_heard() { Place::SESSION } else { place };
         if place != Place::SESSION && session.stream_of(place).is_none() {

@@ -226,7 +226,7 @@ impl Serving for Endpoint {
         self.end_exchanges();
     }
 
-    /// It serves whoever comes, until the hands stop.
+    /// It serves every client that comes, until the hands stop.
     fn ended(&self) -> Option<&Ended> {
         None
     }
