@@ -24,8 +24,17 @@ pub const PEER_BYTES_MAX: usize = BYTES_IN_FLIGHT_MAX / 4;
 // A limit that people set must be one that can be kept.
 const _: () = assert!(crate::units::HELD_BYTES_MAX == PEER_BYTES_MAX);
 
+/// What is counted at once: a small call should not cost a look at the ledger.
+const GRAIN: usize = 1024;
+
 thread_local! {
     static LEDGER: Ledger = Ledger::default();
+    /// How many peers have used up their shares.
+    static FULL: Cell<usize> = const { Cell::new(0) };
+    /// How often one of them had room again.
+    static FREED: Cell<u64> = const { Cell::new(0) };
+    /// More waits than may: a peer has to be cut off.
+    static IS_OVER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The accounts of one bus, which has one thread.
@@ -34,12 +43,7 @@ struct Ledger {
     bytes: Cell<usize>,
     accounts: RefCell<Counted<u64, Weak<Owner>>>,
     next: Cell<u64>,
-    /// More waits than may: a peer has to be cut off.
-    is_over: Cell<bool>,
-    /// How many peers have used up their shares.
-    full: Cell<usize>,
-    /// How often one of them had room again, and who waits for that.
-    freed: Cell<u64>,
+    /// Who waits until a peer that had used up its share has room again.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -169,7 +173,7 @@ impl Owner {
             let bytes = ledger.bytes.get() - before + after;
             ledger.bytes.set(bytes);
             if before < after && BYTES_IN_FLIGHT_MAX < bytes {
-                ledger.is_over.set(true);
+                IS_OVER.set(true);
             }
         });
     }
@@ -184,10 +188,10 @@ impl Drop for Owner {
 impl Ledger {
     fn count_full(&self, is_full: bool) {
         if is_full {
-            return self.full.set(self.full.get() + 1);
+            return FULL.set(FULL.get() + 1);
         }
-        self.full.set(self.full.get() - 1);
-        self.freed.set(self.freed.get() + 1);
+        FULL.set(FULL.get() - 1);
+        FREED.set(FREED.get() + 1);
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
@@ -220,28 +224,29 @@ impl Ledger {
 
 /// Has any peer used up its share?
 pub(crate) fn is_any_full() -> bool {
-    LEDGER.with(|ledger| 0 < ledger.full.get())
+    0 < FULL.get()
 }
 
 /// How often a peer that had used up its share had room again.
 pub(crate) fn times_freed() -> u64 {
-    LEDGER.with(|ledger| ledger.freed.get())
+    FREED.get()
 }
 
 /// Waits until that is more than `seen`.
 pub(crate) async fn freed_since(seen: u64) {
     poll_fn(|context| {
-        LEDGER.with(|ledger| {
-            if ledger.freed.get() != seen {
-                return Poll::Ready(());
-            }
-            let mut waiting = ledger.waiting.borrow_mut();
-            let is_there = waiting.iter().any(|waker| waker.will_wake(context.waker()));
-            if 0 < ledger.full.get() && !is_there {
-                waiting.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
+        if FREED.get() != seen {
+            return Poll::Ready(());
+        }
+        if is_any_full() {
+            LEDGER.with(|ledger| {
+                let mut waiting = ledger.waiting.borrow_mut();
+                if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                    waiting.push(context.waker().clone());
+                }
+            });
+        }
+        Poll::Pending
     })
     .await;
 }
@@ -249,7 +254,7 @@ pub(crate) async fn freed_since(seen: u64) {
 /// Cuts off who holds most, as long as more waits than may. Every loop calls it in its turn,
 /// with nothing borrowed: whatever grows does so in one of them.
 pub(crate) fn cut_off_who_is_over() {
-    if !LEDGER.with(|ledger| ledger.is_over.take()) {
+    if !IS_OVER.take() {
         return;
     }
     while let Some((owner, why)) = LEDGER.with(Ledger::take_greatest) {
@@ -291,6 +296,7 @@ impl Charge {
     #[inline]
     pub(crate) fn set(&self, unread: usize, half_read: usize) {
         self.set_unread(unread);
+        let half_read = half_read & !(GRAIN - 1);
         let before = self.half_read.replace(half_read);
         if before != half_read
             && let Some(account) = &*self.account.borrow()
@@ -301,6 +307,7 @@ impl Charge {
 
     #[inline]
     pub(crate) fn set_unread(&self, unread: usize) {
+        let unread = unread & !(GRAIN - 1);
         let before = self.unread.replace(unread);
         if before != unread
             && let Some(account) = &*self.account.borrow()

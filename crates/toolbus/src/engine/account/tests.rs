@@ -31,7 +31,7 @@ fn over_its_share_a_peer_is_full_and_no_other() {
     let ((mine, peer), (yours, _)) = (peer("mine"), peer("yours"));
     peer.charge.set(PEER_BYTES_MAX - 1, PEER_BYTES_MAX);
     assert!(!mine.is_full() && !mine.is_half_full() && !is_any_full());
-    peer.charge.add(1);
+    peer.charge.add(GRAIN);
     assert!(mine.is_full() && !yours.is_full() && is_any_full());
     assert_eq!(
         mine.refusal().message,
@@ -39,7 +39,7 @@ fn over_its_share_a_peer_is_full_and_no_other() {
     );
     let freed = times_freed();
     let another = Charge::on(&mine);
-    another.set(0, 1);
+    another.set(0, GRAIN);
     assert!(another.is_half_full() && peer.charge.is_half_full());
     drop((another, peer));
     assert!(!mine.is_full() && !mine.is_half_full() && !is_any_full());
@@ -64,8 +64,8 @@ fn over_the_whole_who_holds_most_is_cut_off_and_nobody_else() {
     assert_eq!(bytes(), others);
     // It may come back.
     let (_, last) = &peers[4];
-    last.charge.set(7, 0);
-    assert_eq!(bytes(), others + 7);
+    last.charge.set(GRAIN, 0);
+    assert_eq!(bytes(), others + GRAIN);
     drop(peers);
     assert_eq!(bytes(), 0);
 }
@@ -76,26 +76,26 @@ fn what_is_not_let_go_at_once_counts_no_more() {
     let held = Charge::on(&account);
     held.set(BYTES_IN_FLIGHT_MAX, 0);
     let (_, second) = peer("second");
-    second.charge.set(0, 1);
+    second.charge.set(0, GRAIN);
     cut_off_who_is_over();
     cut_off_who_is_over();
     assert_eq!((first.cut.borrow().len(), second.cut.borrow().len()), (1, 0));
-    assert_eq!(bytes(), 1);
+    assert_eq!(bytes(), GRAIN);
     drop(held);
-    first.charge.set(2, 0);
-    assert_eq!(bytes(), 3);
+    first.charge.set(2 * GRAIN, 0);
+    assert_eq!(bytes(), 3 * GRAIN);
 }
 
 #[test]
 fn a_charge_moves_with_all_it_has() {
     let ((one, _), (other, _)) = (peer("one"), peer("other"));
     let charge = Charge::default();
-    charge.set(5, 6);
+    charge.set(5 * GRAIN, 6 * GRAIN + 1);
     assert_eq!(bytes(), 0);
     charge.move_to(&one);
     charge.move_to(&other);
     charge.move_to(&other);
-    assert_eq!((one.0.held(), other.0.held(), bytes()), (0, 11, 11));
+    assert_eq!((one.0.held(), other.0.held(), bytes()), (0, 11 * GRAIN, 11 * GRAIN));
 }
 
 #[tokio::test]
