@@ -63,14 +63,14 @@ pub mod chance;
 #[doc(hidden)]
 pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
+pub mod secrets;
+#[cfg(any(feature = "author", feature = "bus"))]
 #[doc(hidden)]
 pub mod transport;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
 pub mod units;
 
-#[cfg(any(feature = "author", feature = "bus"))]
-mod did_you_mean;
 #[cfg(any(feature = "author", feature = "bus"))]
 mod panics;
 
@@ -92,3 +92,6 @@ pub use toolbus_proto::tool::{
     Call, CallOptions, CallerId, Code, Deadline, Exit, Failure, FailureKind, Hints, LastWords,
     Outcome, Part, Piece, ToolName, ToolSpec, Trace, What, Wire,
 };
+
+#[cfg(any(feature = "author", feature = "bus"))]
+use toolbus_proto::did_you_mean;

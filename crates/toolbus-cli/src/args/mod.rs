@@ -3,6 +3,7 @@
 //! Each command keeps its own arguments in its own file; here are those that all commands
 //! share, and the one place where a command line becomes something to run.
 
+pub(crate) mod access;
 mod usage;
 pub(crate) mod value;
 
@@ -135,6 +136,7 @@ pub(crate) enum Parsed {
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
+    let words = &crate::command::spelled_out(words);
     let cli = called_toolbus(command())
         .try_get_matches_from(words)
         .and_then(|matches| Cli::from_arg_matches(&matches));

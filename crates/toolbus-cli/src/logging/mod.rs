@@ -6,6 +6,7 @@
 
 mod repeats;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde_json::Value;
+use toolbus::child::stderr::SHOWN;
+use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -160,6 +163,10 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn event(&self, event: &Event<'_>) {
         let mut told = Told::default();
         event.record(&mut told);
+        told.mask();
+        if event.metadata().target() == SHOWN {
+            return (self.counts.write)(&told.shown(self.form));
+        }
         let level = *event.metadata().level();
         if level == Level::WARN {
             let callsite = event.metadata().callsite();
@@ -196,6 +203,18 @@ impl Told {
         }
     }
 
+    /// What a peer wrote to its standard error and people always see, behind its name.
+    fn shown(&self, form: Form) -> String {
+        let peer = self.peer.as_deref().unwrap_or_default();
+        match form.format {
+            LogFormat::Text => {
+                let text = printable(&self.message).replace('\n', "\\n");
+                format!("[{}] {text}\n", printable(peer))
+            }
+            LogFormat::Json => self.json(Level::INFO, SystemTime::now()),
+        }
+    }
+
     fn text(&self, level: Level, paint: Paint) -> String {
         let label = format!("{}:", level_name(level));
         let mut line = match level {
@@ -228,6 +247,22 @@ impl Told {
         }
         line.push_str("}\n");
         line
+    }
+
+    /// Takes the secrets out, before anything is told or counted.
+    fn mask(&mut self) {
+        let mask = |text: &mut String| {
+            if let Cow::Owned(masked) = masked(text) {
+                *text = masked;
+            }
+        };
+        mask(&mut self.message);
+        self.peer.iter_mut().for_each(mask);
+        for (_, value) in &mut self.fields {
+            if let Value::String(text) = value {
+                mask(text);
+            }
+        }
     }
 
     fn record(&mut self, field: &Field, value: Value) {
@@ -373,6 +408,24 @@ mod tests {
                 warning: a library complains
             "#]],
         );
+    }
+
+    #[test]
+    fn what_peers_show_stands_behind_their_names() {
+        let happens = || {
+            (0..3).for_each(|_| warn!(target: SHOWN, peer = "e", "two\nlines\x1b"));
+            info!(peer = "e", "only for those who want details");
+        };
+        check(
+            LevelFilter::WARN,
+            happens,
+            expect![[r#"
+                [e] two\nlines\x1b
+                [e] two\nlines\x1b
+                [e] two\nlines\x1b
+            "#]],
+        );
+        check(LevelFilter::ERROR, happens, expect![""]);
     }
 
     #[test]

@@ -42,6 +42,16 @@ fn mediocre() {
 }
 
 #[test]
+fn orchard() {
+    check("docs/orchard.md");
+}
+
+#[test]
+fn orchestra() {
+    check("docs/orchestra.md");
+}
+
+#[test]
 fn author() {
     check_example("docs/author.md", "echo_text.rs");
     check("docs/author.md");

@@ -19,8 +19,11 @@ fn toolbus_in_short() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              certs        Show or renew the certificates of Orchestra
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
+              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
+              provider     Be an Orchard provider on standard input and output
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -57,9 +60,15 @@ fn toolbus_at_length() {
 
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              orchard+stdio:COMMAND
+                                 an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
+              orchestra+quic://HOST:PORT
+                                 an Orchestra hub, or a plugin
+              orchestra+plugin:COMMAND
+                                 an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `--allow-shell` is given
 
             Standard output carries answers and nothing else, so that it can be piped; everything
@@ -72,8 +81,11 @@ fn toolbus_at_length() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              certs        Show or renew the certificates of Orchestra
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
+              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
+              provider     Be an Orchard provider on standard input and output
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -768,61 +780,62 @@ fn serve_at_length() {
     check(
         "serve --help",
         expect![[r#"
-        stdout
-        Run every front of the config at once, until a signal
+            stdout
+            Run every front of the config at once, until a signal
 
-        Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
-        has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
-        warning, and tried again with the next list or call.
+            Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
+            has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
+            warning, and tried again with the next list or call.
 
-        SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
-        to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
-        and everything stays as it was.
+            SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
+            to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
+            and everything stays as it was.
 
-        SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+            SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does the
+            end of the terminal it was started on, unless by `nohup`.
 
-        Usage: toolbus serve [OPTIONS]
+            Usage: toolbus serve [OPTIONS]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus serve
-          toolbus serve --config tools.toml
+            Examples:
+              toolbus serve
+              toolbus serve --config tools.toml
 
-        A config:
-          [back.try]
-          connect = "builtin:"
+            A config:
+              [back.try]
+              connect = "builtin:"
 
-          [front.editor]
-          serve = "mcp+http://127.0.0.1:8932/mcp"
+              [front.editor]
+              serve = "mcp+http://127.0.0.1:8932/mcp"
 
-          [front.scripts]
-          serve = "mediocre+tcp://127.0.0.1:7420"
-        exit 0
-    "#]],
+              [front.scripts]
+              serve = "mediocre+tcp://127.0.0.1:7420"
+            exit 0
+        "#]],
     );
 }
 

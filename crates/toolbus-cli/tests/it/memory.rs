@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -379,7 +379,7 @@ fn a_front_that_has_no_descriptor_left_waits_for_one() {
     let mut command = Command::new("sh");
     let toolbus = env!("CARGO_BIN_EXE_toolbus");
     let script = format!(r#"ulimit -n 40; exec "{toolbus}" mcp --http 0 builtin:"#);
-    command.args(["-c", &script]);
+    command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null());
     let server = Server::run(command, 1);
     let held: Vec<_> = (0..60).map(|_| Request::connect(server.url())).collect();
     let line = server.hear();

@@ -85,7 +85,7 @@ fn no_peer_to_ask() {
         "tools mpc+stdio:x",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
             exit 2
         "#]],
     );
@@ -93,8 +93,9 @@ fn no_peer_to_ask() {
         "tools orchard+stdio:x",
         expect![[r#"
             stderr
-            error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
-            exit 2
+            error: cannot list the tools of `orchard+stdio:x`: there is no program `x` in PATH
+            hint: install `x`, or give its path
+            exit 3
         "#]],
     );
     Page::of(&["tools"]).config("tools_nobody", "").check(expect![[r#"

@@ -7,11 +7,11 @@ use toolbus_proto::channel::{
     Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, StreamId, StreamLost, Streams,
     Ticket, Up,
 };
-use toolbus_proto::http::{RequestHead, ResponseHead};
+use toolbus_proto::http::{Admission, RequestHead, ResponseHead};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::Behind;
 use toolbus_proto::mcp::calling::{self, Client};
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, HttpClient, Settings};
+use toolbus_proto::mcp::http::{Endpoint, Entrance, HttpClient, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 
 use crate::mcp_remote::settings;
@@ -209,15 +209,10 @@ struct Served {
 
 impl Served {
     fn new() -> Served {
-        let admission = Admission {
-            bound: Bound::Loopback,
-            path: "/".into(),
-            origins: Vec::new(),
-            token: None,
-            body_bytes_max: 1 << 20,
-        };
+        let entrance =
+            Entrance { admission: Admission::LOOPBACK, path: "/".into(), body_bytes_max: 1 << 20 };
         let settings =
-            Settings { version: "1".into(), behind: Behind::Hub, admission, first_caller: 0 };
+            Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
         let mut names = 0;
         let endpoint = Endpoint::new(settings, move || {
             names += 1;

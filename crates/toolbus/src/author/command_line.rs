@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use toolbus_proto::channel::Ended;
 
 use super::{AuthorKind, Tools};
-use crate::wire::AUTHORS;
+use crate::wire::{AUTHORS, STARTED};
 
 /// Wrong usage; nothing was served.
 const USAGE: u8 = 2;
@@ -17,17 +17,32 @@ const BROKE: u8 = 3;
 
 pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut tools = Some(tools);
+    if let Some(exit) = STARTED.iter().find_map(|kind| kind.serve(&mut tools, &words)) {
+        return exit;
+    }
+    let Some(tools) = tools else { return ExitCode::FAILURE };
     match &*words {
-        [] => {
-            eprint!("{}", help(&tools));
-            ExitCode::from(USAGE)
-        }
+        [] => match AUTHORS.iter().find(|author| author.is_without_flag()) {
+            Some(author) if !io::stdin().is_terminal() => serve(tools, *author),
+            _ => {
+                eprint!("{}", help(&tools));
+                ExitCode::from(USAGE)
+            }
+        },
         [word] => match &**word {
             "--help" | "-h" => print(&help(&tools)),
             "--version" | "-V" => print(&format!("{} {}\n", tools.name, tools.version)),
             word => match flags().into_iter().find(|(flag, _)| flag == word) {
                 Some((_, author)) => serve(tools, author),
-                None => misused(&tools, word),
+                None => match AUTHORS.iter().find_map(|author| author.printed(word, &tools)) {
+                    Some(Ok(text)) => print(&text),
+                    Some(Err(error)) => {
+                        eprintln!("error: {error}");
+                        ExitCode::from(USAGE)
+                    }
+                    None => misused(&tools, word),
+                },
             },
         },
         [_, second, ..] => misused(&tools, second),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::process::ExitCode;
 #[cfg(feature = "bus")]
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,6 +26,22 @@ pub(crate) trait AuthorKind: Sync {
 
     /// Serves on standard input and output, until the caller has had enough.
     fn serve(&self, tools: Tools) -> io::Result<Ended>;
+
+    /// Is the wire served without its flag, too, where standard input is no terminal?
+    fn is_without_flag(&self) -> bool {
+        false
+    }
+
+    /// What is printed in place of serving, if the program is started with this word alone.
+    fn printed(&self, _word: &str, _tools: &Tools) -> Option<io::Result<String>> {
+        None
+    }
+}
+
+/// A wire whose peers start a program by flags of their own.
+pub(crate) trait StartedKind: Sync {
+    /// Serves as these words want it, if they are such flags.
+    fn serve(&self, tools: &mut Option<Tools>, words: &[String]) -> Option<ExitCode>;
 }
 
 /// Serves without a runtime, if no function needs one.

@@ -6,23 +6,26 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
 
+use super::cgroup::{self, Cgroup};
 use super::fork::Image;
 use super::session::Session;
 use super::{Exit, Program, SpawnError, diagnose, fork, guard};
 
-/// A child process in a session of its own. Dropping it kills the whole session.
+/// A child process in a session of its own, and where our cgroup is delegated to us, in a cgroup
+/// of its own. Dropping it kills all of that.
 ///
 /// Nothing here waits, but [`Process::wait_exit`] and the drop of a process that still runs.
 #[derive(Debug)]
 pub struct Process {
     /// Of the leader, and thereby of the session.
     pid: Pid,
+    cgroup: Option<Cgroup>,
     exit_fd: OwnedFd,
     reaped: Option<Exit>,
     /// Its standard input, for us to write.
@@ -54,12 +57,22 @@ impl Process {
     ///
     /// Returns after its exec, so that a program which cannot be run is an error here.
     pub fn spawn(program: &Program) -> Result<Process, SpawnError> {
+        Process::spawn_with(program, Pipes::All)
+    }
+
+    /// The same for a program that is spoken to elsewhere: the null device is its standard
+    /// input and output.
+    pub fn spawn_apart(program: &Program) -> Result<Process, SpawnError> {
+        Process::spawn_with(program, Pipes::Stderr)
+    }
+
+    fn spawn_with(program: &Program, pipes: Pipes) -> Result<Process, SpawnError> {
         let (image, path) = program.image()?;
-        match spawn_image(program, image)? {
+        match spawn_image(program, image, pipes)? {
             Ok(process) => Ok(process),
             Err(error) if diagnose::is_plain_script(&error, &program.seen_from_here(&path)) => {
                 let image = program.image_as_script(&path)?;
-                spawn_image(program, image)?.map_err(|source| failed(program, source))
+                spawn_image(program, image, pipes)?.map_err(|source| failed(program, source))
             }
             Err(error) => Err(diagnose::spawn_error(program, &path, error)),
         }
@@ -114,7 +127,7 @@ impl Process {
 
     /// Its session, for a thread that ends before [`Process::finish`].
     pub(crate) fn session(&self) -> Session {
-        Session(self.pid)
+        Session::new(self.pid, self.cgroup)
     }
 
     /// Kills the rest of the session of a process that has ended, and reaps it. `None` if it has not
@@ -126,6 +139,9 @@ impl Process {
             guard::take_back(self.pid);
             wait(self.pid, WaitIdOptions::NOHANG);
             self.reaped = Some(exit);
+            if let Some(cgroup) = self.cgroup {
+                cgroup.remove();
+            }
         }
         Some(exit)
     }
@@ -142,27 +158,55 @@ impl Drop for Process {
     }
 }
 
+/// Which of its standard streams lead to us.
+#[derive(Clone, Copy)]
+enum Pipes {
+    All,
+    Stderr,
+}
+
 /// The inner error is exec's.
-fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, SpawnError> {
-    let (child_stdin, stdin) = io::pipe().map_err(|source| failed(program, source))?;
-    let (stdout, child_stdout) = io::pipe().map_err(|source| failed(program, source))?;
-    let (stderr, child_stderr) = io::pipe().map_err(|source| failed(program, source))?;
-    // Not stderr: it is always being read, and all pipes of a user share one budget.
-    widen(&stdin);
-    widen(&stdout);
+fn spawn_image(
+    program: &Program,
+    image: Image,
+    pipes: Pipes,
+) -> Result<io::Result<Process>, SpawnError> {
+    let cannot = |source| failed(program, source);
+    let mut command = Command::new(program.name());
+    let (stdin, stdout) = match pipes {
+        Pipes::All => {
+            let (child_stdin, stdin) = io::pipe().map_err(cannot)?;
+            let (stdout, child_stdout) = io::pipe().map_err(cannot)?;
+            command.stdin(child_stdin).stdout(child_stdout);
+            // Not stderr: it is always being read, and all pipes of a user share one budget.
+            widen(&stdin);
+            widen(&stdout);
+            (Some(stdin.into()), Some(stdout.into()))
+        }
+        Pipes::Stderr => {
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            (None, None)
+        }
+    };
+    let (stderr, child_stderr) = io::pipe().map_err(cannot)?;
+    command.stderr(child_stderr);
 
     // Locked until the child is remembered, or a guard that is started meanwhile would miss it.
     let listening = guard::listening().map_err(|source| SpawnError::Guard { source })?;
     let tell = listening.tell().map_err(|source| SpawnError::Guard { source })?;
-    let mut command = Command::new(program.name());
-    command.stdin(child_stdin).stdout(child_stdout).stderr(child_stderr);
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
-    fork::tell_and_exec(&mut command, image, tell);
+    let (cgroup, enter) = cgroup::create().unzip();
+    fork::tell_and_exec(&mut command, image, tell, enter);
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => {
+            if let Some(cgroup) = cgroup {
+                cgroup.remove();
+            }
+            return Ok(Err(error));
+        }
     };
     let pid = Pid::from_child(&child);
     listening.remember(pid);
@@ -170,18 +214,22 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
     match exit_fd(pid) {
         Ok(exit_fd) => Ok(Ok(Process {
             pid,
+            cgroup,
             exit_fd,
             reaped: None,
-            stdin: Some(stdin.into()),
-            stdout: Some(stdout.into()),
+            stdin,
+            stdout,
             stderr: Some(stderr.into()),
         })),
         Err(source) => {
             // Without a descriptor or thread we would not learn of its end, so it ends now.
-            Session(pid).signal(Signal::Kill);
+            Session::new(pid, cgroup).signal(Signal::Kill);
             wait(pid, WaitIdOptions::NOWAIT);
             guard::take_back(pid);
             wait(pid, WaitIdOptions::empty());
+            if let Some(cgroup) = cgroup {
+                cgroup.remove();
+            }
             Err(failed(program, source))
         }
     }

@@ -50,6 +50,8 @@ pub struct Front<S: Serving + Streams + 'static> {
     is_idle: Cell<bool>,
     /// Rung when that has come to be.
     idle: Wake,
+    /// Rung when the machine may have ended the conversation.
+    over: Wake,
 }
 
 /// A call under way.
@@ -96,6 +98,11 @@ impl<S: Serving + Channel + 'static> Front<S> {
             false => Ended::Well,
         };
         self.machine.borrow().ended().cloned().unwrap_or(unsaid)
+    }
+
+    /// Is no call under way, and every answer written?
+    pub fn is_idle(&self) -> bool {
+        self.is_idle.get()
     }
 
     /// Waits until no call is under way and every answer is written. One task may wait.
@@ -145,6 +152,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             is_all_asked: Cell::new(false),
             is_idle: Cell::new(true),
             idle: Wake::default(),
+            over: Wake::default(),
         })
     }
 
@@ -164,6 +172,30 @@ impl<S: Serving + Streams + 'static> Front<S> {
     pub async fn run(&self) {
         let _cancels = CancelAll(self);
         Lanes::keep(self.this.clone()).await;
+    }
+
+    /// Waits until there is no stream any more. One task may wait.
+    pub async fn quiet(&self) {
+        self.lanes.all_over().await;
+    }
+
+    /// Waits until the machine has ended the conversation, and its streams are over. One task at
+    /// a time may wait.
+    pub async fn ended(&self) -> Ended {
+        loop {
+            let ended = self.machine.borrow().ended().cloned();
+            if let Some(ended) = ended {
+                self.lanes.all_over().await;
+                return ended;
+            }
+            self.over.rung().await;
+        }
+    }
+
+    /// The connection that carried all streams is gone: ends them, and what was asked on them.
+    pub fn disconnected(&self) {
+        self.cancel_all();
+        self.lanes.abort();
     }
 
     /// Takes no more calls and waits until those under way are answered, but no longer than
@@ -199,7 +231,8 @@ impl<S: Serving + Streams + 'static> Front<S> {
         self.slow.clear();
     }
 
-    fn tell_machine(&self, tell: impl FnOnce(&mut S, Instant)) {
+    /// Says something to the machine that only its own wire knows of.
+    pub fn tell_machine(&self, tell: impl FnOnce(&mut S, Instant)) {
         tell(&mut self.machine.borrow_mut(), Instant::now());
         match S::IS_ONE {
             true => self.lanes.only.wake.ring(),
@@ -262,9 +295,13 @@ impl<S: Serving + Streams + 'static> Front<S> {
                 Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
                 Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
                 Some(notice) => tracing::debug!("{notice:?}"),
-                None => return passed,
+                None => break,
             }
         }
+        if self.machine.borrow().ended().is_some() {
+            self.over.ring();
+        }
+        passed
     }
 
     fn start(&self, ticket: Ticket, mut call: Call, lane: Option<&Rc<Lane>>) {
@@ -362,6 +399,9 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
         }
         if !is_done {
             return room;
+        }
+        if self.machine.borrow().ended().is_some() {
+            self.over.ring();
         }
         match self.end(ticket) {
             // Whoever answers need not go on.

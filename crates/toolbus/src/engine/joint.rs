@@ -55,6 +55,8 @@ pub(crate) trait Joint: Sized + 'static {
     fn left(&self, lane: &Lane, bytes: usize);
     /// All that was handed out has been written.
     fn sent(&self) {}
+    /// The machine was told the time.
+    fn time_passed(&self) {}
     /// The one stream broke.
     fn broke(&self, direction: Direction, error: &io::Error);
 }
@@ -273,6 +275,7 @@ impl<J: Joint> Lanes<J> {
                     joint.machine().borrow_mut().handle_timeout(Instant::now());
                     joint.pass_on(None);
                     lanes.stir(joint.machine(), |_| {});
+                    joint.time_passed();
                 }
             }
         }

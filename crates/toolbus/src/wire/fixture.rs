@@ -1,6 +1,8 @@
 //! How this program is made a peer of each wire, so that every front can be put before every
 //! back: for `toolbus demo` and for the tests of all pairs.
 
+use toolbus_proto::json::Json;
+
 /// A peer of one wire, made of this program and the tools behind an address.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixture {
@@ -32,6 +34,15 @@ impl Probe {
     /// A call of a built-in tool that any wire can carry.
     pub const UPPER: Probe =
         Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
+
+    /// Is this the answer, or a wire's way to carry it: in an object, or as the text of that?
+    pub fn is_answered_by(&self, answer: &str) -> bool {
+        let is_wrapped = |member: &str| {
+            let wrapped = format!("{{\"{member}\":{}}}", self.answer);
+            answer == wrapped || answer == Json::of(&wrapped).as_str()
+        };
+        answer == self.answer || is_wrapped("text") || is_wrapped("result")
+    }
 }
 
 /// What may be wanted of the calls of a wire.

@@ -6,9 +6,9 @@ use toolbus_proto::tool::Wire;
 
 use super::settings::{Settings, WireSettings};
 use super::{OpenError, PeerKind, open};
-use crate::address::{Address, Place, Query, Scheme, Transport};
+use crate::address::{Address, Place, Scheme};
 use crate::bus::back::Back;
-use crate::bus::config::{Key, KeyKind, Values};
+use crate::bus::config::{Key, Values};
 
 /// A wire that is not there yet.
 pub(super) struct Planned {
@@ -19,22 +19,6 @@ pub(super) struct Planned {
     keys: &'static [Key],
 }
 
-pub(super) static ORCHARD: Planned = Planned {
-    name: "orchard",
-    called: "the Orchard wire",
-    schemes: &[Scheme::command("orchard+stdio:")],
-    keys: &[
-        Key::new("config", KeyKind::SecretObject, "orchard backs", "What `configure` gets"),
-        Key::new(
-            "configure_timeout",
-            KeyKind::Duration,
-            "orchard backs",
-            "How long `configure` may take",
-        ),
-        Key::new("frame_bytes_max", KeyKind::HeldSize, "orchard backs", "The largest message"),
-    ],
-};
-
 pub(super) static GODEX: Planned = Planned {
     name: "godex",
     called: "the godex wire",
@@ -42,13 +26,19 @@ pub(super) static GODEX: Planned = Planned {
     keys: &[],
 };
 
+#[cfg(not(feature = "orchestra"))]
 pub(super) static ORCHESTRA: Planned = Planned {
     name: "orchestra",
     called: "the Orchestra wire",
-    schemes: &[Scheme::url("orchestra+quic://", Transport::Quic).with_query(Query::Parameters {
-        to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
-        to_serve: &["certs", "hub", "id"],
-    })],
+    schemes: &[
+        Scheme::command("orchestra+plugin:"),
+        Scheme::url("orchestra+quic://", crate::address::Transport::Quic).with_query(
+            crate::address::Query::Parameters {
+                to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
+                to_serve: &["certs", "hub", "id"],
+            },
+        ),
+    ],
     keys: &[],
 };
 

@@ -12,12 +12,16 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &BUILTIN,
     #[cfg(feature = "oracle")]
     &super::oracle::ORACLE,
-    &planned::ORCHARD,
+    #[cfg(feature = "orchard")]
+    &super::orchard::ORCHARD,
     #[cfg(feature = "mcp")]
     &super::mcp::MCP,
     #[cfg(feature = "mediocre")]
     &super::mediocre::MEDIOCRE,
     &planned::GODEX,
+    #[cfg(feature = "orchestra")]
+    &super::orchestra::ORCHESTRA,
+    #[cfg(not(feature = "orchestra"))]
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,

@@ -1,12 +1,13 @@
 //! Starting programs, watching them end, and why they did not start.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use expect_test::{Expect, expect};
+use rustix::process::Pid;
 use toolbus::child::{EnvPolicy, Exit, Process, Program, Signal, diagnose, words};
 
 use crate::PATIENCE;
@@ -100,6 +101,31 @@ fn dropping_a_process_kills_its_session() {
     drop(process);
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "neither alive nor a zombie");
+}
+
+/// Where no cgroup is delegated to us that process is left, and is ended by the test.
+#[test]
+fn what_left_the_session_is_killed_with_its_cgroup() {
+    let script = r#"cat /proc/self/cgroup; setsid sh -c 'echo "up $$"; exec sleep 600' & wait"#;
+    let words = ["sh", "-c", script].map(String::from).to_vec();
+    let mut process = Process::spawn(&Program::new(words)).unwrap();
+    let mut lines = BufReader::new(File::from(process.stdout.take().unwrap())).lines();
+    let mut line = || lines.next().transpose().unwrap();
+    let mut is_held = false;
+    let escaped = loop {
+        let line = line().unwrap();
+        is_held |= line.contains(&format!("/toolbus.{}.", std::process::id()));
+        if let Some(pid) = line.strip_prefix("up ") {
+            break Pid::from_raw(pid.parse().unwrap()).unwrap();
+        }
+    };
+    process.signal_session(Signal::Kill);
+    assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(9)));
+    if !is_held {
+        rustix::process::kill_process(escaped, rustix::process::Signal::KILL).unwrap();
+    }
+    // The pipe ends when the last process that holds it is dead.
+    assert_eq!(line(), None);
 }
 
 #[test]

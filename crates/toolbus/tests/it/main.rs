@@ -16,11 +16,16 @@ mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;
 #[cfg(target_os = "linux")]
+mod orchard_back;
+#[cfg(feature = "orchestra")]
+mod orchestra;
+#[cfg(target_os = "linux")]
 mod stdio;
 
 mod embed;
 mod engine;
 mod oracle_calling;
+mod orchard_supervised;
 mod serving;
 mod serving_mediocre;
 #[cfg(target_os = "linux")]

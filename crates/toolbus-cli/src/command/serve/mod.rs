@@ -20,7 +20,7 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::not_opened;
-use crate::runtime::{self, Hangups, Signals};
+use crate::runtime::{self, Hangup, Hangups, Signals};
 
 /// What calls to a back have that is no longer in the config.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -35,7 +35,8 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// are; calls to a back that is no longer there have five seconds. If there is a mistake in
 /// the config it is told, and everything stays as it was.
 ///
-/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does
+/// the end of the terminal it was started on, unless by `nohup`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct ServeArgs {}
@@ -91,7 +92,10 @@ async fn serve(
     }
     loop {
         tokio::select! {
-            () = hangups.next() => {}
+            hangup = hangups.next() => match hangup {
+                Hangup::Reload => {}
+                Hangup::TerminalClosed => return Err(Failed::quietly(Exit::Terminated)),
+            },
             failed = running.broken() => return Err(failed),
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }

@@ -3,8 +3,12 @@
 mod mcp;
 mod mediocre;
 mod oracle;
+mod orchard;
+mod orchestra;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
 use toolbus::wire::decode::Decoding;
@@ -15,7 +19,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 3] = [&oracle::FACE, &mediocre::FACE, &mcp::FACE];
+pub(crate) static FACES: [&dyn WireFace; 5] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
@@ -51,6 +56,61 @@ pub(crate) trait WireFace: Sync {
     }
 }
 
+/// Commands that a wire has besides the one of its face.
+pub(crate) static VERBS: &[&dyn Verb] =
+    &[&orchestra::certs::VERB, &orchestra::orchestrator::VERB, &orchestra::transport_stdio::VERB];
+
+/// One more command of a wire.
+pub(crate) trait Verb: Sync {
+    /// The command, with its arguments and their help.
+    fn command(&self) -> clap::Command;
+
+    /// What that command is to do.
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error>;
+
+    /// Is a link of its name to the program this command?
+    fn is_program(&self) -> bool {
+        false
+    }
+
+    /// May its long flags begin with one dash, as those of Go programs do?
+    fn takes_single_dashes(&self) -> bool {
+        false
+    }
+}
+
+/// The words of a command line as clap takes them: a program that was started by a link named like
+/// one of these commands is that command, and some take long flags with one dash.
+pub(crate) fn spelled_out(words: &[OsString]) -> Vec<OsString> {
+    let mut words = words.to_vec();
+    let started_as = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
+    let program = started_as.and_then(|name| {
+        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name)?;
+        verb.is_program().then(|| OsString::from(name))
+    });
+    if let Some(name) = program {
+        words.insert(1, name);
+    }
+    let at = words.iter().position(|word| {
+        let named = |verb: &&&dyn Verb| word.to_str() == Some(verb.command().get_name());
+        VERBS.iter().find(named).is_some_and(|verb| verb.takes_single_dashes())
+    });
+    // A command stands behind nothing but flags.
+    let is_flag = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
+    if let Some(at) = at.filter(|at| words[1..*at].iter().all(is_flag)) {
+        for word in &mut words[at + 1..] {
+            let Some(text) = word.to_str() else { continue };
+            let is_long = text.len() > 2 && text.starts_with('-') && !text.starts_with("--");
+            // `-vv` is a flag that is given twice.
+            let is_short = text[1..].bytes().all(|byte| byte == text.as_bytes()[1]);
+            if is_long && !is_short {
+                *word = format!("-{text}").into();
+            }
+        }
+    }
+    words
+}
+
 /// A command that was read.
 pub(crate) trait Run: fmt::Debug {
     fn run(&self, globals: &Globals) -> Result<(), Failed>;
@@ -74,7 +134,8 @@ impl WireCommand {
 
 impl Subcommand for WireCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        let mut commands = FACES.map(WireFace::command);
+        let verbs = VERBS.iter().map(|verb| verb.command());
+        let mut commands: Vec<_> = FACES.iter().map(|face| face.command()).chain(verbs).collect();
         commands.sort_by(|one, other| one.get_name().cmp(other.get_name()));
         command.subcommands(commands)
     }
@@ -84,17 +145,18 @@ impl Subcommand for WireCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        FACES.iter().any(|face| face.command().get_name() == name)
+        WireCommand::augment_subcommands(clap::Command::new("")).find_subcommand(name).is_some()
     }
 }
 
 impl FromArgMatches for WireCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<WireCommand, clap::Error> {
-        let named = |name: &str| FACES.into_iter().find(|face| face.command().get_name() == name);
-        match matches.subcommand().and_then(|(name, matches)| Some((named(name)?, matches))) {
-            Some((face, matches)) => face.read(matches).map(WireCommand),
-            None => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
-        }
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let face = FACES.into_iter().find(|face| face.command().get_name() == name);
+        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name);
+        let read = face.map(|face| face.read(matches));
+        read.or_else(|| verb.map(|verb| verb.read(matches))).ok_or_else(missing)?.map(WireCommand)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

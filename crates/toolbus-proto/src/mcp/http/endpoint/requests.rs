@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::super::admission::{Answer, EVENT_STREAM, Verb, accepts};
+use super::super::entrance::{Answer, EVENT_STREAM, Verb, accepts};
 use super::super::headers::Mirror;
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of};
 use super::kept::read_event_id;
@@ -111,7 +111,7 @@ impl Endpoint {
     ) -> Result<(), Answer> {
         let opens = posted.method() == "initialize" && posted.id.is_some();
         let talk = if opens {
-            if SESSIONS_MAX <= self.by_name.len() {
+            if SESSIONS_MAX <= self.by_name.len() && !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
                 return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
             }

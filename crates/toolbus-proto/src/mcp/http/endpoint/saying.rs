@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::super::admission::{Answer, status_of};
+use super::super::entrance::{Answer, status_of};
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of, stream_of};
 use super::session::{Kind, Talk};
 use super::{Endpoint, SESSION_HEADER};

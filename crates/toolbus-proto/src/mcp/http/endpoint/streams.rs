@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::super::admission::Answer;
-use super::exchange::{Arriving, BODY_SILENCE};
+use super::super::entrance::Answer;
+use super::exchange::Arriving;
 use super::session::{Kind, Talk};
 use super::{Conversation, Endpoint, Forwarded, SESSION_HEADER};
 use crate::channel::{
@@ -23,11 +23,11 @@ impl Streams for Endpoint {
 
     /// Who may not come in is told so before a body is read.
     fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
-        match self.settings.admission.admit(&head) {
+        match self.settings.entrance.admit(&head) {
             Ok(verb) => {
-                let silent_at = now + BODY_SILENCE;
-                self.arriving.insert(stream, Arriving { head, verb, received: 0, silent_at });
-                self.wake(silent_at);
+                let arriving = Arriving::new(now, head, verb);
+                self.wake(arriving.late_at());
+                self.arriving.insert(stream, arriving);
             }
             Err(answer) => self.answer(stream, answer),
         }
@@ -41,19 +41,15 @@ impl Streams for Endpoint {
 
     /// A body waits in the input until it is whole.
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
-        let bytes_max = self.settings.admission.body_bytes_max;
+        let bytes_max = self.settings.entrance.body_bytes_max;
         match self.arriving.get_mut(&stream) {
             Some(_) if bytes_max < input.len() => {
                 self.arriving.remove(&stream);
                 *input = BytesMut::new();
-                let answer = self.settings.admission.too_long();
+                let answer = self.settings.entrance.too_long();
                 self.answer(stream, answer);
             }
-            Some(arriving) if arriving.received < input.len() => {
-                arriving.received = input.len();
-                arriving.silent_at = now + BODY_SILENCE;
-            }
-            Some(_) => {}
+            Some(arriving) => arriving.handle_bytes(now, input.len()),
             None => input.clear(),
         }
         self.flow(stream)

@@ -1,0 +1,258 @@
+//! What a request must look like before its body matters (`docs/protocols/mcp.md` 2.8).
+
+use bytes::Bytes;
+
+use crate::http::{
+    Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, is_one_of,
+    media_type,
+};
+use crate::jsonrpc::Id;
+use crate::mcp::wire::{
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
+    Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION,
+};
+
+/// The media type of a stream.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// An answer that is complete from the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status, and the header fields besides those that every answer has.
+    pub head: ResponseHead,
+    /// JSON, or nothing.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Nothing but a status.
+    pub(super) fn empty(status: u16) -> Answer {
+        Answer { head: ResponseHead::new(status), body: Bytes::new() }
+    }
+
+    /// A message, or a batch of them.
+    pub(super) fn json(status: u16, body: Bytes) -> Answer {
+        let mut head = ResponseHead::new(status);
+        head.headers.push("Content-Type", "application/json");
+        Answer { head, body }
+    }
+
+    /// A refusal; `id` is that of the request, if it is known.
+    pub(super) fn refusal(status: u16, id: &Id, code: i64, message: impl Into<String>) -> Answer {
+        let refusal = Refusal::new(code, message.into());
+        Answer::json(status, refusal.answer(id).take())
+    }
+
+    /// A refusal with a header field before the others.
+    fn refused_with(
+        field: (&'static str, &str),
+        status: u16,
+        message: impl Into<String>,
+    ) -> Answer {
+        let refused = Answer::refused(status, message);
+        let others = refused.head.headers.iter().map(|(name, value)| (name.to_owned(), value));
+        let mut headers: Headers = [field].into_iter().collect();
+        headers.extend(others);
+        Answer { head: ResponseHead { status, headers }, body: refused.body }
+    }
+
+    /// A body came, but too slowly.
+    pub(super) fn too_slow() -> Answer {
+        let message = format!(
+            "the body comes too slowly: at least {BYTES_A_SECOND_MIN} bytes a second are needed"
+        );
+        Answer::refused(408, message)
+    }
+
+    fn not_admitted(refused: &Refused) -> Answer {
+        match refused.field() {
+            Some(field) => Answer::refused_with(field, refused.status(), refused.to_string()),
+            None => Answer::refused(refused.status(), refused.to_string()),
+        }
+    }
+
+    fn refused(status: u16, message: impl Into<String>) -> Answer {
+        Answer::refusal(status, &Id::NULL, INVALID_REQUEST, message)
+    }
+
+    pub(super) fn not_allowed(allow: &str, message: impl Into<String>) -> Answer {
+        Answer::refused_with(("Allow", allow), 405, message)
+    }
+}
+
+/// The status of a modern answer with this error.
+pub(super) fn status_of(code: i64) -> u16 {
+    match code {
+        UNKNOWN_METHOD => 404,
+        PARSE_ERROR | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | MISSING_CAPABILITY
+        | UNSUPPORTED_VERSION => 400,
+        _ => 200,
+    }
+}
+
+/// What a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Verb {
+    Post,
+    Get,
+    Delete,
+}
+
+/// What a request must look like to reach an endpoint.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    /// What is asked of every client.
+    pub admission: Admission,
+    /// The one path there is.
+    pub path: String,
+    /// The longest body.
+    pub body_bytes_max: usize,
+}
+
+impl Entrance {
+    /// Judges a head. The body need not be read if it is refused.
+    pub fn admit(&self, head: &RequestHead) -> Result<Verb, Answer> {
+        self.admission.admit(head).map_err(|refused| Answer::not_admitted(&refused))?;
+        if head.path != self.path {
+            return Err(Answer::refused(404, format!("there is nothing at `{}`", head.path)));
+        }
+        let verb = match &*head.method {
+            "POST" => Verb::Post,
+            "GET" => Verb::Get,
+            "DELETE" => Verb::Delete,
+            other => {
+                let message = format!("method `{other}` is not allowed");
+                return Err(Answer::not_allowed("GET, POST, DELETE", message));
+            }
+        };
+        let version = head.header("MCP-Protocol-Version");
+        if verb != Verb::Post && version.is_some_and(|version| Revision::legacy(version).is_none())
+        {
+            let message = format!("only POST in {}", Revision::MODERN);
+            return Err(Answer::not_allowed("POST", message));
+        }
+        match verb {
+            Verb::Post => {
+                if !media_type(head).is_some_and(|kind| is_one_of(kind, &["application/json"])) {
+                    return Err(Answer::refused(415, "Content-Type must be application/json"));
+                }
+                if !accepts(head, "application/json") {
+                    return Err(Answer::refused(406, "Accept must allow application/json"));
+                }
+                let length = head.header("Content-Length").and_then(|length| length.parse().ok());
+                if length.is_some_and(|length: u64| (self.body_bytes_max as u64) < length) {
+                    return Err(self.too_long());
+                }
+            }
+            Verb::Get => {
+                let is_wanted = head.header("Accept").is_some() && accepts(head, EVENT_STREAM);
+                if !is_wanted {
+                    return Err(Answer::refused(406, "Accept must name text/event-stream"));
+                }
+            }
+            Verb::Delete => {}
+        }
+        Ok(verb)
+    }
+
+    /// The answer to a body over the limit.
+    pub fn too_long(&self) -> Answer {
+        let bytes_max = self.body_bytes_max;
+        Answer::refused(413, format!("body is longer than the limit of {bytes_max} bytes"))
+    }
+}
+
+/// Does the client take this media type? Without `Accept` it takes all.
+pub(super) fn accepts(head: &RequestHead, media_type: &str) -> bool {
+    let Some(accept) = head.header("Accept") else { return true };
+    let (family, _) = media_type.split_once('/').unwrap_or((media_type, ""));
+    accept.split(',').any(|range| {
+        let mut pieces = range.split(';').map(str::trim);
+        let name = pieces.next().unwrap_or_default();
+        let is_it = name == "*/*"
+            || name.eq_ignore_ascii_case(media_type)
+            || name.strip_suffix("/*").is_some_and(|name| name.eq_ignore_ascii_case(family));
+        let is_none = |piece: &str| {
+            let weight = piece.strip_prefix("q=").or(piece.strip_prefix("Q="));
+            weight.and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0)
+        };
+        is_it && !pieces.any(is_none)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{Bound, Token};
+
+    fn entrance(bound: Bound) -> Entrance {
+        let (path, origins) = ("/mcp".to_owned(), vec!["https://app.example".to_owned()]);
+        let admission = Admission { bound, origins, token: None };
+        Entrance { admission, path, body_bytes_max: 100 }
+    }
+
+    fn status(
+        entrance: &Entrance,
+        method: &'static str,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> u16 {
+        let mut head = RequestHead::new(method, path);
+        head.headers.extend(headers.iter().copied());
+        entrance.admit(&head).map_or_else(|answer| answer.head.status, |_| 200)
+    }
+
+    #[test]
+    fn requests_are_judged_in_order() {
+        let ours = entrance(Bound::Loopback);
+        let json = ("Content-Type", "application/json; charset=utf-8");
+        for (method, path, headers, expected) in [
+            ("POST", "/mcp", &[json][..], 200),
+            ("POST", "/mcp", &[("host", "[::1]:80"), json], 200),
+            ("POST", "/mcp", &[("Host", "localhost.evil"), json], 403),
+            ("POST", "/mcp", &[("Origin", "https://app.example"), json], 200),
+            ("POST", "/mcp", &[("Origin", "http://localhost.evil"), json], 403),
+            ("POST", "/mcp", &[("Origin", "http://127.0.0.1@evil"), json], 403),
+            ("POST", "/else", &[json], 404),
+            ("PUT", "/mcp", &[json], 405),
+            ("POST", "/mcp", &[], 415),
+            ("POST", "/mcp", &[json, ("Accept", "text/html, application/json;q=0")], 406),
+            ("POST", "/mcp", &[json, ("Accept", "text/html, application/*")], 200),
+            ("POST", "/mcp", &[json, ("Content-Length", "100")], 200),
+            ("POST", "/mcp", &[json, ("Content-Length", "101")], 413),
+            ("POST", "/mcp", &[("Content-Length", "101")], 415),
+            ("GET", "/mcp", &[], 406),
+            ("GET", "/mcp", &[("MCP-Protocol-Version", "2026-07-28")], 405),
+            ("GET", "/mcp", &[("MCP-Protocol-Version", "2025-11-25")], 406),
+            ("DELETE", "/mcp", &[("MCP-Protocol-Version", "2026-07-28")], 405),
+            ("GET", "/mcp", &[("Accept", "text/event-stream")], 200),
+            ("DELETE", "/mcp", &[], 200),
+        ] {
+            assert_eq!(status(&ours, method, path, headers), expected, "{method} {headers:?}");
+        }
+        let host = ("Host", "tools.example:1");
+        let others = entrance(Bound::Elsewhere);
+        let evil = ("Origin", "https://evil.example");
+        assert_eq!(status(&others, "POST", "/mcp", &[host, evil, json]), 403);
+        let own = ("Origin", "https://tools.example");
+        assert_eq!(status(&others, "POST", "/mcp", &[host, own, json]), 200);
+    }
+
+    #[test]
+    fn a_token_must_be_the_token() {
+        let mut entrance = entrance(Bound::Elsewhere);
+        entrance.admission.token = Some(Token::new("s3cret"));
+        for (shown, expected) in [
+            ("Bearer s3cret", 404),
+            ("bearer  s3cret", 404),
+            ("Bearer s3cre", 401),
+            ("Bearer s3cret2", 401),
+            ("Basic s3cret", 401),
+            ("", 401),
+        ] {
+            let headers = [("Authorization", shown)];
+            assert_eq!(status(&entrance, "POST", "/", &headers), expected, "{shown}");
+        }
+    }
+}
