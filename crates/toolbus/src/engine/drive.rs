@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use toolbus_proto::channel::{Flow, Outbox};
 
-use super::budget::Share;
+use super::account;
 use super::buffers::WHOLE_FROM;
 use super::io::{Sink, Source};
 use super::wake::{Wake, turn};
@@ -46,8 +46,9 @@ pub(crate) trait Drivable {
     /// Appends what is to be written. What cannot be said on the wire is refused in its turn, so
     /// something may be passed on by this too.
     fn transmit(&self, out: &mut Outbox) -> Forwarded;
-    /// So many bytes wait to be written.
-    fn left(&self, bytes: usize);
+    /// So many bytes wait to be written, and so many are the beginning of something that is not
+    /// all here.
+    fn left(&self, unwritten: usize, half_read: usize);
     /// All that was handed out has been written.
     fn sent(&self, now: Instant);
     /// The stream broke while it was read; its end is told as well.
@@ -126,11 +127,11 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
     let mut sink = Some(sink);
     let mut input = BytesMut::new();
     let mut outbox = Outbox::new();
-    let mut share = Share::default();
     let mut next = ReadNext::Read;
     let mut end = End::Ahead;
     let mut has_ended = false;
     let mut pace = Pace::new();
+    let mut freed = account::times_freed();
     let mut alarm = pin!(Alarm::default());
     let mut unread = Unread::default();
     loop {
@@ -155,8 +156,8 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         if sink.is_none() && !outbox.is_empty() {
             outbox = Outbox::new();
         }
-        share.set(outbox.len());
-        driven.left(outbox.len());
+        driven.left(outbox.len(), input.len() + pace.rest.len());
+        account::cut_off_who_is_over();
         if next == ReadNext::Close && outbox.is_empty() {
             return;
         }
@@ -192,7 +193,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
             () = turn_or(driven.taken()), if next == ReadNext::Turn => {}
             read = async {
                 match may_read {
-                    true => Some(share.read(&mut source, &mut input).await),
+                    true => Some(source.read(&mut input).await),
                     false => {
                         source.ended().await;
                         None
@@ -220,6 +221,8 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // The end that is seen will be read in a moment; until then nothing is said.
                 has_ended = end == End::Ahead && driven.has_ended(Instant::now());
             }
+            // It may have waited for those who did not read what they were given.
+            () = account::freed_since(freed), if next == ReadNext::Wait => {}
             () = async {
                 // The last arm is looked at only if all others have to wait, and then all
                 // other peers have their turn.
@@ -241,6 +244,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 next = ReadNext::Turn;
                 continue;
             }
+            freed = account::times_freed();
             next = ask(driven, now, &mut input, &mut end, &mut pace);
             pace.judge(driven.noise());
         }
