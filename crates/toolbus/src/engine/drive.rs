@@ -13,25 +13,11 @@ use toolbus_proto::channel::{Flow, Outbox};
 use super::account;
 use super::buffers::WHOLE_FROM;
 use super::io::{Sink, Source};
+use super::pace::Pace;
 use super::wake::{Wake, turn};
 
 /// So much is written even if more is about to follow.
 const WRITE_FROM: usize = 64 * 1024;
-
-/// How long one peer may keep all others waiting. What was read is handled to its end, so the
-/// first turn of a peer that sends very many frames may be longer.
-const TURN_TIME: Duration = Duration::from_millis(5);
-/// What is handled at once of a peer that made a turn too long all by itself.
-const HELD_BYTES: usize = 4 * 1024;
-/// In so few steps a turn becomes too long only by what is handled, not by what is read.
-const ASKS_FEW: usize = 2;
-
-/// From so many frames in a row that served no purpose on, a peer counts as noisy.
-const NOISE_FROM: usize = 64;
-/// A noisy peer rests so many times as long as its noise took: it costs the others a tenth.
-const REST_TIMES: u32 = 9;
-/// However long its noise took, a peer is heard again after this.
-const REST_MAX: Duration = Duration::from_millis(50);
 
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
@@ -156,7 +142,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         if sink.is_none() && !outbox.is_empty() {
             outbox = Outbox::new();
         }
-        driven.left(outbox.len(), input.len() + pace.rest.len());
+        driven.left(outbox.len(), input.len() + pace.kept_back());
         account::cut_off_who_is_over();
         if next == ReadNext::Close && outbox.is_empty() {
             return;
@@ -288,85 +274,6 @@ impl Unread {
     }
 }
 
-/// How long one turn has been: a peer that never stops talking must not stop signals,
-/// deadlines and all other peers.
-struct Pace {
-    began: Instant,
-    /// How often something was handled since.
-    asks: usize,
-    /// It takes so long to handle what this peer sends that it is handled bit by bit.
-    is_held: bool,
-    /// What was read and not yet shown to the machine.
-    kept_back: BytesMut,
-    /// How often in a row nothing but blanks was read.
-    blanks: usize,
-    /// Until then nothing is read, because all it said of late was noise.
-    rest: Option<Instant>,
-}
-
-impl Pace {
-    fn new() -> Pace {
-        Pace {
-            began: Instant::now(),
-            asks: 0,
-            is_held: false,
-            kept_back: BytesMut::new(),
-            blanks: 0,
-            rest: None,
-        }
-    }
-
-    /// Others had their turn: because it was theirs, or because there was nothing to do.
-    fn turn_passed(&mut self, now: Instant, next: ReadNext) {
-        self.is_held &= next == ReadNext::Turn;
-        self.began = now;
-        self.asks = 0;
-        if self.rest.is_some_and(|rest| rest <= now) {
-            self.rest = None;
-        }
-    }
-
-    /// Looks at what was just read.
-    fn listen(&mut self, read: &[u8]) {
-        let is_blank = !read.is_empty() && read.iter().all(u8::is_ascii_whitespace);
-        self.blanks = if is_blank { self.blanks + 1 } else { 0 };
-    }
-
-    /// Lets a peer rest that makes nothing but noise. What it says is read after all, only not
-    /// at the cost of those that have something to say.
-    fn judge(&mut self, noise: usize) {
-        if self.rest.is_none() && (NOISE_FROM <= noise || NOISE_FROM <= self.blanks) {
-            let now = Instant::now();
-            let cost = now.duration_since(self.began);
-            self.rest = Some(now + (cost * REST_TIMES).min(REST_MAX));
-        }
-    }
-
-    /// Keeps back most of what was just read behind the first `shown` bytes, if it must be. A
-    /// machine never sees less than it has seen.
-    fn keep_back(&mut self, input: &mut BytesMut, shown: usize) {
-        if self.is_held && shown + HELD_BYTES < input.len() {
-            self.kept_back = input.split_off(shown + HELD_BYTES);
-        }
-    }
-
-    /// Shows more of what was kept back. Tells whether there was any.
-    fn show_more(&mut self, input: &mut BytesMut) -> bool {
-        if self.kept_back.is_empty() {
-            return false;
-        }
-        let count = HELD_BYTES.min(self.kept_back.len());
-        input.unsplit(self.kept_back.split_to(count));
-        true
-    }
-
-    fn is_too_long(&mut self, now: Instant) -> bool {
-        let is_too_long = TURN_TIME <= now.duration_since(self.began);
-        self.is_held |= is_too_long && self.asks <= ASKS_FEW;
-        is_too_long
-    }
-}
-
 /// How far the end of the stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -382,7 +289,7 @@ fn ask(
     end: &mut End,
     pace: &mut Pace,
 ) -> ReadNext {
-    pace.asks += 1;
+    pace.asked();
     // Looked at each time: a peer that never stops talking must not stop the clock.
     if driven.poll_timeout().is_some_and(|timeout| timeout <= now) {
         driven.timeout(now);
