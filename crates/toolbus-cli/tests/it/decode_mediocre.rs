@@ -207,8 +207,8 @@ fn help() {
               oracle     Show what one side of an oracle's conversation says
               mediocre   Show what one direction of a mediocre-rpc connection says
               mcp        Show what one side of an MCP conversation says
-              orchestra  Show what one side of an Orchestra stream says
               orchard    Show what one side of an Orchard conversation says
+              orchestra  Show what one side of an Orchestra stream says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
