@@ -70,8 +70,12 @@ impl Ask {
                 "prompt" => &mut prompt,
                 "instructions" => &mut instructions,
                 "model" => &mut model,
-                _ => return wrong(format!("`{name}` is not known; there are `prompt`, \
-                                           `instructions` and `model`")),
+                _ => {
+                    return wrong(format!(
+                        "`{name}` is not known; there are `prompt`, \
+                                           `instructions` and `model`"
+                    ));
+                }
             };
             let Some(text) = string(raw) else {
                 return wrong(format!("`{name}` must be a string"));
@@ -223,7 +227,8 @@ impl Reader {
                 Some(Err(failure))
             }
             None if COLLECTED_BYTES_MAX < self.text.len() => {
-                let message = format!("the answer is over the limit of {COLLECTED_BYTES_MAX} bytes");
+                let message =
+                    format!("the answer is over the limit of {COLLECTED_BYTES_MAX} bytes");
                 Some(Err(Failure::new(FailureKind::TooLarge, message)))
             }
             None => None,
@@ -238,14 +243,18 @@ impl Reader {
         if let Some(refusal) = completed.refusal() {
             answer.text("refusal", refusal);
         }
-        let calls: Vec<_> = self.turn.calls().map(|call| {
-            let mut text = Vec::new();
-            let mut object = Object::begin(&mut text);
-            object.text("call_id", &call.call_id).text("name", &call.name);
-            object.text("arguments", &call.arguments);
-            object.end();
-            String::from_utf8(text).unwrap_or_default()
-        }).collect();
+        let calls: Vec<_> = self
+            .turn
+            .calls()
+            .map(|call| {
+                let mut text = Vec::new();
+                let mut object = Object::begin(&mut text);
+                object.text("call_id", &call.call_id).text("name", &call.name);
+                object.text("arguments", &call.arguments);
+                object.end();
+                String::from_utf8(text).unwrap_or_default()
+            })
+            .collect();
         if !calls.is_empty() {
             answer.raw("tool_calls", &format!("[{}]", calls.join(",")));
         }

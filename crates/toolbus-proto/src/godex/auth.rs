@@ -128,7 +128,8 @@ impl Tokens {
     /// A file of credentials with these in place of its old ones and every other member kept.
     pub fn rewritten(&self, file: &str) -> Option<String> {
         let file = Json::parse(file.to_owned()).ok().filter(|json| json.kind() == Kind::Object)?;
-        let mut tokens = an_object(edit::member(file.as_str(), "tokens")).unwrap_or("{}").to_owned();
+        let mut tokens =
+            an_object(edit::member(file.as_str(), "tokens")).unwrap_or("{}").to_owned();
         for (name, value) in [
             ("access_token", Some(&self.access_token)),
             ("refresh_token", self.refresh_token.as_ref()),
@@ -219,7 +220,10 @@ mod tests {
         assert_eq!(read("{"), "it is not JSON");
         assert_eq!(read("[]"), "it is no JSON object");
         assert_eq!(read(r#"{"tokens":{}}"#), "it has neither tokens nor a key");
-        assert_eq!(read(r#"{"auth_mode":"apikey","OPENAI_API_KEY":"k","tokens":{"access_token":"t"}}"#), "k");
+        assert_eq!(
+            read(r#"{"auth_mode":"apikey","OPENAI_API_KEY":"k","tokens":{"access_token":"t"}}"#),
+            "k"
+        );
         assert_eq!(read(r#"{"OPENAI_API_KEY":"k","tokens":{"access_token":"t"}}"#), "t None");
         assert_eq!(
             read(r#"{"tokens":{"access_token":"t","id_token":{"chatgpt_account_id":"a"}}}"#),
@@ -237,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_file_is_rewritten_and_nothing_else_is_lost() {
-        let file = r#"{ "x": 1.0, "tokens": {"access_token":"a","other":[ ],"refresh_token":"r"} }"#;
+        let file =
+            r#"{ "x": 1.0, "tokens": {"access_token":"a","other":[ ],"refresh_token":"r"} }"#;
         let Ok(Credential::Chatgpt(tokens)) = Credential::of_file(file) else { panic!("tokens") };
         assert!(tokens.refreshed(b"{}").is_none());
         let tokens = tokens.refreshed(br#"{"access_token":"a2","id_token":"i"}"#).unwrap();

@@ -116,8 +116,16 @@ mod tests {
             let url = BaseUrl::parse(text).unwrap();
             assert_eq!((&*url.host, url.port, &*url.responses()), (host, port, path), "{text}");
         }
-        for text in ["", "ftp://a", "http://", "http:///v1", "http://a:b/", "http://a b", "http://u@h", "http://é"]
-        {
+        for text in [
+            "",
+            "ftp://a",
+            "http://",
+            "http:///v1",
+            "http://a:b/",
+            "http://a b",
+            "http://u@h",
+            "http://é",
+        ] {
             assert!(BaseUrl::parse(text).is_err(), "{text}");
         }
     }

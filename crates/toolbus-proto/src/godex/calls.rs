@@ -113,8 +113,7 @@ impl Calls {
     fn find(&self, item: &Item<'_>, output_index: Option<&str>) -> Option<usize> {
         let find = |is_it: &dyn Fn(&Call) -> bool| self.list.iter().rposition(is_it);
         let by_id = item.id.as_ref().and_then(|id| find(&|call| call.id == **id));
-        let by_call_id =
-            || item.call_id.as_ref().and_then(|id| find(&|call| call.call_id == **id));
+        let by_call_id = || item.call_id.as_ref().and_then(|id| find(&|call| call.call_id == **id));
         // A server that counts nothing says 0 of all its calls: two that name themselves
         // differently are two.
         let by_index = || {
@@ -340,7 +339,7 @@ impl Call {
         };
         fill("id", item.id.is_some(), &self.id);
         fill("call_id", item.call_id.is_some(), &self.call_id);
-        fill("name", item.name.is_some() || self.name.is_empty(), &self.name);
+        fill("name", item.name.is_some(), &self.name);
         if with_arguments {
             let own = super::wire::a_string(item.arguments).map(characters);
             fill("arguments", own.is_some_and(|own| own == self.arguments), &self.arguments);

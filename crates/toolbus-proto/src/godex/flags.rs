@@ -42,7 +42,9 @@ pub fn prompt(flag: Option<String>, positional: &[String]) -> Result<Option<Stri
             return Err("the prompt is given twice: by --prompt and without; give one".to_owned());
         }
         (None, [_, second, ..]) => {
-            return Err(format!("only one prompt can be given, and `{second}` is another; quote it"));
+            return Err(format!(
+                "only one prompt can be given, and `{second}` is another; quote it"
+            ));
         }
         (Some(prompt), []) => Some(prompt),
         (None, [prompt]) => Some(prompt.clone()),
@@ -207,8 +209,10 @@ pub fn session_id(id: &str) -> Result<(), String> {
     let is_one = (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     match is_one {
         true => Ok(()),
-        false => Err("--session-id: expected 1 to 256 printable ASCII characters without space"
-            .to_owned()),
+        false => {
+            Err("--session-id: expected 1 to 256 printable ASCII characters without space"
+                .to_owned())
+        }
     }
 }
 

@@ -103,9 +103,8 @@ fn parameters(input: &Json) -> (Json, bool) {
     if edit::text(schema.as_str(), "type").as_deref() == Some("object") {
         return (schema, false);
     }
-    let text = format!(
-        r#"{{"type":"object","properties":{{"value":{schema}}},"required":["value"]}}"#
-    );
+    let text =
+        format!(r#"{{"type":"object","properties":{{"value":{schema}}},"required":["value"]}}"#);
     (Json::from_trusted(text), true)
 }
 

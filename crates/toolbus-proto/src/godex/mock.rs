@@ -90,9 +90,8 @@ impl Mock {
     fn call(&mut self, name: &str, arguments: &str) {
         self.output_words += words(arguments);
         let (name, arguments) = (quoted(name), quoted(arguments));
-        let item = format!(
-            r#""id":"fc_mock","type":"function_call","call_id":"call_mock","name":{name}"#
-        );
+        let item =
+            format!(r#""id":"fc_mock","type":"function_call","call_id":"call_mock","name":{name}"#);
         self.events.extend([
             format!(r#"{{"type":"response.output_item.added","item":{{{item}}}}}"#),
             format!(

@@ -100,9 +100,8 @@ mod tests {
     fn else_it_is_longer_each_time() {
         let wall = SystemTime::UNIX_EPOCH;
         let mut most = |bytes: &mut [u8]| bytes.fill(0xff);
-        let waits: Vec<_> = (0..6)
-            .map(|failed| wait(None, wall, failed, &mut most).as_millis())
-            .collect();
+        let waits: Vec<_> =
+            (0..6).map(|failed| wait(None, wall, failed, &mut most).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000]);
     }
 
@@ -111,7 +110,8 @@ mod tests {
         let unix = |text| date(text).map(|at| at.duration_since(SystemTime::UNIX_EPOCH).unwrap());
         assert_eq!(unix("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
         assert_eq!(unix("Thu, 29 Feb 2024 00:00:01 GMT"), Some(Duration::from_secs(1_709_164_801)));
-        for text in ["", "x, 1 Jan", "Thu, 01 Foo 1970 00:00:00 GMT", "Thu, 01 Jan 1970 24:00:00 GMT"]
+        for text in
+            ["", "x, 1 Jan", "Thu, 01 Foo 1970 00:00:00 GMT", "Thu, 01 Jan 1970 24:00:00 GMT"]
         {
             assert_eq!(unix(text), None, "{text}");
         }

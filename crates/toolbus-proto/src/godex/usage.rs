@@ -39,7 +39,8 @@ impl Usage {
                 "output_tokens_details",
             ],
         );
-        let in_details = an_object(input_details).and_then(|raw| edit::member(raw, "cached_tokens"));
+        let in_details =
+            an_object(input_details).and_then(|raw| edit::member(raw, "cached_tokens"));
         let integer = |raw: Option<&str>| raw.and_then(|raw| raw.parse::<u64>().ok());
         let kept = |raw: Option<&str>| {
             raw.filter(|raw| *raw != "null").map(|raw| compact(raw).into_owned())

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 
+use super::EVENT_BYTES_MAX;
 use super::auth::{Credential, Secrets};
 use super::base_url::BaseUrl;
 use super::error::RunError;
@@ -22,7 +23,6 @@ use super::request::Request;
 use super::said::{Said, Wanted};
 use super::turn::{Completed, Turn, TurnEnd, quoted};
 use super::usage::Usage;
-use super::EVENT_BYTES_MAX;
 use crate::chance::Random;
 use crate::frame::sse::Events;
 use crate::http::RequestHead;
@@ -92,7 +92,9 @@ enum Stage {
     /// A request is out.
     Asking(Asking),
     /// The next try is due then.
-    Waiting { until: Instant },
+    Waiting {
+        until: Instant,
+    },
     /// Tools run.
     Tools(Running),
     Ended(Ended),
