@@ -9,7 +9,7 @@ mod help;
 mod man;
 mod serve;
 mod tools;
-mod wire;
+pub(crate) mod wire;
 
 use crate::args::Globals;
 use crate::failed::Failed;

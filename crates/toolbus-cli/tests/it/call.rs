@@ -199,10 +199,10 @@ fn what_is_found_before_the_call() {
         "#]],
     );
     check(
-        "call godex+stdio:x add",
+        "call orchard+stdio:x add",
         expect![[r#"
             stderr
-            error: cannot open `godex+stdio:x`: the godex wire is not there yet
+            error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
             exit 2
         "#]],
     );
@@ -262,7 +262,7 @@ fn an_answer_over_the_limit() {
 #[test]
 fn tools_of_the_config() {
     let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
-                  [back.later]\nconnect = \"godex+stdio:x\"\n";
+                  [back.later]\nconnect = \"orchard+stdio:x\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"
@@ -288,7 +288,7 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: cannot open `godex+stdio:x`: the godex wire is not there yet
+        error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
         exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"

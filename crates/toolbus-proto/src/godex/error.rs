@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::run::Signal;
 use super::usage::Usage;
 use super::wire::Object;
 
@@ -42,6 +43,15 @@ impl RunError {
         RunError::new(2, "usage", message)
     }
 
+    /// The user ended it.
+    pub fn interrupted(signal: Signal) -> RunError {
+        let exit = match signal {
+            Signal::Interrupt => 130,
+            Signal::Terminate => 143,
+        };
+        RunError::new(exit, "interrupted", "interrupted")
+    }
+
     /// No server could be reached.
     pub fn unreachable(message: impl Into<String>) -> RunError {
         RunError::new(3, "unreachable", message)
@@ -65,7 +75,8 @@ impl RunError {
         RunError::new(4, "idle_timeout", format!("no data for {}", seconds(patience)))
     }
 
-    pub(super) fn not_in_time(patience: Duration) -> RunError {
+    /// All of it took too long.
+    pub fn not_in_time(patience: Duration) -> RunError {
         RunError::new(4, "timeout", format!("not done within {}", seconds(patience)))
     }
 

@@ -181,26 +181,36 @@ fn called(kind: Kind) -> &'static str {
     }
 }
 
-/// What `--tool-choice` says; the tools must be known.
-pub fn choice(value: &str, request: &Request) -> Result<Choice, String> {
+/// What `--tool-choice` says.
+pub fn choice(value: &str) -> Result<Choice, String> {
     let value = value.trim();
     let wrong = |why: &str| Err(format!("--tool-choice {value}: {why}"));
-    let choice = match value {
-        "" | "auto" => return Ok(Choice::Auto),
-        "none" => return Ok(Choice::None),
-        "required" => Choice::Required,
+    match value {
+        "" | "auto" => Ok(Choice::Auto),
+        "none" => Ok(Choice::None),
+        "required" => Ok(Choice::Required),
         _ => match value.strip_prefix("function:") {
-            Some("") => return wrong("the name of the function is missing"),
-            Some(name) => Choice::Function(name.to_owned()),
-            None => return wrong("expected `auto`, `none`, `required` or `function:NAME`"),
+            Some("") => wrong("the name of the function is missing"),
+            Some(name) => Ok(Choice::Function(name.to_owned())),
+            None => wrong("expected `auto`, `none`, `required` or `function:NAME`"),
         },
+    }
+}
+
+/// Can the model choose so? Its tools must be known.
+pub fn check_choice(choice: &Choice, request: &Request) -> Result<(), String> {
+    let named = match choice {
+        Choice::Auto | Choice::None => return Ok(()),
+        Choice::Required => "required".to_owned(),
+        Choice::Function(name) => format!("function:{name}"),
     };
-    match &choice {
+    let wrong = |why: &str| Err(format!("--tool-choice {named}: {why}"));
+    match choice {
         _ if !request.has_tools() => wrong("there are no tools; give some with --tool"),
         Choice::Function(name) if request.function(name).is_none() => {
             wrong("no function of that name is offered")
         }
-        _ => Ok(choice),
+        _ => Ok(()),
     }
 }
 

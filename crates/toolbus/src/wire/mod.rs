@@ -26,6 +26,8 @@ mod registry;
 #[cfg(feature = "bus")]
 pub mod settings;
 
+#[cfg(feature = "godex")]
+pub mod godex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "mediocre")]

@@ -35,13 +35,6 @@ pub(super) static ORCHARD: Planned = Planned {
     ],
 };
 
-pub(super) static GODEX: Planned = Planned {
-    name: "godex",
-    called: "the godex wire",
-    schemes: &[Scheme::command("godex+stdio:")],
-    keys: &[],
-};
-
 pub(super) static ORCHESTRA: Planned = Planned {
     name: "orchestra",
     called: "the Orchestra wire",

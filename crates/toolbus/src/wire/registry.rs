@@ -17,7 +17,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &super::mcp::MCP,
     #[cfg(feature = "mediocre")]
     &super::mediocre::MEDIOCRE,
-    &planned::GODEX,
+    #[cfg(feature = "godex")]
+    &super::godex::GODEX,
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
@@ -54,9 +55,9 @@ impl Registry {
         self.kinds.iter().copied()
     }
 
-    /// Those that are wires: that can be both called and served.
+    /// Those that are wires: that stand on both sides of a bus.
     pub fn wires(&self) -> impl Iterator<Item = &'static dyn PeerKind> {
-        self.kinds().filter(|kind| kind.front().is_some())
+        self.kinds().filter(|kind| kind.is_wire())
     }
 
     /// How many wires there will be, with those that are not there yet.

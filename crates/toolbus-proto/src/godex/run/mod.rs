@@ -66,6 +66,7 @@ pub struct Run {
     stage: Stage,
     /// When all of it must be done.
     deadline: Option<Instant>,
+    spent_before: Duration,
     /// Tries of the current request that failed.
     failed: u32,
     /// Which turn it is, counted from 1.
@@ -166,6 +167,7 @@ impl Run {
             said: Said::new(wanted),
             stage: Stage::Idle,
             deadline: None,
+            spent_before: Duration::ZERO,
             failed: 0,
             turn_number: 0,
             turn: Turn::new(0),
@@ -182,9 +184,15 @@ impl Run {
         }
     }
 
+    /// So much of its time has passed before it begins: tools had to be listed, for one.
+    pub fn has_taken(&mut self, spent: Duration) {
+        self.spent_before = spent;
+    }
+
     /// Begins.
     pub fn start(&mut self, now: Instant) {
-        self.deadline = self.settings.timeout.map(|timeout| now + timeout);
+        let left = |timeout: Duration| timeout.saturating_sub(self.spent_before);
+        self.deadline = self.settings.timeout.map(|timeout| now + left(timeout));
         if self.said.wanted.lines && self.said.wanted.all_events {
             let session = quoted(&self.settings.request.session_id);
             let model = quoted(&self.settings.request.model);
@@ -260,11 +268,7 @@ impl Run {
 
     /// The user wants it to end.
     pub fn interrupt(&mut self, signal: Signal) {
-        let exit = match signal {
-            Signal::Interrupt => 130,
-            Signal::Terminate => 143,
-        };
-        self.fail(RunError::new(exit, "interrupted", "interrupted"));
+        self.fail(RunError::interrupted(signal));
     }
 
     /// Ends the run with an error, unless it has ended.

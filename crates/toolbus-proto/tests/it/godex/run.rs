@@ -133,7 +133,8 @@ impl Server {
             request.functions.push(Function::of_tool(tool).unwrap());
         }
         if let Some(choice) = value("--tool-choice") {
-            request.choice = flags::choice(&choice, &request).unwrap();
+            request.choice = flags::choice(&choice).unwrap();
+            flags::check_choice(&request.choice, &request).unwrap();
         }
         let is_json = has("--json");
         let url = value("--base-url").unwrap_or_else(|| "http://127.0.0.1:7000/v1".to_owned());

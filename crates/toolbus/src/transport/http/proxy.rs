@@ -67,7 +67,8 @@ impl Proxy {
                 return Err(ProxyError::Refused { proxy: self.shown(), status: "nonsense".into() });
             }
         }
-        let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let end = answer.iter().position(|byte| *byte == b'\r').unwrap_or(answer.len());
+        let line = &answer[..end];
         let line = String::from_utf8_lossy(line);
         let status = line.split_once(' ').map_or("", |(_, status)| status);
         match status.starts_with('2') {
