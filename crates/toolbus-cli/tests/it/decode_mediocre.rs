@@ -207,6 +207,7 @@ fn help() {
               oracle    Show what one side of an oracle's conversation says
               mediocre  Show what one direction of a mediocre-rpc connection says
               mcp       Show what one side of an MCP conversation says
+              godex     Show what a captured answer of a server says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]

@@ -19,6 +19,7 @@ fn toolbus_in_short() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              exec         Ask a model, and let it use your tools
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one
@@ -60,6 +61,8 @@ fn toolbus_at_length() {
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
+              godex+stdio:COMMAND
+                                 a program that asks a model, started for each call
               shell:             one tool, `exec`; off unless `--allow-shell` is given
 
             Standard output carries answers and nothing else, so that it can be piped; everything
@@ -72,6 +75,7 @@ fn toolbus_at_length() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              exec         Ask a model, and let it use your tools
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               rpc          Call a mediocre-rpc server, or be one

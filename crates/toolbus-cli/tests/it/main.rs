@@ -12,6 +12,7 @@ mod decode_mediocre;
 mod decode_oracle;
 mod demo;
 mod docs;
+mod godex;
 mod help;
 mod http;
 mod listening;

@@ -3,6 +3,8 @@
 //! [`write_event`] writes one; [`Events::next`] cuts whole ones off the front of what was
 //! read. Like lines, an event has a limit, and what is beyond it is skipped to its end.
 
+use std::ops::Range;
+
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 
@@ -63,6 +65,14 @@ pub struct Events {
     fields: Fields,
 }
 
+/// Where an event lies at the front of what was read.
+struct Plain {
+    name: Option<Range<usize>>,
+    data: Range<usize>,
+    /// All of it, with the blank line at its end.
+    len: usize,
+}
+
 /// The event whose lines are being read.
 #[derive(Debug, Default)]
 struct Fields {
@@ -89,9 +99,34 @@ impl Events {
 
     /// The next whole event, or `None` until the rest of it arrives.
     pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Event, TooLong>> {
-        if let Some(event) = self.plain(input) {
-            return Some(Ok(event));
+        if let Some(Plain { name, data, len }) = self.plain(input) {
+            let event = input.split_to(len).freeze();
+            return Some(Ok(Event {
+                name: name.map(|name| event.slice(name)),
+                data: event.slice(data),
+                ..Event::default()
+            }));
         }
+        self.next_by_line(input)
+    }
+
+    /// The next whole event, shown to `take` where it lies: its kind, and its data.
+    #[inline]
+    pub fn next_with<T>(
+        &mut self,
+        input: &mut BytesMut,
+        take: impl FnOnce(Option<&[u8]>, &[u8]) -> T,
+    ) -> Option<Result<T, TooLong>> {
+        if let Some(Plain { name, data, len }) = self.plain(input) {
+            let taken = take(name.map(|name| &input[name]), &input[data]);
+            input.advance(len);
+            return Some(Ok(taken));
+        }
+        let event = self.next_by_line(input)?;
+        Some(event.map(|event| take(event.name.as_deref(), &event.data)))
+    }
+
+    fn next_by_line(&mut self, input: &mut BytesMut) -> Option<Result<Event, TooLong>> {
         loop {
             let line = self.line(input)?;
             if !line.is_empty() {
@@ -128,8 +163,8 @@ impl Events {
     }
 
     /// An event as most are: wholly there, with a field of data and maybe its kind, and line
-    /// feeds between. It is cut out in one go, without a copy; all others take the long way.
-    fn plain(&mut self, input: &mut BytesMut) -> Option<Event> {
+    /// feeds between. It is found in one go, without a copy; all others take the long way.
+    fn plain(&self, input: &BytesMut) -> Option<Plain> {
         // A line that was looked at in vain is not looked at from its beginning again.
         let is_clean = self.searched == 0 && !self.after_return && !self.skipping;
         if !is_clean || self.is_fresh || self.fields.is_begun {
@@ -155,12 +190,7 @@ impl Events {
             at += len + 1;
         }
         let data = data.filter(|data| data.len() <= self.bytes_max)?;
-        let event = input.split_to(at + 1).freeze();
-        Some(Event {
-            name: name.map(|name| event.slice(name)),
-            data: event.slice(data),
-            ..Event::default()
-        })
+        Some(Plain { name, data, len: at + 1 })
     }
 
     /// The next whole line, without its end.

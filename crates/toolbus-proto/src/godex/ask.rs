@@ -47,6 +47,14 @@ pub fn tool() -> ToolSpec {
     tool
 }
 
+/// What a model said, of an answer of the tool: its text, or why it would not.
+pub fn text_of(answer: &Json) -> Option<String> {
+    let [text, refusal] = edit::pick(answer.as_str(), ["text", "refusal"]);
+    let text = text.and_then(string)?;
+    let refusal = refusal.and_then(string).filter(|_| text.is_empty());
+    Some(refusal.unwrap_or(text).into_owned())
+}
+
 /// What a model is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {

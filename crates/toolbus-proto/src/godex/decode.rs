@@ -32,15 +32,17 @@ impl Decoder {
 
     /// Takes what was read; what is left of it is the beginning of an event.
     pub fn handle_bytes(&mut self, input: &mut BytesMut) {
-        while self.exit.is_none()
-            && let Some(event) = self.events.next(input)
-        {
-            match event {
-                Ok(event) if event.data.is_empty() => {}
-                Ok(event) => {
-                    self.turn.handle_event(event.name.as_deref(), &event.data, &mut self.said);
+        while self.exit.is_none() {
+            let (turn, said) = (&mut self.turn, &mut self.said);
+            let taken = self.events.next_with(input, |name, data| {
+                if !data.is_empty() {
+                    turn.handle_event(name, data, said);
                 }
-                Err(_) => self.turn.handle_too_large(),
+            });
+            match taken {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(_)) => self.turn.handle_too_large(),
             }
             self.look_for_end();
         }

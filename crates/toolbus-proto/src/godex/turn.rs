@@ -109,7 +109,11 @@ impl Turn {
         if self.end.is_some() {
             return;
         }
-        let data = String::from_utf8_lossy(data);
+        // Looking for bad bytes one by one is slow, and hardly ever there are any.
+        let data = match str::from_utf8(data) {
+            Ok(data) => Cow::Borrowed(data),
+            Err(_) => String::from_utf8_lossy(data),
+        };
         let members = Members::read(&data);
         if said.wanted.trace {
             said.notes.push_back(Note::Trace(traced(&data)));
@@ -503,12 +507,24 @@ impl Passed<'_> {
 }
 
 fn write_text_delta(out: &mut Vec<u8>, delta: &str, event: &Members<'_>, is_its_own: bool) {
-    let mut line = Object::line(out, "response.output_text.delta");
-    line.raw("delta", delta).maybe("item_id", a_string(event.item_id)).place(event);
-    if is_its_own {
-        line.maybe("sequence_number", a_number(event.sequence_number));
+    // Most lines of a run are these, so they are put together from as few pieces as possible.
+    const BEGINNING: &[u8] = b"{\"type\":\"response.output_text.delta\",\"delta\":";
+    out.reserve(BEGINNING.len() + delta.len() + 160);
+    out.extend_from_slice(BEGINNING);
+    out.extend_from_slice(delta.as_bytes());
+    let number = a_number(event.sequence_number).filter(|_| is_its_own);
+    for (name, value) in [
+        (&b",\"item_id\":"[..], a_string(event.item_id)),
+        (b",\"output_index\":", a_number(event.output_index)),
+        (b",\"content_index\":", a_number(event.content_index)),
+        (b",\"sequence_number\":", number),
+    ] {
+        if let Some(value) = value {
+            out.extend_from_slice(name);
+            out.extend_from_slice(value.as_bytes());
+        }
     }
-    line.end_line();
+    out.extend_from_slice(b"}\n");
 }
 
 /// Which message an event is of, as raw JSON.

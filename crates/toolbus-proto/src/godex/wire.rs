@@ -84,17 +84,18 @@ impl<'a> Members<'a> {
         while let Some((key, value)) = scanner.member(first)? {
             first = false;
             let name = &key[1..key.len() - 1];
-            match name.contains('\\') {
-                false => members.put(name, value),
-                // Hardly anybody escapes a key.
-                true => members.put(&string(key).unwrap_or_default(), value),
+            // Hardly anybody escapes a key.
+            if !members.put(name, value) && name.contains('\\') {
+                members.put(&string(key).unwrap_or_default(), value);
             }
         }
         scanner.end()?;
         Ok(members)
     }
 
-    fn put(&mut self, name: &str, value: &'a str) {
+    /// Tells whether anybody looks at such a member.
+    #[inline]
+    fn put(&mut self, name: &str, value: &'a str) -> bool {
         let place = match name {
             "type" => &mut self.kind,
             "delta" => &mut self.delta,
@@ -112,9 +113,10 @@ impl<'a> Members<'a> {
             "output_index" => &mut self.output_index,
             "content_index" => &mut self.content_index,
             "sequence_number" => &mut self.sequence_number,
-            _ => return,
+            _ => return false,
         };
         *place = Some(value);
+        true
     }
 
     /// Its own type, if it has one.

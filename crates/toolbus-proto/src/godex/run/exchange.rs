@@ -98,17 +98,18 @@ impl Run {
     }
 
     fn handle_events(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        while let Some(event) = self.events.next(input) {
-            match event {
-                Ok(event) if event.data.is_empty() => continue,
-                Ok(event) => {
-                    self.is_begun = true;
-                    self.turn.handle_event(event.name.as_deref(), &event.data, &mut self.said);
+        while self.turn.end().is_none() {
+            let (turn, said, is_begun) = (&mut self.turn, &mut self.said, &mut self.is_begun);
+            let taken = self.events.next_with(input, |name, data| {
+                if !data.is_empty() {
+                    *is_begun = true;
+                    turn.handle_event(name, data, said);
                 }
-                Err(_) => self.turn.handle_too_large(),
-            }
-            if self.turn.end().is_some() {
-                break;
+            });
+            match taken {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(_)) => self.turn.handle_too_large(),
             }
         }
         if self.events.is_over_limit() {

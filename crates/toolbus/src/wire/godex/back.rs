@@ -100,6 +100,10 @@ impl Back for Godex {
         self.pool.start(call, down)
     }
 
+    fn text_of(&self, answer: &Json) -> Option<String> {
+        ask::text_of(answer)
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.pool.shutdown())
     }
