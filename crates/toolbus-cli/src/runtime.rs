@@ -1,5 +1,6 @@
 //! The one thread that commands run on, and the signals that end them.
 
+use std::fs::{self, File};
 use std::future::Future;
 
 use tokio::runtime::Builder;
@@ -52,19 +53,50 @@ impl Signals {
     }
 }
 
-/// SIGHUP, which asks us to read the config again.
-pub(crate) struct Hangups(Signal);
+/// SIGHUP, which asks us to read the config again, or says that our terminal is gone.
+pub(crate) struct Hangups {
+    signal: Signal,
+    /// We end with the terminal that we were started on.
+    on_terminal: bool,
+}
+
+/// What a SIGHUP means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    Reload,
+    TerminalClosed,
+}
 
 impl Hangups {
     /// From now on the signal does not kill us any more.
     pub(crate) fn listen() -> Result<Hangups, Failed> {
-        listen(SignalKind::hangup()).map(Hangups)
+        // Looked at before it is caught: `nohup` has us ignore it.
+        let on_terminal = has_terminal() && !is_ignored();
+        Ok(Hangups { signal: listen(SignalKind::hangup())?, on_terminal })
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
-        self.0.recv().await;
+    pub(crate) async fn next(&mut self) -> Hangup {
+        self.signal.recv().await;
+        match self.on_terminal && !has_terminal() {
+            true => Hangup::TerminalClosed,
+            false => Hangup::Reload,
+        }
     }
+}
+
+/// Do we have a controlling terminal that is not hung up?
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+/// Was SIGHUP ignored when we were started? Where there is no `/proc`, it is taken for not.
+fn is_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    // Signals are counted from 1, and SIGHUP is that.
+    ignored.is_some_and(|set| set & 1 == 1)
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failed> {

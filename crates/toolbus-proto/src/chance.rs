@@ -2,7 +2,7 @@
 
 /// Gives bytes that cannot be foreseen: outside of tests the operating system's generator.
 pub trait Random {
-    /// Fills `bytes` with what nobody can foresee.
+    /// Fills `bytes` with what cannot be foreseen.
     fn fill(&mut self, bytes: &mut [u8]);
 }
 

@@ -35,7 +35,8 @@ pub fn command_line(steps: &[&str]) -> String {
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it for one, whatever is in it.
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

@@ -63,6 +63,8 @@ pub mod chance;
 #[doc(hidden)]
 pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
+pub mod secrets;
+#[cfg(any(feature = "author", feature = "bus"))]
 #[doc(hidden)]
 pub mod transport;
 #[cfg(feature = "bus")]

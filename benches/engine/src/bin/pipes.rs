@@ -1,7 +1,6 @@
 //! One call after the other to an oracle over real pipes: what a round trip costs, and by
 //! `strace -c -f` what it asks of the kernel.
 
-use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus::child::supervisor::Restart;
 use toolbus::child::{Patience, Program};
 use toolbus::engine::calls::Inbox;
-use toolbus_bench_engine::run;
+use toolbus_bench_engine::{oracle, run};
 use toolbus_proto::oracle::{Functions, Settings};
 use toolbus_proto::oracle::WIRE;
 use toolbus_proto::tool::{Call, What};
@@ -53,23 +52,4 @@ async fn invoke(oracle: &Oracle) {
     call.deadline.quiet = Some(std::time::Duration::from_secs(60));
     let uplink = oracle.start(call, slot);
     inbox.whole(uplink).await.expect("the oracle answers");
-}
-
-/// The smallest oracle there can be.
-fn oracle() {
-    let mut out = std::io::stdout().lock();
-    let mut say = |line: String| {
-        let said = writeln!(out, "{line}").and_then(|()| out.flush());
-        said.expect("somebody listens");
-    };
-    say(r#"{"jsonrpc":"2.0","id":0,"method":"ready"}"#.to_owned());
-    for (at, line) in std::io::stdin().lock().lines().enumerate() {
-        if line.expect("a line").contains("shutdown") {
-            return;
-        }
-        // The first line is the acknowledgement.
-        if let Some(id) = at.checked_sub(1) {
-            say(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":["0x1"]}}"#));
-        }
-    }
 }

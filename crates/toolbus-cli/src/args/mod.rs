@@ -3,6 +3,7 @@
 //! Each command keeps its own arguments in its own file; here are those that all commands
 //! share, and the one place where a command line becomes something to run.
 
+pub(crate) mod access;
 mod usage;
 pub(crate) mod value;
 

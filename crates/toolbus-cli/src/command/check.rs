@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, FromArgMatches};
+use toolbus::secrets::masked;
 use toolbus::wire::Registry;
 use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
 
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
-            let printed = render::print(&format!("{}\n", render::printable(&line)));
+            let printed = render::print(&format!("{}\n", render::printable(&masked(&line))));
             let failed = matches!(finding.verdict, Verdict::Fail(_));
             if done.is_ok() && failed {
                 done = Err(Failed::quietly(Exit::Failed));

@@ -6,6 +6,7 @@
 
 mod repeats;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde_json::Value;
+use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -160,6 +162,7 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn event(&self, event: &Event<'_>) {
         let mut told = Told::default();
         event.record(&mut told);
+        told.mask();
         let level = *event.metadata().level();
         if level == Level::WARN {
             let callsite = event.metadata().callsite();
@@ -228,6 +231,22 @@ impl Told {
         }
         line.push_str("}\n");
         line
+    }
+
+    /// Takes the secrets out, before anything is told or counted.
+    fn mask(&mut self) {
+        let mask = |text: &mut String| {
+            if let Cow::Owned(masked) = masked(text) {
+                *text = masked;
+            }
+        };
+        mask(&mut self.message);
+        self.peer.iter_mut().for_each(mask);
+        for (_, value) in &mut self.fields {
+            if let Value::String(text) = value {
+                mask(text);
+            }
+        }
     }
 
     fn record(&mut self, field: &Field, value: Value) {

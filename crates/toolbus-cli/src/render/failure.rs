@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 use toolbus::bus::BusError;
+use toolbus::secrets::masked;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Code, Failure, FailureKind, LastWords};
 
@@ -75,13 +76,18 @@ pub(crate) fn json(failure: &Failure) -> String {
         Code::Number(number) => Json::of(number),
         Code::Word(word) => Json::of(word),
     });
+    // What a peer says passes as it is.
+    let ours = |text: &str| match failure.from_peer {
+        true => text.to_owned(),
+        false => masked(text).into_owned(),
+    };
     let detail = failure.detail.as_ref().map(Json::compact);
     let raw = |json: &Option<Json>| -> Option<Box<RawValue>> {
         json.as_ref().and_then(|json| RawValue::from_string(json.to_string()).ok())
     };
     report::json(
         failure.kind.as_str(),
-        &failure.message,
+        &ours(&failure.message),
         raw(&code).as_deref(),
         raw(&detail).as_deref(),
     )

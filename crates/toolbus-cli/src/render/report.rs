@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
+use toolbus::secrets::masked;
 
 use crate::failed::Report;
 use crate::render::printable;
@@ -16,7 +17,7 @@ pub(crate) fn text(report: &Report, paint: Paint) -> String {
         section(&mut text, "  caused by:", cause, "    ");
     }
     for line in &report.lines {
-        text.push_str(&printable(line));
+        text.push_str(&printable(&masked(line)));
         text.push('\n');
     }
     if let Some(hint) = &report.hint {
@@ -27,7 +28,7 @@ pub(crate) fn text(report: &Report, paint: Paint) -> String {
 
 /// A label and its words; a message of several lines stays under its first.
 fn section(text: &mut String, label: &str, words: &str, indent: &str) {
-    let words = printable(words.trim_end()).replace('\n', &format!("\n{indent}"));
+    let words = printable(masked(words.trim_end()).as_ref()).replace('\n', &format!("\n{indent}"));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{label} {words}");
 }

@@ -47,6 +47,11 @@ fn mediocre() {
 }
 
 #[test]
+fn orchestra() {
+    check("docs/orchestra.md");
+}
+
+#[test]
 fn author() {
     check_example("docs/author.md", "echo_text.rs");
     check("docs/author.md");

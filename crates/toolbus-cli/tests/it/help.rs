@@ -245,8 +245,8 @@ fn call_in_short() {
             Options:
                   --text                  Print text and strings as they are, not as JSON
                   --stream                Print parts and progress as they come, each as a line of JSON
-                  --timeout <TIME>        Give up after this long, e.g. `90`, `500ms` [default: as the config
-                                          says, or 60s] [env: TOOLBUS_TIMEOUT]
+                  --timeout <TIME>        Give up after this long in all, e.g. `90`, `500ms` [default: as the
+                                          config says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
@@ -301,7 +301,7 @@ fn call_at_length() {
                       Print parts and progress as they come, each as a line of JSON
 
                   --timeout <TIME>
-                      Give up after this long, e.g. `90`, `500ms` [default: as the config says, or 60s]
+                      Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
 
                       [env: TOOLBUS_TIMEOUT]
 
@@ -394,7 +394,8 @@ fn oracle_invoke_in_short() {
                                           repeat
                   --as-cairo              Print the felts that the Cairo program receives, failures included
                   --lenient-felts         Reduce felts beyond the field prime instead of refusing them
-                  --timeout <TIME>        Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                  --timeout <TIME>        Give up on a call after this long, the start included, e.g. `90`
+                                          [default: never]
                   --start-timeout <TIME>  Give up if the oracle is not ready after this long [default: 120s]
                   --stop-timeout <TIME>   Let the oracle have this long to end by itself before it is made to
                                           [default: 5s]
@@ -458,7 +459,7 @@ fn oracle_invoke_at_length() {
                       Reduce felts beyond the field prime instead of refusing them
 
                   --timeout <TIME>
-                      Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+                      Give up on a call after this long, the start included, e.g. `90` [default: never]
 
                   --start-timeout <TIME>
                       Give up if the oracle is not ready after this long
@@ -771,61 +772,62 @@ fn serve_at_length() {
     check(
         "serve --help",
         expect![[r#"
-        stdout
-        Run every front of the config at once, until a signal
+            stdout
+            Run every front of the config at once, until a signal
 
-        Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
-        has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
-        warning, and tried again with the next list or call.
+            Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
+            has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
+            warning, and tried again with the next list or call.
 
-        SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
-        to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
-        and everything stays as it was.
+            SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
+            to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
+            and everything stays as it was.
 
-        SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+            SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does the
+            end of the terminal it was started on, unless by `nohup`.
 
-        Usage: toolbus serve [OPTIONS]
+            Usage: toolbus serve [OPTIONS]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus serve
-          toolbus serve --config tools.toml
+            Examples:
+              toolbus serve
+              toolbus serve --config tools.toml
 
-        A config:
-          [back.try]
-          connect = "builtin:"
+            A config:
+              [back.try]
+              connect = "builtin:"
 
-          [front.editor]
-          serve = "mcp+http://127.0.0.1:8932/mcp"
+              [front.editor]
+              serve = "mcp+http://127.0.0.1:8932/mcp"
 
-          [front.scripts]
-          serve = "mediocre+tcp://127.0.0.1:7420"
-        exit 0
-    "#]],
+              [front.scripts]
+              serve = "mediocre+tcp://127.0.0.1:7420"
+            exit 0
+        "#]],
     );
 }
 

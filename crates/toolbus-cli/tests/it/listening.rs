@@ -1,7 +1,7 @@
 //! `toolbus` as a server that listens: where, how it is signalled, how it ends.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -24,8 +24,20 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and awaits so many lines that say where it listens.
     pub(crate) fn start(words: &[&str], count: usize) -> Server {
+        Server::start_with(words, count, &[])
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_with(words: &[&str], count: usize, env: &[(&str, &str)]) -> Server {
         let mut command = command(words);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.envs(env.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Server::run(command, count)
+    }
+
+    /// As [`Server::start`], with all but standard error said of it.
+    pub(crate) fn run(mut command: Command, count: usize) -> Server {
+        command.stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
         let stderr = BufReader::new(child.stderr.take().expect("is piped"));
         let (tell, lines) = mpsc::channel();
@@ -60,9 +72,14 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("it has not been collected");
     }
 
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        awaited("it ends", || self.child.try_wait().expect("can be waited for"))
+    }
+
     /// Waits for its end: what else it said, and how it ended.
     pub(crate) fn end(mut self) -> String {
-        let status = awaited("it ends", || self.child.try_wait().expect("can be waited for"));
+        let status = self.wait();
         let mut said = std::mem::take(&mut self.said);
         said.extend(self.lines.iter().map(|line| format!("{line}\n")));
         format!("{said}{status}\n").replace("exit status: ", "exit ")

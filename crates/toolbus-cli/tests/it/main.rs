@@ -10,6 +10,7 @@ mod color;
 mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;
+mod decode_orchestra;
 mod demo;
 mod docs;
 mod godex;
@@ -34,10 +35,18 @@ mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
 mod page;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod reliability;
 mod rpc;
 mod scripts;
+mod secrets;
 mod serve;
+// Looks at processes by /proc, and has a terminal by util-linux.
+#[cfg(target_os = "linux")]
+mod serve_ends;
 mod shell;
 mod streams;
+mod time;
 mod tools;
 mod usage;

@@ -19,8 +19,9 @@ Any front can stand before any back, and what a caller says in one wire is said 
 every wire can say everything. These tables are made by a test (`crates/toolbus-cli/tests/it/\
 matrix.rs`), which starts a program for each front (the rows) and one for each back (the columns) \
 and calls the tools of `builtin:` through both; where something does not arrive as it was sent, \
-the reason stands below. `as text` is a value that arrives as the text of its JSON, `collected` \
-an answer whose parts arrive together at its end.
+the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
+object` a text that arrives as the member `text` of an object, `collected` an answer whose parts \
+arrive together at its end.
 ";
 
 #[test]
@@ -44,7 +45,8 @@ fn called_by_the_program(Cell { address, .. }: &Cell) {
     assert_eq!(listed.status.code(), Some(0), "{listed}");
     assert!(listed.stdout.contains(r#""name":"upper""#), "{listed}");
     let called = run(&["call", address, "upper", "text=hello"]);
-    assert_eq!((called.status.code(), &*called.stdout), (Some(0), "\"HELLO\"\n"), "{called}");
+    assert_eq!(called.status.code(), Some(0), "{called}");
+    assert!(called.stdout.contains("HELLO"), "{called}");
     let failed = run(&["call", "--json", address, "fail", "message=out of luck"]);
     assert_eq!(failed.status.code(), Some(1), "{failed}");
     assert!(failed.stdout.contains("out of luck"), "{failed}");

@@ -75,10 +75,11 @@ fn strangers_are_not_let_in_by_accident() {
     check(
         "mcp --http 0 --token-env TOOLBUS_NO_SUCH_TOKEN builtin:",
         expect![[r#"
-        stderr
-        error: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
-        exit 2
-    "#]],
+            stderr
+            error: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
+            hint: set it, and not to nothing: `export TOOLBUS_NO_SUCH_TOKEN=…`
+            exit 2
+        "#]],
     );
     check(
         "mcp --http nowhere builtin:",

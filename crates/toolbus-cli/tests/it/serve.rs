@@ -13,15 +13,15 @@ use crate::live::{Live, marked};
 use crate::mcp::{DISCOVERED, INITIALIZED, META, legacy_call, request};
 use crate::page::{Page, mcp_server, oracle};
 
-const BUILTIN: &str = "[back.try]\nconnect = \"builtin:\"\n";
-const MCP: &str = "[front.editor]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\n";
+pub(crate) const BUILTIN: &str = "[back.try]\nconnect = \"builtin:\"\n";
+pub(crate) const MCP: &str = "[front.editor]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\n";
 const TCP: &str = "[front.scripts]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n";
 
 /// A config in a folder of its own.
-struct Config(Scratch);
+pub(crate) struct Config(Scratch);
 
 impl Config {
-    fn of(text: &str) -> Config {
+    pub(crate) fn of(text: &str) -> Config {
         let config = Config(Scratch::new());
         config.write(text);
         config
@@ -31,17 +31,17 @@ impl Config {
         fs::write(self.path(), text).expect("the folder is ours");
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.0.file("tools.toml")
     }
 
     /// Serves it, once so many fronts listen.
-    fn serve(&self, count: usize) -> Server {
+    pub(crate) fn serve(&self, count: usize) -> Server {
         Server::start(&["serve", "-v", "--config", &self.path()], count)
     }
 
     /// Has it read again, and awaits that it was.
-    fn reload(&self, server: &Server, text: &str) -> Vec<String> {
+    pub(crate) fn reload(&self, server: &Server, text: &str) -> Vec<String> {
         self.write(text);
         server.signal(Signal::HUP);
         let mut heard = Vec::new();
@@ -62,7 +62,7 @@ fn mcp_call(server: &Server, tool: &str) -> String {
     Page::of(&["call", "-q", &address, tool, "a=1", "b=2"]).run().to_string()
 }
 
-fn back(name: &str, address: &str) -> String {
+pub(crate) fn back(name: &str, address: &str) -> String {
     format!("[back.{name}]\nconnect = \"\"\"{address}\"\"\"\n")
 }
 
@@ -79,7 +79,7 @@ fn saying(text: &str) -> Vec<String> {
 }
 
 /// The address of an MCP server that does these steps and then is one whose `add` says `text`.
-fn server_after(steps: &[&str], text: &str) -> String {
+pub(crate) fn server_after(steps: &[&str], text: &str) -> String {
     let saying = saying(text);
     let saying: Vec<&str> = saying.iter().map(String::as_str).collect();
     mcp_server(&[steps, &saying].concat())
@@ -388,18 +388,19 @@ fn configs_that_cannot_be_served() {
         "serve_no_token",
         &no_token,
         expect![[r#"
-        stderr
-        error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
-        exit 2
-    "#]],
+            stderr
+            error: `front.editor.token_env`: the environment variable `TOOLBUS_NO_SUCH_TOKEN` holds no token
+            hint: set it, and not to nothing: `export TOOLBUS_NO_SUCH_TOKEN=…`
+            exit 2
+        "#]],
     );
     let hub = "[front.x]\nserve = \"orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i\"\n";
     check(
-        "serve_not_yet",
+        "serve_no_hub",
         &format!("{BUILTIN}{hub}"),
         expect![[r#"
         stderr
-        error: `front.x.serve`: fronts like `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i` are not there yet
+        error: cannot listen on `orchestra+quic://127.0.0.1:0?certs=c&hub=h&id=i`: `hub`: expected `HOST:PORT`
         exit 2
     "#]],
     );

@@ -35,12 +35,17 @@ fn a_standard_error_that_is_not_read_stops_nothing() {
 }
 
 /// A terminal: its two ends.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+pub(crate) fn terminal() -> (OwnedFd, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    // Else every process that is started meanwhile holds it open.
+    #[cfg(target_os = "linux")]
+    let flags = flags | OpenptFlags::CLOEXEC;
+    let ours = pty::openpt(flags).unwrap();
     pty::grantpt(&ours).unwrap();
     pty::unlockpt(&ours).unwrap();
     let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let theirs = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     (ours, theirs)
 }
 

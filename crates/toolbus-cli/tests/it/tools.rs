@@ -85,7 +85,7 @@ fn no_peer_to_ask() {
         "tools mpc+stdio:x",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
             exit 2
         "#]],
     );

@@ -64,7 +64,7 @@ pub trait Channel: Machine {
 pub enum Flow {
     /// Read on.
     More,
-    /// Read no more until the channel says otherwise: somebody behind it is slow.
+    /// Read no more until the channel says otherwise: the consumer behind it is slow.
     ///
     /// Whole frames may be left in the input. The hands ask again by
     /// [`Channel::handle_bytes`], with no more bytes than those, whenever something was taken
@@ -122,7 +122,7 @@ pub enum Readiness {
 /// Why a conversation cannot go on, and how to part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What to tell whoever still waits.
+    /// What to tell the callers that still wait.
     pub failure: Failure,
     /// How to part.
     pub farewell: Farewell,
@@ -180,7 +180,7 @@ pub enum Ended {
     PeerStoppedReading,
 }
 
-/// Names one call between a machine and its hands. Given out by whoever asks.
+/// Names one call between a machine and its hands. Given out by the side that makes the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -309,4 +309,6 @@ pub enum Notice {
     Logged(String),
     /// The peer's tools are others than before.
     ToolsChanged,
+    /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
+    Hangs,
 }

@@ -67,7 +67,7 @@ fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// Does this, between quotes, spell `name`? Hardly anybody escapes a key.
+/// Does this, between quotes, spell `name`? Keys are hardly ever escaped.
 fn spells(inner: &[u8], name: &str) -> bool {
     if inner == name.as_bytes() || memchr(b'\\', inner).is_none() {
         return inner == name.as_bytes();

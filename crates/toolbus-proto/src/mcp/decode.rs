@@ -1,4 +1,4 @@
-//! A capture of MCP, told message by message: for whoever looks at what two others said.
+//! A capture of MCP, told message by message: for a user who looks at what a client and a server said.
 //!
 //! Nothing is refused here, and no value is touched. Client and server write the same kinds of
 //! messages, so that one reading does for both.
@@ -11,7 +11,7 @@ use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, Message, Rules, kind};
 
-/// Whoever could not read a message answers it with the id `null`.
+/// A peer that could not read a message answers it with the id `null`.
 const RULES: Rules = Rules { null_id: true, ..wire::RULES };
 
 /// What one line says, as one JSON object; `None` for a blank one.

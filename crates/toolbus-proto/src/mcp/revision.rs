@@ -116,7 +116,7 @@ impl Level {
         Level::NAMES[self as usize].0
     }
 
-    /// Reads a raw value; the error is for whoever wrote it, `what` being its name.
+    /// Reads a raw value; the error is for the peer that wrote it, `what` being its name.
     pub(super) fn read(what: &str, raw: Option<&str>) -> Result<Level, String> {
         let name = raw.and_then(string);
         name.as_deref().and_then(Level::named).ok_or_else(|| {

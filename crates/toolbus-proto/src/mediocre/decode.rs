@@ -154,6 +154,12 @@ impl Decoder {
         matches!(self.state, State::Due) && self.stream.is_none()
     }
 
+    /// Are these bytes, which are about to be read, a sign of life? Blanks mean nothing, except
+    /// inside a blob.
+    pub(super) fn is_progress(&self, came: &[u8]) -> bool {
+        matches!(self.state, State::Blob(_)) || count_blanks(came) < came.len()
+    }
+
     /// The stream that is open is of no use any more, so it may end where it likes: its length
     /// is not compared with what was announced (`docs/protocols/mediocre.md` 2).
     pub(super) fn drain(&mut self) {

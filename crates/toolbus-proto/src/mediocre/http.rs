@@ -8,7 +8,7 @@ use super::encode;
 use super::event::PeerError;
 use super::translate;
 use crate::channel::Outbox;
-use crate::http::{RequestHead, ResponseHead};
+use crate::http::{Admission, Refused, RequestHead, ResponseHead, is_one_of, media_type};
 use crate::json::Json;
 use crate::tool::Trace;
 
@@ -62,20 +62,26 @@ pub struct Refusal {
 }
 
 /// Lets a request in to the one path that is served, or says why not.
-pub fn admit(path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
+pub fn admit(admission: &Admission, path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
+    admission.admit(request).map_err(|refused| Refusal::of_stranger(&refused))?;
     if request.path != path {
         return Err(Refusal::new(404, "invalid", &format!("no such path: `{}`", request.path)));
     }
     if request.method != "POST" {
         return Err(Refusal::new(405, "invalid", "only POST is served here"));
     }
-    let content_type = request.headers.raw("content-type");
-    let is_read = |name: &str| READ.iter().any(|known| name.eq_ignore_ascii_case(known));
-    if let Some(named) = content_type.map(essence).filter(|name| !name.is_empty() && !is_read(name))
-    {
-        let message =
-            format!("a body of type `{named}` is not read; it can be {}", READ.join(", "));
-        return Err(Refusal::new(415, "invalid", &message));
+    match media_type(request) {
+        Some(named) if !is_one_of(named, &READ) => {
+            let message =
+                format!("a body of type `{named}` is not read; it can be {}", READ.join(", "));
+            return Err(Refusal::new(415, "invalid", &message));
+        }
+        // A page can send a body without a type to any site, and its browser asks nobody.
+        None if request.header("origin").is_some() => {
+            let message = format!("a page must give its body a type: {}", READ.join(", "));
+            return Err(Refusal::new(415, "invalid", &message));
+        }
+        _ => {}
     }
     let encoding = request.headers.raw("content-encoding").map(str::trim).unwrap_or_default();
     if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
@@ -90,11 +96,6 @@ pub fn admit(path: &str, request: &RequestHead) -> Result<Terms, Refusal> {
     Ok(Terms { deadline, trace })
 }
 
-/// A media type without its parameters.
-fn essence(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
 /// One to ten digits that are above zero.
 fn millis(text: &str) -> Option<Duration> {
     let is_plain = (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -106,6 +107,17 @@ impl Refusal {
     /// Of what is wrong beside the bytes.
     pub fn new(status: u16, code: &str, message: &str) -> Refusal {
         Refusal { status, error: translate::told(message, &[("code", Some(Json::of(code)))]) }
+    }
+
+    /// Of a request that may not come in, with what its sender can do about it.
+    fn of_stranger(refused: &Refused) -> Refusal {
+        let reason = match refused {
+            Refused::Host(_) | Refused::Origin(_) => "forbidden",
+            Refused::Token => "unauthorized",
+        };
+        let meta = [("code", Some(Json::of("unavailable"))), ("reason", Some(Json::of(reason)))];
+        let message = format!("{refused}: {}", refused.hint());
+        Refusal { status: refused.status(), error: translate::told(&message, &meta) }
     }
 
     /// Of a body that is not one call.
@@ -136,8 +148,10 @@ impl AnswerHead {
                 ("cache-control", "no-transform".to_owned()),
             ],
         };
-        if self.status == 405 {
-            fields.push(("allow", "POST".to_owned()));
+        match self.status {
+            401 => fields.push(("www-authenticate", "Bearer".to_owned())),
+            405 => fields.push(("allow", "POST".to_owned())),
+            _ => {}
         }
         ResponseHead { status: self.status, headers: fields.into_iter().collect() }
     }
@@ -172,7 +186,7 @@ mod tests {
     fn asked(method: &str, path: &str, fields: &[(&str, &'static str)]) -> Result<Terms, Refusal> {
         let mut head = RequestHead::new(method.to_owned(), path);
         head.headers.extend(fields.iter().map(|(name, value)| (name.to_string(), *value)));
-        admit("/rpc", &head)
+        admit(&Admission::LOOPBACK, "/rpc", &head)
     }
 
     #[track_caller]
@@ -196,6 +210,30 @@ mod tests {
             assert!(asked("POST", "/rpc", &[("content-type", content_type)]).is_ok());
         }
         assert!(asked("POST", "/rpc", &[("content-encoding", "Identity")]).is_ok());
+        let page = ("origin", "http://localhost:3000");
+        refused(415, "POST", "/rpc", &[page]);
+        refused(415, "POST", "/rpc", &[page, ("content-type", "text/plain")]);
+        assert!(asked("POST", "/rpc", &[page, ("content-type", "application/json")]).is_ok());
+    }
+
+    #[test]
+    fn strangers_are_told_why_they_are_one_before_all_else() {
+        let told = |fields: &[(&str, &'static str)]| {
+            let refusal = asked("GET", "/else", fields).unwrap_err();
+            (refusal.status, refusal.error.msg, refusal.error.meta.unwrap().to_string())
+        };
+        let (status, message, meta) = told(&[("origin", "https://evil.example")]);
+        assert_eq!(
+            (status, &*message),
+            (
+                403,
+                "origin `https://evil.example` is not allowed: its pages are let in by `--origin`, \
+                 or `origins` in the config"
+            )
+        );
+        assert_eq!(meta, r#"{"code":"unavailable","reason":"forbidden"}"#);
+        assert_eq!(told(&[("host", "[::1].evil.com")]).0, 403);
+        assert_eq!(told(&[("host", "localhost")]).0, 404);
     }
 
     #[test]

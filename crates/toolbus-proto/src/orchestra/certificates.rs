@@ -33,6 +33,8 @@ pub enum LeafState {
     Mismatched,
     /// Not to be read.
     Damaged,
+    /// Others may read its key.
+    Exposed,
 }
 
 /// What is in the folder.
@@ -67,7 +69,7 @@ pub enum Decision {
     Refuse {
         /// What is wrong.
         why: &'static str,
-        /// What to do about it; `D` is the folder.
+        /// What to do about it; `D` is the folder, and `N` the name of our own certificate.
         hint: &'static str,
     },
 }
@@ -80,10 +82,14 @@ pub fn decide(folder: &Folder) -> Decision {
     let refuse = |why, hint| Decision::Refuse { why, hint };
     let old_ca = (ca_days_left < RENEWED_DAYS_AHEAD).then_some("the CA expires soon");
     match (ca_certificate, ca_key, leaf) {
-        (FileState::Missing, FileState::Missing, LeafState::Damaged)
-        | (FileState::Good, _, LeafState::Damaged) => {
-            refuse("our own certificate is damaged", "remove it, and it is made anew")
+        (_, _, LeafState::Exposed) => {
+            refuse("others may read the key of our own certificate", "run `chmod 600 D/N.key`")
         }
+        (FileState::Missing, FileState::Missing, LeafState::Damaged)
+        | (FileState::Good, _, LeafState::Damaged) => refuse(
+            "our own certificate is damaged",
+            "remove `D/N.crt` and `D/N.key`, and they are made anew",
+        ),
         (FileState::Missing, FileState::Missing, _) => Decision::MakeAll,
         (_, FileState::Exposed, _) => {
             refuse("others may read `ca.key`", "run `chmod 600 D/ca.key`")
@@ -93,7 +99,7 @@ pub fn decide(folder: &Folder) -> Decision {
             refuse("`ca.crt` is missing", "put `ca.crt` back, or run `toolbus certs renew --ca`")
         }
         (FileState::Damaged | FileState::Exposed, ..) => {
-            refuse("`ca.crt` is damaged", "put it back, or run `toolbus certs renew --ca`")
+            refuse("`ca.crt` is damaged", "put `ca.crt` back, or run `toolbus certs renew --ca`")
         }
         (FileState::Good, FileState::Good, LeafState::Good { days_left })
             if RENEWED_DAYS_AHEAD <= days_left || ca_days_left <= days_left =>

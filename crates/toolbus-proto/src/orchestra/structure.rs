@@ -2,7 +2,7 @@
 //! (`docs/protocols/orchestra.md` 4).
 //!
 //! A [`Struct`] keeps the bytes it came in, checked, so that what passes through loses nothing;
-//! they are looked into when somebody wants JSON.
+//! they are looked into when JSON is wanted.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

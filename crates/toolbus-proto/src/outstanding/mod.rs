@@ -5,6 +5,7 @@
 //! have not been asked yet wait in a [`Line`].
 
 mod line;
+mod silence;
 
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use crate::counted::Counted;
 use crate::tool::Deadline;
 
 pub use self::line::{Line, Waiting};
+pub use self::silence::{Silence, Since};
 
 /// The questions of one conversation that still wait for their answer.
 #[derive(Debug)]
@@ -56,6 +58,11 @@ impl Outstanding {
     /// The answer to `id` is here, or it is given up: who waited for it?
     pub fn take(&mut self, id: u64) -> Option<Ticket> {
         self.waiting.remove(&id).map(|waiting| waiting.ticket)
+    }
+
+    /// Was `id` ever given out?
+    pub fn was_asked(&self, id: u64) -> bool {
+        id < self.next_id
     }
 
     /// Who waits for the answer to `id`, which is yet to come?

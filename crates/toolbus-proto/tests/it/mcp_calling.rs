@@ -26,6 +26,37 @@ fn where_a_read_ends_does_not_matter() {
     }
 }
 
+/// What a caller allows in all is counted from when it asked: the start is no excuse.
+#[test]
+fn what_a_call_may_take_in_all_includes_the_start() {
+    let mut back = Back::new();
+    let now = back.now();
+    let mut call = Call::tool(now, "slow", None);
+    call.deadline.total = Some(Duration::from_secs(3));
+    back.client.call(now, Ticket(1), call);
+    let end = now + Duration::from_secs(3);
+    let blanks = "\n  \n".repeat(100);
+    for line in [&*blanks, r#"{"jsonrpc":"2.0","id":99,"result":{}}"#, "x"] {
+        back.hear(line);
+    }
+    back.client.handle_timeout(end - Duration::from_millis(1));
+    assert!(back.client.poll_down().is_none());
+    back.client.handle_timeout(end);
+    let told = back.client.poll_down().and_then(learned);
+    assert_eq!(told.as_deref(), Some("== t1 failed timed_out - timed out after 3 s"));
+
+    let mut back = Back::new();
+    let now = back.now();
+    let mut call = Call::tool(now, "slow", None);
+    call.deadline.total = Some(Duration::from_secs(3));
+    back.client.call(now, Ticket(1), call);
+    back.clock.now += Duration::from_secs(2);
+    back.hear(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}"#);
+    back.hear(INITIALIZED);
+    back.client.poll_transmit(&mut Outbox::new());
+    assert_eq!(back.client.poll_timeout(), Some(now + Duration::from_secs(3)));
+}
+
 /// Our end of a pipe, before a server that the conversation plays.
 struct Back {
     clock: Clock,
@@ -121,8 +152,10 @@ impl Back {
         let mut came: Vec<_> =
             std::iter::from_fn(|| self.client.poll_down()).filter_map(learned).collect();
         while let Some(notice) = self.client.poll_notice() {
-            if let Notice::Stray(what) = notice {
-                came.push(format!("== noise {what}"));
+            match notice {
+                Notice::Stray(what) => came.push(format!("== noise {what}")),
+                Notice::Hangs => came.push("== hangs".to_owned()),
+                _ => {}
             }
         }
         if let Readiness::Broken(fault) = self.client.readiness()

@@ -8,11 +8,11 @@ use toolbus_proto::channel::{
     Asked, Calling, Channel, Down, Flow, Machine, Outbox, Serving, StreamId, StreamLost, Streams,
     Ticket, Up, Writing,
 };
-use toolbus_proto::http::{RequestHead, ResponseHead};
+use toolbus_proto::http::{Admission, Bound, RequestHead, ResponseHead, Token};
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
+use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 use toolbus_proto::mcp::{Behind, Client};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
@@ -50,18 +50,9 @@ struct Front {
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const SETUP: Ticket = Ticket(u64::MAX - 1);
 
-fn admission() -> Admission {
-    Admission {
-        bound: Bound::Loopback,
-        path: "/mcp".into(),
-        origins: Vec::new(),
-        token: None,
-        body_bytes_max: 16 << 20,
-    }
-}
-
 fn endpoint(behind: Behind, admission: Admission) -> Endpoint {
-    let settings = Settings { version: "VERSION".into(), behind, admission, first_caller: 1 };
+    let entrance = Entrance { admission, path: "/mcp".into(), body_bytes_max: 16 << 20 };
+    let settings = Settings { version: "VERSION".into(), behind, entrance, first_caller: 1 };
     Endpoint::new(settings, || "SESSION".to_owned())
 }
 
@@ -69,7 +60,7 @@ impl Front {
     fn new() -> Front {
         Front {
             clock: Clock::new(),
-            endpoint: endpoint(Behind::Hub, admission()),
+            endpoint: endpoint(Behind::Hub, Admission::LOOPBACK),
             tools: Vec::new(),
             back: None,
             input: BytesMut::new(),
@@ -115,15 +106,15 @@ impl Front {
         match scene {
             "listening on 127.0.0.1:8932, no token" => return,
             "listening on 0.0.0.0:8932, token s3cret" => {
-                let token = Some("s3cret".into());
-                let admission = Admission { bound: Bound::Elsewhere, token, ..admission() };
+                let token = Some(Token::new("s3cret"));
+                let admission = Admission { bound: Bound::Elsewhere, token, ..Admission::LOOPBACK };
                 self.endpoint = endpoint(Behind::Hub, admission);
                 return;
             }
             _ => {}
         }
         self.wire = "c";
-        self.endpoint = endpoint(Behind::Server, admission());
+        self.endpoint = endpoint(Behind::Server, Admission::LOOPBACK);
         self.back = Some(Client::new(calling::Settings::new("w", "VERSION")));
         let json = "Content-Type: application/json";
         if scene.starts_with("client modern") {

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use toolbus_proto::channel::{
     Asked, Calling, Down, Flow, Machine, Outbox, Serving, StreamId, StreamLost, Streams, Ticket, Up,
 };
-use toolbus_proto::http::{RequestHead, ResponseHead};
+use toolbus_proto::http::{Admission, RequestHead, ResponseHead};
 use toolbus_proto::mcp::Behind;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, HttpClient, Settings};
+use toolbus_proto::mcp::http::{Endpoint, Entrance, HttpClient, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use crate::mcp_faults::{fragment, native, reply};
@@ -30,15 +30,13 @@ proptest! {
         ),
     ) {
         let mut now = Instant::now();
-        let admission = Admission {
-            bound: Bound::Loopback,
+        let entrance = Entrance {
+            admission: Admission::LOOPBACK,
             path: "/".into(),
-            origins: Vec::new(),
-            token: None,
             body_bytes_max: 1 << 20,
         };
         let settings =
-            Settings { version: "1".into(), behind: Behind::Hub, admission, first_caller: 0 };
+            Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
         let mut names = 0;
         let mut endpoint = Endpoint::new(settings, move || {
             names += 1;
@@ -146,4 +144,42 @@ proptest! {
         }
         prop_assert!(open.is_empty(), "never ended: {:?}", open);
     }
+}
+
+/// A byte now and then is no way to hold a place for ever, whatever version of HTTP it comes by.
+#[test]
+fn a_body_that_drips_is_given_up() {
+    let begun = Instant::now();
+    let slow = |bytes_a_second: usize, seconds_max: u32| {
+        let path = "/".to_owned();
+        let entrance = Entrance { admission: Admission::LOOPBACK, path, body_bytes_max: 1 << 20 };
+        let settings =
+            Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
+        let mut endpoint = Endpoint::new(settings, || "s".to_owned());
+        let mut head = RequestHead::new("POST", "/");
+        head.headers.push("Content-Type", "application/json");
+        let (stream, mut input) = (StreamId::Theirs(1), BytesMut::new());
+        assert_eq!(endpoint.handle_opened(begun, stream, head), Flow::More);
+        for second in 1..=seconds_max {
+            let now = begun + Duration::from_secs(1) * second;
+            endpoint.handle_timeout(now);
+            if let Some(head) = endpoint.poll_answer(stream) {
+                let mut out = Outbox::new();
+                endpoint.poll_transmit(stream, &mut out);
+                let piece = out.take_piece(usize::MAX).unwrap_or_default();
+                return Some((second, head.status, String::from_utf8(piece.to_vec()).unwrap()));
+            }
+            input.extend(std::iter::repeat_n(b' ', bytes_a_second));
+            Streams::handle_bytes(&mut endpoint, now, stream, &mut input);
+        }
+        None
+    };
+    let (second, status, body) = slow(1, 3600).unwrap();
+    assert_eq!((second, status), (31, 408));
+    assert_eq!(
+        body,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the body comes too slowly: at least 1024 bytes a second are needed"}}"#
+    );
+    assert_eq!(slow(0, 3600).unwrap(), (30, 408, String::new()));
+    assert_eq!(slow(1024, 600), None);
 }

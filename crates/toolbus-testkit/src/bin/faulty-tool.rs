@@ -12,7 +12,15 @@
 //! mark FILE       append our pid as a line  env NAME       a line `NAME=value`, or `NAME unset`
 //! repeat N { … }  the steps N times         forever { … }  the steps for ever
 //! once FILE { … } only if FILE is not there yet; makes it
+//! if TEXT { … }   only if the line read last has this in it
 //! fork { … }      a child of ours does the steps, on the same pipes, and is not waited for
+//!
+//! pause N         do nothing for so many ms  flood-err N TEXT   as `flood`, on stderr
+//! stop            stop ourselves and all of our group, as SIGSTOP does
+//! read-http       await a request of HTTP; its body is then the line read last
+//! listen FILE { … }    a child of ours does the steps with each connection as its pipes; the
+//!                      address is written to FILE
+//! connect ADDRESS { … }  a child of ours does the steps with this connection, and we wait
 //!
 //! ready           say the oracle's greeting and await the answer to it
 //! answer JSON     answer the line read last with this result
@@ -28,11 +36,13 @@
 
 use std::collections::VecDeque;
 use std::env;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, exit};
+use std::process::{Child, Command, exit};
+use std::time::Duration;
 
 #[path = "../transcript/escapes.rs"]
 #[expect(unreachable_pub, reason = "the file is also a part of the library")]
@@ -74,18 +84,45 @@ impl Play {
                 // The reader may have gone; that is no fault of ours.
                 let _ = io::stderr().write_all(&line);
             }
-            "flood" => {
-                let count = self.number();
-                let mut line = self.text();
-                line.push(b'\n');
-                let at_once = (65536 / line.len()).clamp(1, count.max(1));
-                for _ in 0..count / at_once {
-                    write(&line.repeat(at_once));
-                }
-                write(&line.repeat(count % at_once));
+            "flood" => self.flood(write),
+            // A reader that is gone is no fault of ours, as with `err`.
+            "flood-err" => self.flood(|lines| drop(io::stderr().write_all(lines))),
+            "pause" => {
+                let time = Duration::from_millis(self.number() as u64);
+                std::thread::sleep(time);
+            }
+            "stop" => {
+                let _ = Command::new("sh").args(["-c", "kill -s STOP 0"]).status();
             }
             "read" => self.line = read_line().unwrap_or_else(|| exit(0)),
-            "readall" => while read_line().is_some() {},
+            "read-http" => self.line = read_http().unwrap_or_else(|| exit(0)),
+            "readall" => drop(io::copy(&mut io::stdin(), &mut io::sink())),
+            "listen" => {
+                let file = self.word();
+                let steps = self.block();
+                let listener = TcpListener::bind("127.0.0.1:0").expect("can listen");
+                let address = listener.local_addr().expect("has an address").to_string();
+                // All of it at once, for those who wait for it.
+                fs::write(format!("{file}.new"), address).expect("can write");
+                fs::rename(format!("{file}.new"), file).expect("can write");
+                for stream in listener.incoming().flatten() {
+                    let mut child = with_stream(stream, &steps);
+                    std::thread::spawn(move || child.wait());
+                }
+            }
+            "connect" => {
+                let address = self.word();
+                let steps = self.block();
+                let stream = TcpStream::connect(address).expect("it listens");
+                let _ = with_stream(stream, &steps).wait();
+            }
+            "if" => {
+                let text = self.word();
+                let steps = self.block();
+                if self.line.contains(&text) {
+                    self.prepend(steps);
+                }
+            }
             "close-in" => self.again("exec \"$0\" \"$@\" <&-"),
             "close-out" => self.again("exec \"$0\" \"$@\" >&-"),
             "ignore-term" => self.again("trap '' TERM; exec \"$0\" \"$@\""),
@@ -164,6 +201,18 @@ impl Play {
             }
             _ => usage(&format!("`{step}` is no step")),
         }
+    }
+
+    fn flood(&mut self, write: impl Fn(&[u8])) {
+        let count = self.number();
+        let mut line = self.text();
+        line.push(b'\n');
+        let at_once = (65536 / line.len()).clamp(1, count.max(1));
+        let lines = line.repeat(at_once);
+        for _ in 0..count / at_once {
+            write(&lines);
+        }
+        write(&line.repeat(count % at_once));
     }
 
     fn word(&mut self) -> String {
@@ -264,6 +313,34 @@ fn read_line() -> Option<String> {
         line.push(byte[0]);
     }
     None
+}
+
+/// The body of a request, or `None` at the end of stdin.
+fn read_http() -> Option<String> {
+    let mut length = 0;
+    loop {
+        let line = read_line()?;
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).read_exact(&mut body).ok()?;
+    Some(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// A child of ours that does these steps with a connection as its pipes.
+fn with_stream(stream: TcpStream, steps: &[String]) -> Child {
+    let stream = OwnedFd::from(stream);
+    let second = stream.try_clone().expect("descriptors are left");
+    let mut child = Command::new(own_path());
+    child.args(steps).stdin(stream).stdout(second).spawn().expect("can fork")
 }
 
 fn write(bytes: &[u8]) {

@@ -271,3 +271,55 @@ fn a_command_line_is_shell_words() {
     let page = toolbus_testkit::page::Program::new("sh").args(["-c", &line]).run();
     assert_eq!(page.stdout, "it's A\n");
 }
+
+#[test]
+fn it_does_what_the_line_asks_for() {
+    let steps = ["forever", "{", "read", "if", "b", "{", "say", "found", "}", "pause", "1", "}"];
+    check(
+        &steps,
+        "a\nab\nc\n",
+        expect![[r#"
+            stdout
+            found
+            exit 0
+        "#]],
+    );
+    check(
+        &["flood-err", "2", "noise"],
+        "",
+        expect![[r#"
+            stderr
+            noise
+            noise
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn it_listens_and_connects() {
+    let scratch = Scratch::new();
+    let file = scratch.file("address");
+    let _server = Peer::start(&["listen", &file, "{", "read-http", "say", "heard $LINE", "}"]);
+    let address = awaited("it listens", || fs::read_to_string(&file).ok());
+    let heard = scratch.file("heard");
+    let request = r"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi";
+    let client = ["connect", &address, "{", "raw", request, "read"];
+    let _client =
+        Peer::start(&[&client[..], &["if", "heard hi", "{", "mark", &heard, "}", "}"]].concat());
+    awaited("it is answered", || fs::read_to_string(&heard).ok());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_stops_with_all_of_its_group() {
+    let peer = Peer::start(&["fork", "{", "stay", "}", "stop"]);
+    let is_stopped = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    };
+    awaited("both stand still", || {
+        let living = peer.group.living();
+        (1 < living.len() && living.iter().all(is_stopped)).then_some(())
+    });
+}

@@ -8,6 +8,7 @@
 mod scheme;
 mod url;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use toolbus_proto::tool::Wire;
 
 use crate::child::words::{self, WordsError};
 use crate::local::builtin::BUILTIN;
+use crate::secrets;
 use crate::wire::{PeerKind, Registry};
 
 pub use scheme::{Form, Query, Scheme, UrlForm};
@@ -79,9 +81,19 @@ impl Address {
         });
         let Some((kind, scheme)) = found else {
             let supported = supported(registry);
-            return Err(AddressError::Scheme { text: text.to_owned(), supported });
+            // What may be a password is not repeated.
+            let text = match text.contains("://") {
+                true => url::without_values(text).into_owned(),
+                false => text.to_owned(),
+            };
+            return Err(AddressError::Scheme { text, supported });
         };
         let place = Place::read(kind, scheme, purpose, text)?;
+        if let Place::Url(Url { path, parameters, .. }) = &place
+            && parameters.is_empty()
+        {
+            url::query_values(path).for_each(|value| secrets::hide_if_long(&value));
+        }
         Ok(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
     }
 
@@ -105,7 +117,8 @@ impl Address {
         &self.0.place
     }
 
-    /// The address as it was written.
+    /// The address as it was written, with the secrets that may stand in the query of a peer's
+    /// own. As people see it, it is its [`Display`](fmt::Display).
     pub fn as_str(&self) -> &str {
         &self.0.text
     }
@@ -168,7 +181,13 @@ impl Place {
                     let text = format!("{}…", scheme.prefix);
                     Err(AddressError::Url { text, why: UrlError::UserInfo })
                 }
-                Err(why) => Err(AddressError::Url { text: text.to_owned(), why }),
+                Err(why) => {
+                    let text = match form.query {
+                        Query::Peers => url::without_values(text).into_owned(),
+                        Query::Parameters { .. } => text.to_owned(),
+                    };
+                    Err(AddressError::Url { text, why })
+                }
             },
         }
     }
@@ -208,15 +227,26 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+impl Address {
+    /// Without what may be a secret: values in a query that is the peer's own. Parameters of
+    /// ours are names of files.
+    fn shown(&self) -> Cow<'_, str> {
+        match &self.0.place {
+            Place::Url(url) if url.path.contains('?') => url::without_values(self.as_str()),
+            _ => Cow::Borrowed(self.as_str()),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&self.shown())
     }
 }
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
+        write!(f, "{:?}", self.shown())
     }
 }
 

@@ -12,7 +12,7 @@ fn check(texts: &[&str], expect: Expect) {
 fn shown(purpose: Purpose, texts: &[&str]) -> String {
     let line = |text: &&str| match Address::parse_for(purpose, text) {
         Ok(address) => {
-            assert_eq!(address.to_string(), *text);
+            assert_eq!(address.as_str(), *text);
             format!("{} {:?}\n", address.kind().name(), address.place())
         }
         Err(error) => format!("error: {error}\n"),
@@ -64,7 +64,7 @@ fn places_elsewhere() {
         ],
         expect![[r#"
             mcp Url(Url { carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
-            mcp Url(Url { carrier: Https, host: "weather.example", port: 443, path: "/?key=%41", parameters: [] })
+            mcp Url(Url { carrier: Https, host: "weather.example", port: 443, path: "/?key=***", parameters: [] })
             mediocre Url(Url { carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
             mediocre Url(Url { carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
             mediocre Url(Url { carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
@@ -118,10 +118,10 @@ fn what_is_no_address() {
             "mcp+http://h/a b",
         ],
         expect![[r#"
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: " stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: ""; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: " stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: ""; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
             error: empty oracle command
             error: empty oracle command
             error: empty mcp command

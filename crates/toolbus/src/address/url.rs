@@ -1,14 +1,16 @@
 //! The addresses that name a host: `scheme://host:port/path?name=value`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use thiserror::Error;
 
 use super::Purpose;
 use super::scheme::{Query, UrlForm};
+use crate::secrets::MASK;
 
 /// A host to connect to, or to listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// What carries it.
     pub carrier: Transport,
@@ -31,6 +33,19 @@ pub enum Transport {
     Http,
     Https,
     Quic,
+}
+
+impl fmt::Debug for Url {
+    /// What stands in the query of a peer's own may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Url")
+            .field("carrier", &self.carrier)
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("path", &without_values(&self.path))
+            .field("parameters", &self.parameters)
+            .finish()
+    }
 }
 
 impl Url {
@@ -124,6 +139,23 @@ impl Transport {
             Transport::Tcp | Transport::Tls | Transport::Quic => None,
         }
     }
+}
+
+/// The values behind the `?`, as they are written and decoded.
+pub(super) fn query_values(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let values = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    values.flat_map(|value| [Some(Cow::Borrowed(value)), decoded(value).ok()]).flatten()
+}
+
+/// The same address with each value behind its `?` masked.
+pub(super) fn without_values(text: &str) -> Cow<'_, str> {
+    let Some((before, query)) = text.split_once('?') else { return Cow::Borrowed(text) };
+    let masked = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={MASK}"),
+        None => MASK.to_owned(),
+    });
+    Cow::Owned(format!("{before}?{}", masked.collect::<Vec<_>>().join("&")))
 }
 
 fn parameters(query: &str, known: &[&str]) -> Result<Vec<(String, String)>, UrlError> {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use toolbus_proto::channel::Ended;
 
 use super::{AuthorKind, Tools};
-use crate::wire::AUTHORS;
+use crate::wire::{AUTHORS, STARTED};
 
 /// Wrong usage; nothing was served.
 const USAGE: u8 = 2;
@@ -17,6 +17,11 @@ const BROKE: u8 = 3;
 
 pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut tools = Some(tools);
+    if let Some(exit) = STARTED.iter().find_map(|kind| kind.serve(&mut tools, &words)) {
+        return exit;
+    }
+    let Some(tools) = tools else { return ExitCode::FAILURE };
     match &*words {
         [] => {
             eprint!("{}", help(&tools));

@@ -37,7 +37,8 @@
 //! ```
 //!
 //! [`Tools::run`] is the whole program: `--mcp` serves MCP on standard input and output, and so
-//! on for the other protocols. Functions that are not async are called in place, one call
+//! on for the other protocols; started with the flags of an Orchestra hub it is a plugin, with
+//! the feature `orchestra`. Functions that are not async are called in place, one call
 //! after the other, without any runtime; if there is an async one, all are served by one
 //! thread with a runtime, and calls of async ones run side by side.
 //!
@@ -68,7 +69,7 @@ pub use tools::Tools;
 
 #[cfg(feature = "bus")]
 pub(crate) use serve::with_runtime;
-pub(crate) use serve::{AuthorKind, in_place, on_either};
+pub(crate) use serve::{AuthorKind, StartedKind, in_place, on_either};
 
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind, Wire};

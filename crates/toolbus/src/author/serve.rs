@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::process::ExitCode;
 #[cfg(feature = "bus")]
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,6 +26,12 @@ pub(crate) trait AuthorKind: Sync {
 
     /// Serves on standard input and output, until the caller has had enough.
     fn serve(&self, tools: Tools) -> io::Result<Ended>;
+}
+
+/// A wire whose peers start a program by flags of their own.
+pub(crate) trait StartedKind: Sync {
+    /// Serves as these words want it, if they are such flags.
+    fn serve(&self, tools: &mut Option<Tools>, words: &[String]) -> Option<ExitCode>;
 }
 
 /// Serves without a runtime, if no function needs one.

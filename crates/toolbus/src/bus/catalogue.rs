@@ -35,6 +35,8 @@ pub struct Offer {
 #[derive(Debug, Default)]
 pub struct Catalogue {
     entries: BTreeMap<ToolName, Entry>,
+    /// Tools of backs that are away: not offered, but it is known whose they are.
+    away: BTreeMap<ToolName, (usize, ToolName)>,
 }
 
 #[derive(Debug)]
@@ -80,12 +82,33 @@ impl Catalogue {
                 }
             }
         }
-        Ok(Catalogue { entries })
+        Ok(Catalogue { entries, away: BTreeMap::new() })
     }
 
-    /// Whose tool it is, and what its owner calls it.
+    /// Remembers what backs offered that are away. A name that is offered stays with who offers
+    /// it, one that two of them had with the first.
+    #[must_use]
+    pub fn with_away(mut self, naming: Naming, away: &[(usize, Offer)]) -> Catalogue {
+        for (back, offer) in away {
+            for spec in offer.tools.iter() {
+                let name = naming.name(&offer.back, &spec.name);
+                if !self.entries.contains_key(&name) {
+                    self.away.entry(name).or_insert_with(|| (*back, spec.name.clone()));
+                }
+            }
+        }
+        self
+    }
+
+    /// Whose tool it is, and what its owner calls it. The owner may be away.
     pub fn find(&self, name: &ToolName) -> Option<(usize, &ToolName)> {
-        self.entries.get(name).map(|entry| (entry.back, &entry.spec.name))
+        let offered = self.entries.get(name).map(|entry| (entry.back, &entry.spec.name));
+        offered.or_else(|| self.away.get(name).map(|(back, own)| (*back, own)))
+    }
+
+    /// Is it a tool that is offered now?
+    pub fn offers(&self, name: &ToolName) -> bool {
+        self.entries.contains_key(name)
     }
 
     /// The names, sorted.
@@ -205,6 +228,18 @@ mod tests {
             offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
         let taken = "tool name a_b_c stands for both a.b_c and a_b.c";
         assert_eq!(names(Naming::Underscored, &offers).unwrap_err(), taken);
+    }
+
+    #[test]
+    fn the_tools_of_a_back_that_is_away_are_known_and_not_offered() {
+        let there = [(0, offer("stdio:a", &["f"]))];
+        let away = [(1, offer("stdio:b", &["f", "g"]))];
+        let catalogue = Catalogue::new(Naming::Plain, &there).unwrap();
+        let catalogue = catalogue.with_away(Naming::Plain, &away);
+        let find = |name: &str| catalogue.find(&name.into()).map(|(back, _)| back);
+        assert_eq!((find("f"), find("g"), find("h")), (Some(0), Some(1), None));
+        assert_eq!(catalogue.names().collect::<Vec<_>>(), [&ToolName::new("f")]);
+        assert!(catalogue.offers(&"f".into()) && !catalogue.offers(&"g".into()));
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! The bus for fronts that can do with less: who cannot be reached is left out of the list of
 //! tools, and asked again with the next list, or with the next call that may be for it.
+//!
+//! A front does not wait for one that is slow, either: its tools are offered when they are
+//! there, and whoever is told of changes is told of that.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::spawn_local;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
@@ -13,6 +17,10 @@ use crate::bus::{Bus, Listed};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
+
+/// How long a list that is for others too waits for one back: less than the two seconds after
+/// which a client of ours doubts what it talks to.
+pub const SLOW: Duration = Duration::from_millis(1500);
 
 /// The bus, asked for its tools whenever somebody wants to know them.
 pub struct LenientBus(Rc<Offered>);
@@ -25,8 +33,26 @@ impl LenientBus {
 
     /// As [`LenientBus::new`]; `changed` is rung when others are offered than the client was told.
     pub(crate) fn telling(bus: Rc<Bus>, changed: Rc<Wake>) -> LenientBus {
+        LenientBus::with(bus, changed, Some(SLOW))
+    }
+
+    /// As [`LenientBus::new`], but a list is complete: who is slow is waited for.
+    pub(super) fn patient(bus: Rc<Bus>) -> LenientBus {
+        LenientBus::with(bus, Rc::default(), None)
+    }
+
+    fn with(bus: Rc<Bus>, changed: Rc<Wake>, patience: Option<Duration>) -> LenientBus {
         bus.offer_own();
-        LenientBus(Rc::new(Offered { bus, heard: Cell::new(Heard::Nobody), changed }))
+        let slow = bus.members.iter().map(|_| Cell::new(false)).collect();
+        LenientBus(Rc::new_cyclic(|this| Offered {
+            this: this.clone(),
+            bus,
+            heard: Cell::new(Heard::Nobody),
+            changed,
+            patience,
+            slow,
+            listed: RefCell::default(),
+        }))
     }
 }
 
@@ -53,10 +79,17 @@ impl Route for LenientBus {
 
 /// What the bus offered when it was last asked.
 struct Offered {
+    this: Weak<Offered>,
     bus: Rc<Bus>,
     heard: Cell<Heard>,
     /// Rung when others are offered than the client was told.
     changed: Rc<Wake>,
+    /// How long one back may keep the list of all waiting.
+    patience: Option<Duration>,
+    /// Which backs have been asked, took too long and have not answered yet.
+    slow: Vec<Cell<bool>>,
+    /// What the backs said last.
+    listed: RefCell<Vec<Listed>>,
 }
 
 /// Who was heard when the bus was last asked.
@@ -69,27 +102,50 @@ enum Heard {
     All,
 }
 
+/// One time that all backs are asked.
+struct Round {
+    answers: RefCell<Vec<Option<Answer>>>,
+    /// Rung by each answer.
+    answered: Wake,
+    /// Nobody waits for the rest: who answers now is late.
+    is_over: Cell<bool>,
+}
+
+type Answer = Result<Arc<[ToolSpec]>, Failure>;
+
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
         self.bus.offered().into_iter().map(|tool| tool.name).collect()
     }
 
-    /// Is it a tool of nobody, but may be one of a back that was left out?
+    /// Is it offered by nobody, but may be a tool of a back that was left out?
     fn may_be_left_out(&self, name: &ToolName) -> bool {
-        self.heard.get() != Heard::All && self.bus.resolve(name).is_none()
+        self.heard.get() != Heard::All && !self.bus.is_offered(name)
+    }
+
+    /// Has its back been asked for its tools, and not answered yet?
+    fn owner_is_slow(&self, name: &ToolName) -> bool {
+        self.bus.owner(name).is_some_and(|owner| self.slow[owner].get())
     }
 
     /// Asks all backs, and offers from now on what they have.
     async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
-        let listed = self.bus.list().await;
+        let listed = match self.patience {
+            None => self.bus.list().await,
+            Some(patience) => self.list_within(patience).await,
+        };
+        let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
-        for Listed { back, tools, .. } in &listed {
+        for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
             if let Err(failure) = tools {
-                tracing::warn!(peer = %back, "left out: {failure}");
                 first_failure.get_or_insert(failure);
+                if !self.slow[index].get() {
+                    tracing::warn!(peer = %back, "left out: {failure}");
+                }
             }
         }
         if let Some(failure) = first_failure
+            && !is_slow
             && listed.iter().all(|listed| listed.tools.is_err())
         {
             return Err(failure.clone());
@@ -105,7 +161,8 @@ impl Offered {
                 return Ok(self.bus.offered().into());
             }
         }
-        self.heard.set(if first_failure.is_none() { Heard::All } else { Heard::Some });
+        let is_all = first_failure.is_none() && !is_slow;
+        self.heard.set(if is_all { Heard::All } else { Heard::Some });
         // In the order of the backs, each in its own.
         let tools = listed.iter().flat_map(|Listed { back, tools, .. }| {
             tools
@@ -113,26 +170,120 @@ impl Offered {
                 .flat_map(|tools| tools.iter())
                 .map(|tool| ToolSpec { name: self.bus.name_of(back, &tool.name), ..tool.clone() })
         });
-        Ok(tools.collect())
+        let tools = tools.collect();
+        self.listed.replace(listed);
+        Ok(tools)
+    }
+
+    /// Asks all backs, and waits for none of them longer than `patience`. Who is slow stands in
+    /// the list as it was last, if it ever was, and comes late.
+    async fn list_within(&self, patience: Duration) -> Vec<Listed> {
+        let members = &self.bus.members;
+        let round = Rc::new(Round {
+            answers: RefCell::new(members.iter().map(|_| None).collect()),
+            answered: Wake::default(),
+            is_over: Cell::new(false),
+        });
+        let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
+        for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
+            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            spawn_local(async move {
+                let tools = back.tools().await;
+                match this.upgrade() {
+                    Some(offered) if round.is_over.get() => offered.came_late(index, tools),
+                    _ => round.answers.borrow_mut()[index] = Some(tools),
+                }
+                round.answered.ring();
+            });
+        }
+        let is_missing = || {
+            round
+                .answers
+                .borrow()
+                .iter()
+                .zip(&asked)
+                .any(|(answer, asked)| *asked && answer.is_none())
+        };
+        let all = async {
+            while is_missing() {
+                round.answered.rung().await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, all).await;
+        round.is_over.set(true);
+        let answers = round.answers.take();
+        members
+            .iter()
+            .zip(answers)
+            .enumerate()
+            .map(|(index, (member, answer))| {
+                let tools = match answer {
+                    Some(tools) => tools.map(|tools| member.allowed(tools)),
+                    None => {
+                        let name = &member.name;
+                        if !self.slow[index].replace(true) {
+                            tracing::info!(peer = %name, "is slow to list its tools: they follow");
+                        }
+                        self.bus.last_tools(index).ok_or_else(|| {
+                            let message = format!("`{name}` has not listed its tools yet");
+                            Failure::new(FailureKind::Unavailable, message)
+                        })
+                    }
+                };
+                Listed { back: member.name.clone(), address: member.address.clone(), tools }
+            })
+            .collect()
+    }
+
+    /// A back that was slow has answered.
+    fn came_late(&self, index: usize, tools: Answer) {
+        self.slow[index].set(false);
+        let member = &self.bus.members[index];
+        if let Err(failure) = &tools {
+            tracing::warn!(peer = %member.name, "left out: {failure}");
+        }
+        let before = self.names();
+        let mut listed = self.listed.borrow_mut();
+        let Some(last) = listed.get_mut(index) else { return };
+        last.tools = tools.map(|tools| member.allowed(tools));
+        match self.bus.offer(&listed) {
+            Ok(()) => {
+                let is_all = listed.iter().all(|listed| listed.tools.is_ok())
+                    && !self.slow.iter().any(Cell::get);
+                self.heard.set(if is_all { Heard::All } else { Heard::Some });
+            }
+            Err(taken) => tracing::warn!("the list stays as it was: {taken}"),
+        }
+        drop(listed);
+        if self.names() != before {
+            self.changed.ring();
+        }
     }
 }
 
 /// A call that waits until all backs have been asked.
 fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
-    let lists_tools = call.what == What::Tools;
+    let tool = match &call.what {
+        What::Tool { name, .. } => Some(name.clone()),
+        What::Tools | What::Native { .. } => None,
+    };
     let relay = Relay::new(call, down);
     let asked = relay.clone();
     let asking = spawn_local(async move {
         let before = offered.names();
-        match offered.ask().await {
-            Ok(tools) if lists_tools => asked.finish(Ok(Outcome::Tools(tools))),
-            Err(failure) => asked.finish(Err(failure)),
-            Ok(_) => {
+        match (offered.ask().await, tool) {
+            (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
+            (Err(failure), _) => asked.finish(Err(failure)),
+            (Ok(_), Some(name)) => {
                 // Whoever was left out may have come, and this is no list that says so.
                 if offered.names() != before {
                     offered.changed.ring();
                 }
-                asked.begin(|call, down| offered.bus.start(call, down));
+                // Its back has just been asked: it need not fail a second time.
+                match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
+                    Some(outage) => asked.finish(Err(outage)),
+                    None => asked.begin(|call, down| offered.bus.start(call, down)),
+                }
             }
         }
     });

@@ -82,6 +82,8 @@ pub struct Bus {
     members: Vec<Rc<Member>>,
     /// As the backs were last heard.
     catalogue: Rc<RefCell<Rc<Catalogue>>>,
+    /// What is known of each back, in their order, since it was last asked.
+    known: Rc<RefCell<Vec<Known>>>,
     /// The way of [`Bus::call`] and [`Bus::tools`]. Made when it is first needed, of a bus with
     /// the same catalogue that has no such way itself: two that hold each other would never go.
     lenient: Rc<OnceCell<LenientBus>>,
@@ -95,6 +97,15 @@ struct Member {
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
     allow: Option<Vec<ToolName>>,
+}
+
+/// What is known of a back.
+#[derive(Clone, Default)]
+struct Known {
+    /// Its tools as they were last listed.
+    tools: Option<Arc<[ToolSpec]>>,
+    /// Why it could not be listed of late.
+    failure: Option<Failure>,
 }
 
 /// What one back said when it was asked for its tools.
@@ -145,7 +156,7 @@ impl Bus {
     fn lenient(&self) -> &LenientBus {
         self.lenient.get_or_init(|| {
             let bus = Bus { lenient: Rc::default(), ..self.clone() };
-            LenientBus::new(Rc::new(bus))
+            LenientBus::patient(Rc::new(bus))
         })
     }
 
@@ -168,17 +179,21 @@ impl Bus {
     /// The bus of a config that is read again: a back that is set up as before is the one of
     /// before, with its process and what is under way there.
     pub fn reloaded(&self, config: &Config) -> Result<Bus, OpenError> {
+        let before = self.known.borrow();
         let members = config.backs.iter().map(|back| {
-            let opened = match self.members.iter().find(|member| member.is_set_up_as(back)) {
-                Some(member) => member.back.clone(),
-                None => open(&back.address, &back.settings)?,
+            let same = self.members.iter().position(|member| member.is_set_up_as(back));
+            let (opened, known) = match same {
+                Some(same) => (self.members[same].back.clone(), before[same].clone()),
+                None => (open(&back.address, &back.settings)?, Known::default()),
             };
             let mut member =
                 Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
             member.allow = back.allow.clone();
-            Ok(Rc::new(member))
+            Ok((Rc::new(member), known))
         });
-        Ok(Bus::new(Naming::Dotted, members.collect::<Result<_, _>>()?))
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let (members, known) = members.into_iter().unzip();
+        Ok(Bus { known: Rc::new(RefCell::new(known)), ..Bus::new(Naming::Dotted, members) })
     }
 
     /// A bus of those of our backs that `other` does not have.
@@ -199,7 +214,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        Bus::new(naming, self.members)
+        let known = self.known;
+        Bus { known, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -212,7 +228,14 @@ impl Bus {
     }
 
     fn new(naming: Naming, members: Vec<Rc<Member>>) -> Bus {
-        Bus { naming, members, catalogue: Rc::default(), lenient: Rc::default() }
+        let known = RefCell::new(vec![Known::default(); members.len()]);
+        Bus {
+            naming,
+            members,
+            catalogue: Rc::default(),
+            known: Rc::new(known),
+            lenient: Rc::default(),
+        }
     }
 
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
@@ -265,21 +288,50 @@ impl Bus {
         });
         // Names that fall together are told when everybody has been asked.
         let _ = self.offer(&listed.collect::<Vec<_>>());
+        // That they were not asked is no fault of theirs.
+        self.known.borrow_mut().iter_mut().for_each(|known| known.failure = None);
     }
 
     /// Offers from now on what [`Bus::list`] has found.
+    ///
+    /// What a back had that cannot be listed now is still known to be its: a call of that is not
+    /// unknown, but goes there and fails as it must.
     pub fn offer(&self, listed: &[Listed]) -> Result<(), NameTaken> {
-        let offers = listed.iter().enumerate();
-        let offers: Vec<_> = offers
-            .filter_map(|(index, Listed { back, address, tools })| {
-                let (back, address) = (back.clone(), address.clone());
-                let tools = tools.as_ref().ok()?.clone();
-                Some((index, Offer { back, address, tools }))
-            })
-            .collect();
-        let catalogue = Catalogue::new(self.naming, &offers)?;
+        let (mut offers, mut away) = (Vec::new(), Vec::new());
+        let mut known = self.known.borrow().clone();
+        for (index, Listed { back, address, tools }) in listed.iter().enumerate() {
+            let offer = |tools: &Arc<[ToolSpec]>| {
+                let (back, address, tools) = (back.clone(), address.clone(), tools.clone());
+                (index, Offer { back, address, tools })
+            };
+            match tools {
+                Ok(tools) => {
+                    offers.push(offer(tools));
+                    known[index] = Known { tools: Some(tools.clone()), failure: None };
+                }
+                Err(failure) => {
+                    away.extend(known[index].tools.as_ref().map(offer));
+                    known[index].failure = Some(failure.clone());
+                }
+            }
+        }
+        let catalogue = Catalogue::new(self.naming, &offers)?.with_away(self.naming, &away);
         self.catalogue.replace(Rc::new(catalogue));
+        self.known.replace(known);
         Ok(())
+    }
+
+    /// Is a tool of this name offered, as far as that must be known in order to call it?
+    fn is_offered(&self, name: &ToolName) -> bool {
+        match (self.naming, self.members.as_slice()) {
+            (Naming::Plain, [_]) | (Naming::Dotted, _) => self.route(name).is_some(),
+            (Naming::Plain | Naming::Underscored, _) => self.catalogue.borrow().offers(name),
+        }
+    }
+
+    /// The tools of a back as they were last listed.
+    fn last_tools(&self, index: usize) -> Option<Arc<[ToolSpec]>> {
+        self.known.borrow()[index].tools.clone()
     }
 
     /// The tools that are offered since the backs were last asked, under the names they are
@@ -312,8 +364,13 @@ impl Bus {
             (Naming::Plain, [only]) => (only, name.clone()),
             (Naming::Plain | Naming::Underscored, members) => {
                 let catalogue = self.catalogue.borrow();
-                let (back, tool) = catalogue.find(name)?;
-                (&members[back], tool.clone())
+                match catalogue.find(name) {
+                    Some((back, tool)) => (&members[back], tool.clone()),
+                    None => {
+                        let (back, tool) = self.away_by_prefix(name)?;
+                        (&members[back], tool)
+                    }
+                }
             }
             (Naming::Dotted, members) => {
                 let (back, tool) = name.as_str().split_once('.')?;
@@ -321,6 +378,53 @@ impl Bus {
             }
         };
         member.allows(&tool).then_some((member, tool))
+    }
+
+    /// Whose it would be, among the backs that could not be listed of late and never were, by the
+    /// name alone. Of several the longest name fits best.
+    fn away_by_prefix(&self, name: &ToolName) -> Option<(usize, ToolName)> {
+        if self.naming != Naming::Underscored {
+            return None;
+        }
+        let known = self.known.borrow();
+        let away = self.members.iter().enumerate().filter(|(index, _)| {
+            let Known { tools, failure } = &known[*index];
+            tools.is_none() && failure.is_some()
+        });
+        let fits = away.filter_map(|(index, member)| {
+            let tool = name.as_str().strip_prefix(&*member.name)?.strip_prefix('_')?;
+            (!tool.is_empty()).then(|| (index, ToolName::new(tool)))
+        });
+        fits.max_by_key(|(index, _)| self.members[*index].name.len())
+    }
+
+    /// Which back it belongs to, as far as the list or its name tells.
+    fn owner(&self, name: &ToolName) -> Option<usize> {
+        let listed = self.catalogue.borrow().find(name).map(|(back, _)| back);
+        listed.or_else(|| self.away_by_prefix(name).map(|(back, _)| back))
+    }
+
+    /// Why a tool cannot be called whose owner, known or supposed, could not be listed of late.
+    fn outage(&self, name: &ToolName) -> Option<Failure> {
+        if self.naming == Naming::Dotted || self.members.len() < 2 {
+            return None;
+        }
+        let owner = self.owner(name);
+        let known = self.known.borrow();
+        let failed = |index: usize| {
+            let failure = known[index].failure.as_ref()?;
+            Some((&*self.members[index].name, failure))
+        };
+        let (back, failure) = match (owner, self.naming) {
+            (Some(owner), _) => failed(owner)?,
+            // Any of them may have a tool of this name.
+            (None, Naming::Plain) => (0..known.len()).find_map(failed)?,
+            (None, _) => return None,
+        };
+        let message = format!("`{back}` cannot be reached: {}", failure.message);
+        let mut told = Failure::new(FailureKind::Unavailable, message);
+        told.last_words.clone_from(&failure.last_words);
+        Some(told)
     }
 
     /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
@@ -331,7 +435,7 @@ impl Bus {
                     *name = own;
                     Ok(member)
                 }
-                None => Err(Err(self.unknown(name))),
+                None => Err(Err(self.outage(name).unwrap_or_else(|| self.unknown(name)))),
             },
             What::Native { wire, .. } => self.only(*wire).map_err(Err),
             What::Tools => Err(Ok(Outcome::Tools(self.offered().into()))),

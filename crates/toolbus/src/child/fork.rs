@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, NulError, OsStr, OsString, c_char};
+use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -68,15 +69,24 @@ impl Image {
     }
 }
 
-/// Makes the child of `command` begin a session, tell it to the guard and only then become
-/// `image`.
+/// Makes the child of `command` enter its cgroup, if there is one, begin a session, tell it to the
+/// guard and only then become `image`.
 ///
 /// The exec is ours and not the standard library's, because a child that fails to exec must take
 /// its session back while it still lives: once it is reaped, another may have its number.
-pub(super) fn tell_and_exec(command: &mut Command, image: Image, tell: PipeWriter) {
+pub(super) fn tell_and_exec(
+    command: &mut Command,
+    image: Image,
+    tell: PipeWriter,
+    enter_cgroup: Option<File>,
+) {
     let parent = rustix::process::getpid();
     let dies_with_us = is_main_thread();
     let hook = move || {
+        if let Some(procs) = &enter_cgroup {
+            // By 0 the writer means itself. Where the kernel says no, the session has to do.
+            let _ = rustix::io::write(procs, b"0");
+        }
         let session = rustix::process::setsid()?;
         rustix::io::write(&tell, &guard::record(b'+', session))?;
         if dies_with_us {
@@ -164,7 +174,7 @@ mod tests {
         let (mut hear, tell) = io::pipe().unwrap();
         let image = Image::new(Path::new(path), [OsStr::new("it")], []).unwrap();
         let mut command = Command::new(path);
-        tell_and_exec(&mut command, image, tell);
+        tell_and_exec(&mut command, image, tell, None);
         let spawned = command.spawn().map(|mut child| {
             child.wait().unwrap();
         });
@@ -175,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_tells_its_group_before_its_exec() {
+    fn a_child_tells_its_session_before_its_exec() {
         let (heard, spawned) = heard("/bin/true");
         spawned.unwrap();
         assert!(heard.starts_with("+ ") && heard.lines().count() == 1, "{heard}");
     }
 
     #[test]
-    fn a_child_that_cannot_exec_takes_its_group_back() {
+    fn a_child_that_cannot_exec_takes_its_session_back() {
         let (heard, spawned) = heard("/nonexistent");
         assert_eq!(spawned.unwrap_err().kind(), io::ErrorKind::NotFound);
         let (told, taken_back) = heard.split_once('\n').unwrap();

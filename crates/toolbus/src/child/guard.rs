@@ -4,12 +4,15 @@
 //! told to it before the child's exec and taken back before the child is reaped; when the pipe
 //! ends, it kills what is left. It is started with the first child and again if it dies.
 //!
-//! A process that leaves its session by `setsid` escapes it. So does, if we are killed between the
-//! guard's own death and the start of the next, what a child of ours has started; the child
-//! itself dies with us by a signal that the kernel sends.
+//! It also knows the folder of our children's [cgroups](super::cgroup), kills what is in there and
+//! removes it. Where there is none, a process that leaves its session by `setsid` escapes. So does,
+//! if we are killed between the guard's own death and the start of the next, what a child of ours
+//! has started; the child itself dies with us by a signal that the kernel sends, if the main thread
+//! has started it.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,17 +23,18 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::fork;
 use super::session::Session;
+use super::{cgroup, fork};
 
 /// The name the guard goes by; with a blank in it, since no link to a program is called so.
 const NAME: &str = "toolbus guard";
 
-/// The guard for programs that are not their own. `$0` is the name to be seen in lists.
+/// The guard for programs that are not their own. `$0` is the name to be seen in lists, `$1` the
+/// folder of our cgroups, if there is one.
 ///
 /// TERM, INT and HUP are ignored from before its exec, which a shell cannot undo.
 const SCRIPT: &str = r#"
-sessions=
+folder=$1 sessions=
 while read -r what session; do
     others=
     for each in $sessions; do [ "$each" = "$session" ] || others="$others $each"; done
@@ -40,6 +44,7 @@ while read -r what session; do
     esac
 done
 for each in $sessions; do kill -s KILL -- "-$each"; done
+[ "$folder" ] && echo 1 > "$folder/cgroup.kill"
 rounds=100
 while [ "$rounds" -gt 0 ]; do
     rounds=$((rounds - 1)) left=
@@ -55,6 +60,13 @@ while [ "$rounds" -gt 0 ]; do
     done
     [ "$left" ] || break
 done
+rounds=200
+while [ "$folder" ] && [ -d "$folder" ] && [ "$rounds" -gt 0 ]; do
+    rounds=$((rounds - 1))
+    for each in "$folder"/*/*/*/ "$folder"/*/*/ "$folder"/*/ "$folder"; do
+        [ -d "$each" ] && rmdir "$each"
+    done
+done
 "#;
 
 /// Lets this program be its own guard. Call it first thing in `main`.
@@ -63,7 +75,7 @@ done
 /// is this program, started anew. Without this call the guard is a `sh` script.
 pub fn run_if_asked() {
     if std::env::args_os().next().is_some_and(|name| name == NAME) {
-        watch(io::stdin());
+        watch(io::stdin(), std::env::args_os().nth(1).as_deref().map(Path::new));
         process::exit(0);
     }
     THIS_PROGRAM_CAN.store(true, Ordering::Relaxed);
@@ -72,7 +84,7 @@ pub fn run_if_asked() {
 static THIS_PROGRAM_CAN: AtomicBool = AtomicBool::new(false);
 
 /// The life of the guard.
-fn watch(mut hear: impl Read) {
+fn watch(mut hear: impl Read, cgroups: Option<&Path>) {
     let mut sessions: Vec<Pid> = Vec::new();
     let mut record = [0; RECORD_BYTES];
     // Any error ends the watch like the end of the pipe: a guard that cannot hear must not
@@ -87,7 +99,10 @@ fn watch(mut hear: impl Read) {
         }
     }
     for session in sessions {
-        Session(session).signal(super::Signal::Kill);
+        Session::new(session, None).signal(super::Signal::Kill);
+    }
+    if let Some(folder) = cgroups {
+        cgroup::end(folder);
     }
 }
 
@@ -236,6 +251,9 @@ fn spawn(hear: &PipeReader) -> io::Result<Pid> {
     this_program.arg0(NAME);
     let mut script = Command::new("/bin/sh");
     script.args(["-c", SCRIPT, NAME]);
+    // Made before the first child, whose guard is this one.
+    this_program.args(cgroup::folder());
+    script.args(cgroup::folder());
 
     let start = |mut command: Command| {
         let command = command.env_clear().current_dir("/").stdin(hear.try_clone()?);

@@ -7,6 +7,7 @@
 mod patience;
 pub mod supervisor;
 
+mod cgroup;
 mod process;
 mod program;
 mod session;

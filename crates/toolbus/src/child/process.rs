@@ -12,17 +12,20 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
 
+use super::cgroup::{self, Cgroup};
 use super::fork::Image;
 use super::session::Session;
 use super::{Exit, Program, SpawnError, diagnose, fork, guard};
 
-/// A child process in a session of its own. Dropping it kills the whole session.
+/// A child process in a session of its own, and where our cgroup is delegated to us, in a cgroup
+/// of its own. Dropping it kills all of that.
 ///
 /// Nothing here waits, but [`Process::wait_exit`] and the drop of a process that still runs.
 #[derive(Debug)]
 pub struct Process {
     /// Of the leader, and thereby of the session.
     pid: Pid,
+    cgroup: Option<Cgroup>,
     exit_fd: OwnedFd,
     reaped: Option<Exit>,
     /// Its standard input, for us to write.
@@ -101,12 +104,12 @@ impl Process {
     ///
     /// Costs a look at every process of the system. Where there is no `/proc` the answer is yes
     /// until [`finish`](Process::finish).
-    pub fn group_left(&self) -> bool {
+    pub fn session_left(&self) -> bool {
         self.reaped.is_none() && self.session().is_left()
     }
 
     /// Signals the whole session. No process is signalled once this one is finished.
-    pub fn signal_group(&self, signal: Signal) {
+    pub fn signal_session(&self, signal: Signal) {
         if self.reaped.is_none() {
             self.session().signal(signal);
         }
@@ -114,7 +117,7 @@ impl Process {
 
     /// Its session, for a thread that ends before [`Process::finish`].
     pub(crate) fn session(&self) -> Session {
-        Session(self.pid)
+        Session::new(self.pid, self.cgroup)
     }
 
     /// Kills the rest of the session of a process that has ended, and reaps it. `None` if it has not
@@ -122,10 +125,13 @@ impl Process {
     pub fn finish(&mut self) -> Option<Exit> {
         let exit = self.exit_seen()?;
         if self.reaped.is_none() {
-            self.signal_group(Signal::Kill);
+            self.signal_session(Signal::Kill);
             guard::take_back(self.pid);
             wait(self.pid, WaitIdOptions::NOHANG);
             self.reaped = Some(exit);
+            if let Some(cgroup) = self.cgroup {
+                cgroup.remove();
+            }
         }
         Some(exit)
     }
@@ -134,7 +140,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.finish().is_none() {
-            self.signal_group(Signal::Kill);
+            self.signal_session(Signal::Kill);
             self.wait_exit(DROP_PATIENCE);
             // A process that hangs in the kernel stays with the guard, and with us as a zombie.
             self.finish();
@@ -159,10 +165,16 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
-    fork::tell_and_exec(&mut command, image, tell);
+    let (cgroup, enter) = cgroup::create().unzip();
+    fork::tell_and_exec(&mut command, image, tell, enter);
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => {
+            if let Some(cgroup) = cgroup {
+                cgroup.remove();
+            }
+            return Ok(Err(error));
+        }
     };
     let pid = Pid::from_child(&child);
     listening.remember(pid);
@@ -170,6 +182,7 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
     match exit_fd(pid) {
         Ok(exit_fd) => Ok(Ok(Process {
             pid,
+            cgroup,
             exit_fd,
             reaped: None,
             stdin: Some(stdin.into()),
@@ -178,10 +191,13 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
         })),
         Err(source) => {
             // Without a descriptor or thread we would not learn of its end, so it ends now.
-            Session(pid).signal(Signal::Kill);
+            Session::new(pid, cgroup).signal(Signal::Kill);
             wait(pid, WaitIdOptions::NOWAIT);
             guard::take_back(pid);
             wait(pid, WaitIdOptions::empty());
+            if let Some(cgroup) = cgroup {
+                cgroup.remove();
+            }
             Err(failed(program, source))
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,9 +11,10 @@ use rustix::fs::Access;
 
 use super::diagnose::{self, SpawnError};
 use super::fork::Image;
+use crate::secrets::MASK;
 
 /// A program to start, with its arguments and surroundings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     /// The program and its arguments; see [`words::split`](super::words::split).
     pub words: Vec<String>,
@@ -41,6 +43,19 @@ pub const CLEAN_ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDI
 
 /// Where `execvp` looks when there is no PATH.
 const PATH_DEFAULT: &str = "/bin:/usr/bin";
+
+impl fmt::Debug for Program {
+    /// What variables hold may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vars: Vec<_> = self.vars.iter().map(|(name, _)| (name, MASK)).collect();
+        f.debug_struct("Program")
+            .field("words", &self.words)
+            .field("env", &self.env)
+            .field("vars", &vars)
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
 
 impl Program {
     /// A program that inherits environment and directory.

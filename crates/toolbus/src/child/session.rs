@@ -1,24 +1,34 @@
 //! All that descends from one child of ours: the session it was started in.
 //!
 //! A process may make a group of its own (`timeout` does) and stays in its session; only
-//! `setsid` leads out of it. Linux can signal a group but not a session, so its members are
-//! looked up in `/proc`. Signals are sent while the leader is not reaped: until then no other
+//! `setsid` leads out of it, and then a [`Cgroup`] holds the process where there is one. Linux can
+//! signal a group but not a session, so its members are looked up in `/proc`. Signals are sent while the leader is not reaped: until then no other
 //! session can have its number.
 
 use rustix::process::Pid;
 
+use super::cgroup::Cgroup;
 use super::process::Signal;
 
 /// A session, named by the process it began with, which is also the first of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Session(pub(crate) Pid);
+pub(crate) struct Session {
+    leader: Pid,
+    cgroup: Option<Cgroup>,
+}
 
 /// How often members are looked for that were started while others were killed.
 #[cfg(target_os = "linux")]
 const ROUNDS_MAX: usize = 100;
 
 impl Session {
+    pub(super) fn new(leader: Pid, cgroup: Option<Cgroup>) -> Session {
+        Session { leader, cgroup }
+    }
+
     /// Signals all of it. A killed session has started nothing new when this returns.
+    ///
+    /// What has left it and is still in its cgroup is asked nothing and only killed.
     pub(crate) fn signal(self, signal: Signal) {
         let raw = match signal {
             Signal::Term => rustix::process::Signal::TERM,
@@ -26,9 +36,14 @@ impl Session {
         };
         // The group first and at once: mostly that is all of it. Fails if no process is left,
         // or for one that changed its user: neither can be helped.
-        let _ = rustix::process::kill_process_group(self.0, raw);
+        let _ = rustix::process::kill_process_group(self.leader, raw);
         #[cfg(target_os = "linux")]
         self.signal_others(signal, raw);
+        if signal == Signal::Kill
+            && let Some(cgroup) = self.cgroup
+        {
+            cgroup.kill();
+        }
     }
 
     /// Does any process of it live besides its leader?
@@ -37,12 +52,12 @@ impl Session {
     /// as long as the leader is not reaped: no process is missed, but some are signalled in vain.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_left(self) -> bool {
-        linux::processes().is_none_or(|mut all| all.any(|pid| pid != self.0 && self.has(pid)))
+        linux::processes().is_none_or(|mut all| all.any(|pid| pid != self.leader && self.has(pid)))
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn is_left(self) -> bool {
-        rustix::process::test_kill_process_group(self.0).is_ok()
+        rustix::process::test_kill_process_group(self.leader).is_ok()
     }
 }
 
@@ -55,8 +70,8 @@ impl Session {
         for _ in 0..ROUNDS_MAX {
             let before = signalled.len();
             for pid in linux::processes().into_iter().flatten() {
-                let is_new = pid != self.0 && !signalled.contains(&pid);
-                if is_new && linux::group_of(pid) != Some(self.0) && self.has(pid) {
+                let is_new = pid != self.leader && !signalled.contains(&pid);
+                if is_new && linux::group_of(pid) != Some(self.leader) && self.has(pid) {
                     self.signal_one(pid, raw);
                     signalled.push(pid);
                 }
@@ -85,7 +100,7 @@ impl Session {
     /// Is this process a living member?
     fn has(self, pid: Pid) -> bool {
         // The kernel makes up a whole page for `stat`, so only members are asked for it.
-        linux::session_of(pid) == Some(self.0) && linux::is_alive(pid)
+        linux::session_of(pid) == Some(self.leader) && linux::is_alive(pid)
     }
 }
 

@@ -96,7 +96,7 @@ impl Running {
             if let Some(exit) = self.process.exit_seen() {
                 self.exited = Some((exit, Instant::now() + LAST_WORDS));
                 // What it left behind has no say in the answer, but may hold its output.
-                self.process.signal_group(Signal::Term);
+                self.process.signal_session(Signal::Term);
             } else if limits.give_up_at.is_some_and(|give_up| give_up <= Instant::now()) {
                 let message = "the command did not end in time";
                 return Err(Failure::new(FailureKind::TimedOut, message));

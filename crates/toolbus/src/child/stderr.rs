@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::mem;
 
+use crate::secrets;
+
 /// How many lines are kept for a report.
 pub const LINES_MAX: usize = 40;
 
@@ -71,12 +73,14 @@ impl Tail {
     }
 }
 
-/// A line as people may see it: UTF-8, without control characters, no longer than the limit.
+/// A line as people may see it: UTF-8, without control characters and our secrets, no longer than
+/// the limit.
 fn shown(line: &[u8], cut: bool) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
     // A cut may go through a character, which is no fault of the child's.
     let text = if cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
+    let text = &*secrets::masked(text);
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

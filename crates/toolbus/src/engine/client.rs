@@ -13,7 +13,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall};
+use super::calls::{Answerer, Answers, ByTicket, Calls, Pressure, ReplyTo, RunningCall};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
@@ -33,7 +33,9 @@ struct Inner<C: Calling + Streams + 'static> {
     machine: RefCell<C>,
     calls: Calls,
     lanes: Lanes<Inner<C>>,
-    /// Rung when a call has ended, all is written, or the conversation is over.
+    /// Calls that another conversation has taken over: what is said behind them goes there.
+    handed_over: RefCell<ByTicket<RunningCall>>,
+    /// Rung when a call has ended, all is written, time has passed, or the conversation is over.
     changed: Wake,
     /// Why no call can be taken any more.
     ended: RefCell<Option<Failure>>,
@@ -103,8 +105,22 @@ impl<C: Calling + Streams + 'static> Client<C> {
         self.inner.calls.watch(changed);
     }
 
-    /// Waits until the machine says so after a call has ended or all is written, and tells
-    /// whether it did: the conversation may be over before. One task at a time may wait.
+    /// Hands calls of which nothing has been written to another conversation, where `start`
+    /// asks. Their callers notice nothing.
+    pub fn hand_over(&self, start: impl Fn(Call, ReplyTo) -> RunningCall) {
+        let unsent = self.inner.machine.borrow_mut().take_unsent();
+        for (ticket, call) in unsent {
+            if let Some(down) = self.inner.calls.remove(ticket) {
+                let running = start(call, down);
+                self.inner.handed_over.borrow_mut().insert(ticket, running);
+            }
+        }
+        self.inner.settle();
+    }
+
+    /// Waits until the machine says so after a call has ended, all is written or time has
+    /// passed, and tells whether it did: the conversation may be over before. One task at a time
+    /// may wait.
     pub async fn until(&self, is_so: impl Fn(&C) -> bool) -> bool {
         loop {
             if self.inner.is_over.get() {
@@ -181,6 +197,7 @@ impl<C: Calling + Streams> Inner<C> {
             machine: RefCell::new(machine),
             calls: Calls::new(name.to_owned(), sharing),
             lanes: lanes(this.clone()),
+            handed_over: RefCell::default(),
             changed: Wake::default(),
             ended: RefCell::default(),
             is_over: Cell::new(false),
@@ -299,6 +316,10 @@ impl<C: Calling + Streams> Joint for Inner<C> {
         self.changed.ring();
     }
 
+    fn time_passed(&self) {
+        self.changed.ring();
+    }
+
     /// No call can follow, but the answer to an earlier one may be under way: it comes before
     /// the end, which is near.
     fn broke(&self, direction: Direction, error: &io::Error) {
@@ -311,6 +332,9 @@ impl<C: Calling + Streams> Joint for Inner<C> {
 
 impl<C: Calling + Streams> Answerer for Inner<C> {
     fn send(&self, ticket: Ticket, up: Up) -> Pressure {
+        if let Some(elsewhere) = self.handed_over.borrow().get(&ticket) {
+            return elsewhere.send(up);
+        }
         if let Up::Cancel(_) = up {
             self.calls.cancelled(ticket);
         }
@@ -337,6 +361,9 @@ impl<C: Calling + Streams> Answerer for Inner<C> {
     }
 
     fn resume(&self, ticket: Ticket) {
+        if let Some(elsewhere) = self.handed_over.borrow().get(&ticket) {
+            return elsewhere.resume();
+        }
         self.calls.go_on(ticket);
         self.lanes.only.wake.ring();
     }

@@ -54,6 +54,10 @@ pub(crate) trait Drivable {
     fn has_ended(&self, now: Instant) -> bool;
     /// Rung when something changed from another side: a call, a reply, room.
     fn wake(&self) -> &Wake;
+    /// How long the other side may read nothing, once it has said all it will say.
+    fn unread_max(&self) -> Option<Duration> {
+        None
+    }
     /// Rung when the only one who was given a lot has taken it: [`ReadNext::Turn`] need not wait
     /// for all others then.
     fn taken(&self) -> Option<&Wake> {
@@ -116,6 +120,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
     let mut has_ended = false;
     let mut pace = Pace::new();
     let mut alarm = pin!(Alarm::default());
+    let mut unread = Unread::default();
     loop {
         if !has_ended
             && driven.transmit(&mut outbox) == Forwarded::EnoughForNow
@@ -147,12 +152,15 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         // What is set off by one read goes out together, as far as it is not much.
         let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
+        let is_owed = sink.is_some() && !outbox.is_empty();
+        unread.look(driven.unread_max(), is_owed, end != End::Ahead);
         let (mut has_waited, shown) = (false, input.len());
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
             wrote = write(&mut outbox, sink.as_mut()), if may_write => match wrote {
                 Ok(()) => {
+                    unread.moved();
                     if outbox.is_empty() {
                         driven.sent(Instant::now());
                     }
@@ -170,14 +178,29 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 }
             },
             () = turn_or(driven.taken()), if next == ReadNext::Turn => {}
-            read = share.read(&mut source, &mut input), if may_read => {
-                pace.keep_back(&mut input, shown);
-                // A stream that breaks has ended: what came before is all there is.
-                if let Ok(0) | Err(_) = read {
-                    end = End::Seen;
+            read = async {
+                match may_read {
+                    true => Some(share.read(&mut source, &mut input).await),
+                    false => {
+                        source.ended().await;
+                        None
+                    }
                 }
-                if let Err(error) = read {
-                    driven.read_failed(error);
+            }, if may_read || unread.watches_end() => match read {
+                Some(read) => {
+                    pace.keep_back(&mut input, shown);
+                    // A stream that breaks has ended: what came before is all there is.
+                    if let Ok(0) | Err(_) = read {
+                        end = End::Seen;
+                    }
+                    if let Err(error) = read {
+                        driven.read_failed(error);
+                    }
+                }
+                // What was sent before the end is read when there is room for its answers.
+                None => {
+                    unread.has_ended = true;
+                    continue;
                 }
             },
             () = driven.wake().rung(), if next != ReadNext::Turn => {
@@ -188,8 +211,14 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // The last arm is looked at only if all others have to wait, and then all
                 // other peers have their turn.
                 has_waited = true;
-                alarm.as_mut().until(driven.poll_timeout()).await;
-            }, if next != ReadNext::Turn => {}
+                let timeouts = [driven.poll_timeout(), unread.give_up];
+                alarm.as_mut().until(timeouts.into_iter().flatten().min()).await;
+            }, if next != ReadNext::Turn => {
+                if unread.is_over(Instant::now()) {
+                    sink = None;
+                    driven.write_failed(Instant::now(), io::ErrorKind::TimedOut.into());
+                }
+            }
         }
         if next != ReadNext::Close {
             let now = Instant::now();
@@ -201,6 +230,43 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
             }
             next = ask(driven, now, &mut input, &mut end, &mut pace);
         }
+    }
+}
+
+/// A peer that has said all it will say and does not read what it is owed: it is not waited
+/// for for ever. One that may still speak is, since it may be slow for a good reason.
+#[derive(Default)]
+struct Unread {
+    /// Its end was seen behind bytes that are not read yet.
+    has_ended: bool,
+    is_owed: bool,
+    patience: Option<Duration>,
+    give_up: Option<Instant>,
+}
+
+impl Unread {
+    fn look(&mut self, patience: Option<Duration>, is_owed: bool, has_ended: bool) {
+        self.has_ended |= has_ended;
+        self.is_owed = is_owed;
+        self.patience = patience;
+        match patience.filter(|_| self.has_ended && is_owed) {
+            Some(patience) => drop(self.give_up.get_or_insert_with(|| Instant::now() + patience)),
+            None => self.give_up = None,
+        }
+    }
+
+    /// It took some.
+    fn moved(&mut self) {
+        self.give_up = None;
+    }
+
+    /// Must be known whether its end is there, though it is not read?
+    fn watches_end(&self) -> bool {
+        self.is_owed && !self.has_ended && self.patience.is_some()
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.give_up.is_some_and(|give_up| give_up <= now)
     }
 }
 

@@ -14,6 +14,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::UNREAD_MAX;
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
@@ -45,6 +46,8 @@ pub struct Front<S: Serving + Streams + 'static> {
     is_idle: Cell<bool>,
     /// Rung when that has come to be.
     idle: Wake,
+    /// Rung when the machine may have ended the conversation.
+    over: Wake,
 }
 
 /// A call under way.
@@ -84,6 +87,11 @@ impl<S: Serving + Channel + 'static> Front<S> {
             false => Ended::Well,
         };
         self.machine.borrow().ended().cloned().unwrap_or(unsaid)
+    }
+
+    /// Is no call under way, and every answer written?
+    pub fn is_idle(&self) -> bool {
+        self.is_idle.get()
     }
 
     /// Waits until no call is under way and every answer is written. One task may wait.
@@ -132,6 +140,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             is_all_asked: Cell::new(false),
             is_idle: Cell::new(true),
             idle: Wake::default(),
+            over: Wake::default(),
         })
     }
 
@@ -151,6 +160,25 @@ impl<S: Serving + Streams + 'static> Front<S> {
     pub async fn run(&self) {
         let _cancels = CancelAll(self);
         Lanes::keep(self.this.clone()).await;
+    }
+
+    /// Waits until the machine has ended the conversation, and its streams are over. One task at
+    /// a time may wait.
+    pub async fn ended(&self) -> Ended {
+        loop {
+            let ended = self.machine.borrow().ended().cloned();
+            if let Some(ended) = ended {
+                self.lanes.all_over().await;
+                return ended;
+            }
+            self.over.rung().await;
+        }
+    }
+
+    /// The connection that carried all streams is gone: ends them, and what was asked on them.
+    pub fn disconnected(&self) {
+        self.cancel_all();
+        self.lanes.abort();
     }
 
     /// Takes no more calls and waits until those under way are answered, but no longer than
@@ -232,9 +260,13 @@ impl<S: Serving + Streams + 'static> Front<S> {
                 Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
                 Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
                 Some(notice) => tracing::debug!("{notice:?}"),
-                None => return passed,
+                None => break,
             }
         }
+        if self.machine.borrow().ended().is_some() {
+            self.over.ring();
+        }
+        passed
     }
 
     fn start(&self, ticket: Ticket, mut call: Call) {
@@ -315,6 +347,9 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
         if !is_done {
             return room;
         }
+        if self.machine.borrow().ended().is_some() {
+            self.over.ring();
+        }
         if let Some(uplink) = self.end(ticket) {
             uplink.forget();
         }
@@ -353,6 +388,11 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     fn is_over(&self) -> bool {
         self.nobody_listens.get()
+    }
+
+    /// Whoever asks over one of many streams ends it with the question.
+    fn unread_max(&self) -> Option<Duration> {
+        S::IS_ONE.then_some(UNREAD_MAX)
     }
 
     fn ended(&self, _flow: Flow) -> Option<ReadNext> {

@@ -104,6 +104,12 @@ impl std::error::Error for Lost {}
 pub trait Source {
     /// Waits until there is something and appends it; 0 is the end of the stream.
     fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
+
+    /// Waits until the writer has gone, whatever is left to be read; for ever where only a read
+    /// can find out.
+    fn ended(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
 }
 
 /// What can be written to, bit by bit. A write that is dropped has written nothing.
@@ -138,6 +144,10 @@ pub trait Sink {
 impl Source for Input {
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
         Input::read(self, input).await
+    }
+
+    async fn ended(&self) {
+        Input::ended(self).await;
     }
 }
 

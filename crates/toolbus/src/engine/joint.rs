@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::task::JoinSet;
@@ -44,12 +44,18 @@ pub(crate) trait Joint: Sized + 'static {
     fn part(&self, _lane: &Lane) -> Option<ReadNext> {
         None
     }
+    /// How long the other side may read nothing, once it has said all it will say.
+    fn unread_max(&self) -> Option<Duration> {
+        None
+    }
     /// The end of the one stream is here.
     fn ended(&self, flow: Flow) -> Option<ReadNext>;
     /// So many bytes wait to be written to `lane`.
     fn left(&self, lane: &Lane, bytes: usize);
     /// All that was handed out has been written.
     fn sent(&self) {}
+    /// The machine was told the time.
+    fn time_passed(&self) {}
     /// The one stream broke.
     fn broke(&self, direction: Direction, error: &io::Error);
 }
@@ -215,6 +221,7 @@ impl<J: Joint> Lanes<J> {
                     joint.machine().borrow_mut().handle_timeout(Instant::now());
                     joint.pass_on(None);
                     lanes.stir(joint.machine(), |_| {});
+                    joint.time_passed();
                 }
             }
         }
@@ -429,6 +436,10 @@ impl<J: Joint> Drivable for Stream<'_, J> {
 
     fn has_ended(&self, _now: Instant) -> bool {
         false
+    }
+
+    fn unread_max(&self) -> Option<Duration> {
+        self.joint.unread_max()
     }
 
     fn wake(&self) -> &Wake {

@@ -35,6 +35,8 @@ pub(crate) mod relay;
 #[cfg(feature = "bus")]
 pub(crate) mod wake;
 
+use std::time::Duration;
+
 use toolbus_proto::channel::Notice;
 
 #[cfg(feature = "bus")]
@@ -43,6 +45,9 @@ pub use budget::BYTES_IN_FLIGHT_MAX;
 pub(crate) use budget::Share;
 #[cfg(feature = "bus")]
 pub use io::{Sink, Source};
+
+/// How long a client that will ask nothing more may read nothing of what it is owed.
+pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(15);
 
 /// Writes a line in the log for what a peer did.
 pub(crate) fn log(peer: &str, notice: &Notice) {
@@ -56,6 +61,10 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
         Notice::Unfit { tool, why } => tracing::warn!(peer, "tool `{tool}` is left out: {why}"),
         Notice::Logged(text) => tracing::info!(peer, "{text}"),
+        Notice::Hangs => tracing::warn!(
+            peer,
+            "hangs: calls in a row timed out, and it answered nothing else; it is replaced"
+        ),
         Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
     }
 }

@@ -103,6 +103,8 @@ impl<S: Supply> Pool<S> {
             waiting.push_back(relay);
             self.asked.notify_one();
         } else if workers.len() < kept_max {
+            // Whatever making a carrier takes, one step after the other.
+            relay.set_alarm();
             workers.spawn_local(work(self.this.clone(), relay));
         } else {
             relay.set_alarm();
@@ -194,7 +196,7 @@ async fn work<S: Supply>(pool: Weak<Pool<S>>, first: Rc<Relay>) {
         match pool.supply.make(relay.give_up_at()).await {
             Ok(carrier) => next = pool.lead(&carrier, relay).await,
             Err(failure) => {
-                relay.finish(Err(failure));
+                relay.fail(failure);
                 next = pool.next_waiting();
             }
         }

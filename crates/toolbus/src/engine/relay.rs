@@ -130,6 +130,13 @@ impl Relay {
         }
     }
 
+    /// Ends a call that still waits and cannot be made. That its time is up says more than what
+    /// was waited for meanwhile.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let is_late = self.give_up_at().is_some_and(|at| at <= Instant::now());
+        self.finish(Err(if is_late { self.deadline.missed() } else { failure }));
+    }
+
     fn ended(&self) {
         let at_end = self.at_end.take();
         if let Some(at_end) = at_end {

@@ -8,6 +8,8 @@ pub(crate) mod ready;
 pub mod memory;
 #[cfg(feature = "bus")]
 pub mod pipe;
+#[cfg(feature = "quic")]
+pub mod quic;
 #[cfg(feature = "bus")]
 pub mod stdio;
 #[cfg(feature = "bus")]
@@ -21,6 +23,8 @@ pub mod unix;
 
 #[cfg(feature = "bus")]
 mod accept;
+#[cfg(feature = "bus")]
+pub(crate) mod crowd;
 #[cfg(feature = "http")]
 pub mod http;
 

@@ -58,6 +58,23 @@ impl Input {
             return read.map(|read| read.count);
         }
     }
+
+    /// Waits until the writer has gone, whatever is left to be read. All of a file is there
+    /// already.
+    ///
+    /// Elsewhere than on Linux it is a read that finds out, and not this.
+    pub async fn ended(&self) {
+        let End::Reactor { fd, .. } = &self.0 else { return };
+        #[cfg(target_os = "linux")]
+        // There is no urgent data on a pipe: what is left of this interest is the end. Fails
+        // only if the runtime ends, and us with it.
+        drop(fd.ready(Interest::PRIORITY).await);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = fd;
+            std::future::pending().await
+        }
+    }
 }
 
 impl Output {

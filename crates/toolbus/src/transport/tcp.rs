@@ -19,19 +19,13 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// The real address is [`TcpListener::local_addr`].
 pub async fn listen(host: &str, port: u16) -> Result<TcpListener, ListenError> {
     let at = shown(host, port);
-    let fault = |source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => ListenError::InUse { at: at.clone() },
-        io::ErrorKind::PermissionDenied => ListenError::NotAllowed { at: at.clone() },
-        io::ErrorKind::AddrNotAvailable => ListenError::NotHere { at: at.clone() },
-        _ => ListenError::Failed { at: at.clone(), source },
-    };
     let lookup = |source| ListenError::Lookup { host: host.to_owned(), source };
     let addresses = lookup_host((host, port)).await.map_err(lookup)?;
     let mut last = ListenError::NotHere { at: at.clone() };
     for address in addresses {
         match TcpListener::bind(address).await {
             Ok(listener) => return Ok(listener),
-            Err(error) => last = fault(error),
+            Err(error) => last = listen_error(&at, error),
         }
     }
     Err(last)
@@ -80,6 +74,17 @@ fn failed(at: &str, source: io::Error) -> ConnectError {
             ConnectError::Unreachable { at }
         }
         _ => ConnectError::Failed { at, source },
+    }
+}
+
+/// Why a socket cannot be bound.
+pub(super) fn listen_error(at: &str, source: io::Error) -> ListenError {
+    let at = at.to_owned();
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::InUse { at },
+        io::ErrorKind::PermissionDenied => ListenError::NotAllowed { at },
+        io::ErrorKind::AddrNotAvailable => ListenError::NotHere { at },
+        _ => ListenError::Failed { at, source },
     }
 }
 

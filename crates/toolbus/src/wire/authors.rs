@@ -1,6 +1,6 @@
 //! The wires that an author's tools can be served in: one line each, in the order of the help.
 
-use crate::author::AuthorKind;
+use crate::author::{AuthorKind, StartedKind};
 
 pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
     #[cfg(feature = "mcp")]
@@ -9,4 +9,10 @@ pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
     &super::oracle::author::Author,
     #[cfg(feature = "mediocre")]
     &super::mediocre::author::Author,
+];
+
+/// The wires whose peers start an author's program by flags of their own: one line each.
+pub(crate) static STARTED: &[&dyn StartedKind] = &[
+    #[cfg(feature = "orchestra")]
+    &super::orchestra::author::Author,
 ];

@@ -32,6 +32,14 @@ impl Probe {
     /// A call of a built-in tool that any wire can carry.
     pub const UPPER: Probe =
         Probe { tool: "upper", args: r#"{"text":"hello"}"#, answer: r#""HELLO""# };
+
+    /// Is this the answer, or a wire's way to carry it: in an object, or as the text of that?
+    pub fn is_answered_by(&self, answer: &str) -> bool {
+        let wrapped = format!("{{\"text\":{}}}", self.answer);
+        answer == self.answer
+            || answer == wrapped
+            || answer == toolbus_proto::json::Json::of(&wrapped).as_str()
+    }
 }
 
 /// What may be wanted of the calls of a wire.

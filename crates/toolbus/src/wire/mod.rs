@@ -3,6 +3,8 @@
 //! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
 //! the tests of all pairs ask the [`Registry`] and name no wire.
 
+#[cfg(feature = "bus")]
+pub mod access;
 #[cfg(feature = "author")]
 mod authors;
 #[cfg(feature = "bus")]
@@ -34,9 +36,11 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchestra")]
+pub mod orchestra;
 
 #[cfg(feature = "author")]
-pub(crate) use authors::AUTHORS;
+pub(crate) use authors::{AUTHORS, STARTED};
 #[cfg(feature = "bus")]
 pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 #[cfg(feature = "bus")]

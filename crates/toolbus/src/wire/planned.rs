@@ -6,7 +6,7 @@ use toolbus_proto::tool::Wire;
 
 use super::settings::{Settings, WireSettings};
 use super::{OpenError, PeerKind, open};
-use crate::address::{Address, Place, Query, Scheme, Transport};
+use crate::address::{Address, Place, Scheme};
 use crate::bus::back::Back;
 use crate::bus::config::{Key, KeyKind, Values};
 
@@ -35,13 +35,19 @@ pub(super) static ORCHARD: Planned = Planned {
     ],
 };
 
+#[cfg(not(feature = "orchestra"))]
 pub(super) static ORCHESTRA: Planned = Planned {
     name: "orchestra",
     called: "the Orchestra wire",
-    schemes: &[Scheme::url("orchestra+quic://", Transport::Quic).with_query(Query::Parameters {
-        to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
-        to_serve: &["certs", "hub", "id"],
-    })],
+    schemes: &[
+        Scheme::command("orchestra+plugin:"),
+        Scheme::url("orchestra+quic://", crate::address::Transport::Quic).with_query(
+            crate::address::Query::Parameters {
+                to_call: &["certs", "name", "server_name", "provider", "idle_timeout"],
+                to_serve: &["certs", "hub", "id"],
+            },
+        ),
+    ],
     keys: &[],
 };
 

@@ -19,6 +19,9 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &super::mediocre::MEDIOCRE,
     #[cfg(feature = "godex")]
     &super::godex::GODEX,
+    #[cfg(feature = "orchestra")]
+    &super::orchestra::ORCHESTRA,
+    #[cfg(not(feature = "orchestra"))]
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,

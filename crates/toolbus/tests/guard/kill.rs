@@ -7,6 +7,7 @@
 
 use std::io::{self, PipeReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio, exit};
 use std::time::{Duration, Instant};
 use std::{env, fs, mem};
@@ -23,8 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const STUBBORN: &str =
     "trap '' TERM INT HUP; timeout 5000 sleep 600 & (sleep 600 & sleep 600) & echo up; wait";
 
+/// Has a child that leaves the session, and is gone before it.
+const DAEMON: &str =
+    "setsid sh -c 'trap \"\" TERM INT HUP; echo up; sleep 600; sleep 600' & exec sleep 600";
+
 /// Each is run with both forms of the guard.
-const TESTS: [(&str, Test); 9] = [
+const TESTS: [(&str, Test); 10] = [
     ("killed_while_starting", killed_while_starting),
     ("killed_while_serving", killed_while_serving),
     ("killed_while_stopping", killed_while_stopping),
@@ -34,6 +39,7 @@ const TESTS: [(&str, Test); 9] = [
     ("a_guard_that_dies_is_started_again", a_guard_that_dies_is_started_again),
     ("a_guard_that_hangs_is_replaced", a_guard_that_hangs_is_replaced),
     ("children_die_with_us_and_the_guard", children_die_with_us_and_the_guard),
+    ("setsid_does_not_lead_out_of_a_cgroup", setsid_does_not_lead_out_of_a_cgroup),
 ];
 
 type Test = fn(&str);
@@ -178,6 +184,24 @@ fn children_die_with_us_and_the_guard(form: &str) {
     host.expect_none_left();
 }
 
+/// Where our cgroup is delegated to us. Else nothing can be tested here, and that is said.
+fn setsid_does_not_lead_out_of_a_cgroup(form: &str) {
+    let mut host = Host::serving(form);
+    let Some(folder) = host.cgroups() else {
+        println!("no cgroup is delegated to us here: `setsid` is a way out");
+        host.kill();
+        return host.expect_none_left();
+    };
+    host.ask("spawn a daemon");
+    host.kill();
+    host.expect_none_left();
+    let until = Instant::now() + PATIENCE;
+    while folder.exists() {
+        assert!(Instant::now() < until, "{folder:?} is left");
+        std::thread::yield_now();
+    }
+}
+
 fn kills() -> u32 {
     env::var("TOOLBUS_KILLS").map_or(50, |kills| kills.parse().expect("TOOLBUS_KILLS: a number"))
 }
@@ -232,6 +256,19 @@ impl Host {
         guards[0]
     }
 
+    /// The folder of its children's cgroups, if it has any.
+    fn cgroups(&self) -> Option<PathBuf> {
+        let shell = *self.children_named("sh").iter().find(|&&child| child != self.guard())?;
+        let cgroups =
+            fs::read_to_string(format!("/proc/{}/cgroup", shell.as_raw_nonzero())).unwrap();
+        let own = cgroups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        own.contains(&format!("toolbus.{}.", self.child.id())).then_some(())?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mut mounts = mounts.lines().filter(|line| line.contains(" - cgroup2 "));
+        let cgroup = Path::new(mounts.next()?.split(' ').nth(4)?).join(own);
+        Some(cgroup.parent().unwrap().to_owned())
+    }
+
     /// The children of the host that have this among their words.
     fn children_named(&self, name: &str) -> Vec<Pid> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
@@ -282,6 +319,7 @@ fn host(window: &str) -> ! {
     // Inherited by all children, unlike the original, whose place is taken by their own pipes.
     mem::forget(rustix::io::dup(io::stdout()).unwrap());
     let stubborn = Program::new(["sh", "-c", STUBBORN].map(String::from).to_vec());
+    let daemon = Program::new(["sh", "-c", DAEMON].map(String::from).to_vec());
     let mut children = Vec::new();
     match window {
         "starting" => loop {
@@ -292,8 +330,8 @@ fn host(window: &str) -> ! {
         },
         "stopping" => loop {
             let mut child = Process::spawn(&stubborn).unwrap();
-            child.signal_group(Signal::Term);
-            child.signal_group(Signal::Kill);
+            child.signal_session(Signal::Term);
+            child.signal_session(Signal::Kill);
             child.wait_exit(PATIENCE).unwrap();
             child.finish().unwrap();
         },
@@ -315,6 +353,7 @@ fn host(window: &str) -> ! {
     println!("serving");
     for order in io::stdin().lines() {
         match order.unwrap().as_str() {
+            "spawn a daemon" => children.push(spawn_and_see(&daemon)),
             "spawn" => children.push(spawn_and_see(&stubborn)),
             _ => drop(Process::spawn(&Program::new(vec!["true".into()])).unwrap()),
         }

@@ -143,7 +143,7 @@ fn an_answer_and_a_death_in_one_breath_is_an_answer() {
 
 #[test]
 fn processes_that_hold_the_output_of_the_dead_are_not_waited_for() {
-    // One in the group, which is killed; one that left it, which only we can kill.
+    // One in the group, which is killed; one that left it, which only a cgroup or we can kill.
     for left_behind in ["sleep 600", "setsid sleep 600"] {
         let script = format!(
             r#"{READY} read -r call; {left_behind} & [ $i ] || echo "held by $!" >&2; exit 3"#
@@ -155,10 +155,9 @@ fn processes_that_hold_the_output_of_the_dead_are_not_waited_for() {
         let holder = words.stderr[0].strip_prefix("held by ").unwrap().parse().unwrap();
         if left_behind.starts_with("setsid") {
             let pid = rustix::process::Pid::from_raw(holder).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        } else {
-            eventually("the end of who was left behind", || is_dead(holder));
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
+        eventually("the end of who was left behind", || is_dead(holder));
     }
 }
 

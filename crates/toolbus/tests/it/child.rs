@@ -1,12 +1,13 @@
 //! Starting programs, watching them end, and why they did not start.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use expect_test::{Expect, expect};
+use rustix::process::Pid;
 use toolbus::child::{EnvPolicy, Exit, Process, Program, Signal, diagnose, words};
 
 use crate::PATIENCE;
@@ -59,28 +60,28 @@ fn an_exit_is_seen_before_it_is_reaped() {
 }
 
 #[test]
-fn a_signal_reaches_the_whole_group() {
+fn a_signal_reaches_the_whole_session() {
     let mut process = spawn("sh -c 'sleep 600 & echo up; wait'");
     let mut stdout = File::from(process.stdout.take().unwrap());
     stdout.read_exact(&mut [0; 3]).unwrap();
-    process.signal_group(Signal::Term);
+    process.signal_session(Signal::Term);
     // Both held it.
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(15)));
     assert_eq!(process.finish().unwrap().to_string(), "signal 15");
     // Its id may be that of another process by now, which must not be signalled.
-    process.signal_group(Signal::Kill);
+    process.signal_session(Signal::Kill);
 }
 
 #[test]
 fn those_left_behind_by_their_leader_are_known_and_killed() {
     let mut process = spawn("sh -c 'trap \"\" TERM; sleep 600 & exit 7'");
     assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Code(7)));
-    assert!(process.group_left());
-    process.signal_group(Signal::Term);
-    assert!(process.group_left());
+    assert!(process.session_left());
+    process.signal_session(Signal::Term);
+    assert!(process.session_left());
     assert_eq!(process.finish(), Some(Exit::Code(7)));
-    assert!(!process.group_left());
+    assert!(!process.session_left());
     assert_eq!(read_all(&mut process.stdout), "");
 }
 
@@ -88,11 +89,11 @@ fn those_left_behind_by_their_leader_are_known_and_killed() {
 fn a_leader_without_followers_leaves_no_process() {
     let process = spawn("true");
     process.wait_exit(PATIENCE).unwrap();
-    assert!(!process.group_left());
+    assert!(!process.session_left());
 }
 
 #[test]
-fn dropping_a_process_kills_its_group() {
+fn dropping_a_process_kills_its_session() {
     let mut process = spawn("sh -c 'trap \"\" TERM; sleep 600 & echo up; wait'");
     let mut stdout = File::from(process.stdout.take().unwrap());
     stdout.read_exact(&mut [0; 3]).unwrap();
@@ -100,6 +101,31 @@ fn dropping_a_process_kills_its_group() {
     drop(process);
     assert_eq!(stdout.read(&mut [0]).unwrap(), 0);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "neither alive nor a zombie");
+}
+
+/// Where no cgroup is delegated to us that process is left, and is ended by the test.
+#[test]
+fn what_left_the_session_is_killed_with_its_cgroup() {
+    let script = r#"cat /proc/self/cgroup; setsid sh -c 'echo "up $$"; exec sleep 600' & wait"#;
+    let words = ["sh", "-c", script].map(String::from).to_vec();
+    let mut process = Process::spawn(&Program::new(words)).unwrap();
+    let mut lines = BufReader::new(File::from(process.stdout.take().unwrap())).lines();
+    let mut line = || lines.next().transpose().unwrap();
+    let mut is_held = false;
+    let escaped = loop {
+        let line = line().unwrap();
+        is_held |= line.contains(&format!("/toolbus.{}.", std::process::id()));
+        if let Some(pid) = line.strip_prefix("up ") {
+            break Pid::from_raw(pid.parse().unwrap()).unwrap();
+        }
+    };
+    process.signal_session(Signal::Kill);
+    assert_eq!(process.wait_exit(PATIENCE), Some(Exit::Signal(9)));
+    if !is_held {
+        rustix::process::kill_process(escaped, rustix::process::Signal::KILL).unwrap();
+    }
+    // The pipe ends when the last process that holds it is dead.
+    assert_eq!(line(), None);
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod mediocre;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;
+#[cfg(feature = "orchestra")]
+mod orchestra;
 #[cfg(target_os = "linux")]
 mod stdio;
 

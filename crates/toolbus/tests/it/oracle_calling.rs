@@ -102,7 +102,7 @@ impl Host {
                 Order::Terminate => "sigterm",
                 Order::Kill => "sigkill",
                 Order::Forget if self.is_stopping => "gone",
-                Order::LookAtGroup | Order::Forget => continue,
+                Order::LookAtSession | Order::Forget => continue,
             };
             came.push(format!("== {order}"));
         }

@@ -126,7 +126,7 @@ fn a_second_signal_kills_at_every_stage() {
         == r0 kill
         -- wait 0
         == r0 look
-        -- group gone
+        -- session gone
         -- closed
         == r0 forget
     "#]]);
@@ -148,7 +148,7 @@ fn a_stop_while_its_last_words_are_read_adds_nothing() {
 }
 
 #[test]
-fn a_group_that_outlives_its_leader_is_made_to_go() {
+fn a_session_that_outlives_its_leader_is_made_to_go() {
     check(expect![[r#"
         -- call t1
         == r0 spawn
@@ -158,11 +158,11 @@ fn a_group_that_outlives_its_leader_is_made_to_go() {
         == r0 terminate
         -- wait 0.02
         == r0 look
-        -- group left
+        -- session left
         -- wait 1.98
         == r0 kill
         == r0 look
-        -- group gone
+        -- session gone
         -- stderr it was my child
         -- closed
         == t1 gone `plain` ended with exit status 3 before it answered (it was my child)
@@ -173,7 +173,7 @@ fn a_group_that_outlives_its_leader_is_made_to_go() {
 /// The leader ends by the signal, another process of its session does not: it gets no second
 /// patience.
 #[test]
-fn a_group_goes_on_where_its_leader_was_on_the_ladder() {
+fn a_session_goes_on_where_its_leader_was_on_the_ladder() {
     check(expect![[r#"
         -- wake
         == r0 spawn
@@ -184,11 +184,11 @@ fn a_group_goes_on_where_its_leader_was_on_the_ladder() {
         -- exited signal 15 left
         -- wait 0.9
         == r0 look
-        -- group left
+        -- session left
         -- wait 0.1
         == r0 kill
         == r0 look
-        -- group gone
+        -- session gone
         -- closed
         == r0 forget
     "#]]);
@@ -422,11 +422,11 @@ impl Host {
     fn exited(&mut self, mut words: Words<'_>) {
         let exit = if words.is("signal") { Exit::Signal } else { Exit::Code };
         let exit = exit(words.word().unwrap().parse().unwrap());
-        let group_left = words.is("left");
+        let session_left = words.is("left");
         if words.is("of") {
             self.run = RunId(words.rest().strip_prefix('r').unwrap().parse().unwrap());
         }
-        self.supervisor.handle_exited(self.clock.now, self.run, exit, group_left);
+        self.supervisor.handle_exited(self.clock.now, self.run, exit, session_left);
     }
 
     fn drain(&mut self) -> Vec<String> {
@@ -448,7 +448,7 @@ impl Host {
                 Order::CloseStdin => "close stdin",
                 Order::Terminate => "terminate",
                 Order::Kill => "kill",
-                Order::LookAtGroup => "look",
+                Order::LookAtSession => "look",
                 Order::Forget => "forget",
             };
             came.push(format!("== r{} {order}", run.0));
@@ -511,7 +511,7 @@ impl Player for Host {
                 self.supervisor.handle_stderr(self.run, line.as_bytes(), |_| {});
             }
             Some("exited") => self.exited(words),
-            Some("group") => self.supervisor.handle_group(now, self.run, words.is("left")),
+            Some("session") => self.supervisor.handle_session(now, self.run, words.is("left")),
             Some("stop") => self.supervisor.stop(now),
             Some("kill") => self.supervisor.stop_at_once(now),
             _ => panic!("what is `{what}`?"),

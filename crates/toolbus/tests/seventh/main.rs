@@ -64,14 +64,14 @@ fn main() {
 
 /// The wire whose words stand before an address, if any do.
 fn asked_to_serve(args: &[String]) -> Option<(&'static dyn PeerKind, Address)> {
-    let (address, words) = args.split_last()?;
     let registry = registry();
-    let kind = registry.wires().find(|kind| {
-        kind.fixture().is_some_and(|fixture| {
-            fixture.words.iter().copied().eq(words.iter().map(String::as_str))
-        })
-    })?;
-    Some((kind, registry.address(Purpose::Call, address).unwrap()))
+    registry.wires().find_map(|kind| {
+        // Some are started with flags behind the address.
+        let (words, rest) = args.split_at_checked(kind.fixture()?.words.len())?;
+        let is_it = kind.fixture()?.words.iter().copied().eq(words.iter().map(String::as_str));
+        let address = rest.first().filter(|_| is_it)?;
+        Some((kind, registry.address(Purpose::Call, address).unwrap()))
+    })
 }
 
 fn serve(kind: &'static dyn PeerKind, address: &Address) {
@@ -99,7 +99,7 @@ fn its_addresses_are_read() {
     assert_eq!(address.peer_name(), "a");
     assert!(Address::parse("plain+stdio:a").is_err(), "it is in no other registry");
     let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err().to_string();
-    assert!(unknown.contains("godex+stdio:, plain+stdio:, mcp+http://"), "{unknown}");
+    assert!(unknown.contains("orchestra+plugin:, plain+stdio:, mcp+http://"), "{unknown}");
     let empty = registry().address(Purpose::Call, "plain+stdio:").unwrap_err().to_string();
     assert_eq!(empty, "empty plain command");
 }

@@ -50,7 +50,7 @@ pub(crate) struct CallArgs {
     /// Print parts and progress as they come, each as a line of JSON
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Give up after this long, e.g. `90`, `500ms` [default: as the config says, or 60s]
+    /// Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
     #[arg(long, value_name = "TIME", value_parser = value::duration, env = "TOOLBUS_TIMEOUT",
           hide_env_values = true, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
@@ -119,7 +119,8 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
     let mut call = Call::tool(Instant::now(), tool, arguments);
-    call.deadline.quiet = args.timeout;
+    // All of it, whatever trickles meanwhile: who says so wants an end by then.
+    call.deadline.total = args.timeout;
     call.options.progress = args.stream;
     Ok((peers, call))
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use toolbus::child::{Process, Program, Signal as GroupSignal};
+use toolbus::child::{Process, Program, Signal as SessionSignal};
 use toolbus::wire::fixture::Fixture;
 use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::FailureKind;
@@ -79,7 +79,7 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.say("  a bus, a tool that ignores SIGTERM, and a child of the tool are running")?;
     tour.say(format!("  {}", tour.paint.dim("kill -9")))?;
     let begun = Instant::now();
-    bus.signal_group(GroupSignal::Kill);
+    bus.signal_session(SessionSignal::Kill);
     awaited("the end of the bus", || bus.finish()).await?;
     awaited("the end of all that it started", || {
         pids.iter().all(|pid| is_gone(*pid)).then_some(())

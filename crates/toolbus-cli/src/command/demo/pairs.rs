@@ -28,7 +28,7 @@ pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
             row.push_str(&format!("{:>12}", millis(begun.elapsed())));
             bus.shutdown().await;
             match answer {
-                Ok(answer) if answer.as_str() == back.hello.answer => answered += 1,
+                Ok(answer) if back.hello.is_answered_by(answer.as_str()) => answered += 1,
                 Ok(answer) => {
                     let message = format!("{name} answered {answer}");
                     return Err(Failed::new(Exit::Failed, message));

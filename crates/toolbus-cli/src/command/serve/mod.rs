@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::config::Config;
+use toolbus::bus::lenient::SLOW;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::{PeerKind, Registry};
 
@@ -19,7 +20,7 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::not_opened;
-use crate::runtime::{self, Hangups, Signals};
+use crate::runtime::{self, Hangup, Hangups, Signals};
 
 /// What calls to a back have that is no longer in the config.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -34,7 +35,8 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// are; calls to a back that is no longer there have five seconds. If there is a mistake in
 /// the config it is told, and everything stays as it was.
 ///
-/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left.
+/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does
+/// the end of the terminal it was started on, unless by `nohup`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct ServeArgs {}
@@ -90,7 +92,10 @@ async fn serve(
     }
     loop {
         tokio::select! {
-            () = hangups.next() => {}
+            hangup = hangups.next() => match hangup {
+                Hangup::Reload => {}
+                Hangup::TerminalClosed => return Err(Failed::quietly(Exit::Terminated)),
+            },
             failed = running.broken() => return Err(failed),
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }
@@ -143,6 +148,8 @@ struct Running {
     breaking: mpsc::UnboundedSender<Failed>,
     broken: mpsc::UnboundedReceiver<Failed>,
     leaving: Vec<Leaving>,
+    /// Waits for the backs to list their tools.
+    looking: JoinSet<()>,
 }
 
 /// Backs that are no longer in the config.
@@ -156,7 +163,15 @@ impl Running {
     fn nothing() -> Result<Running, Failed> {
         let bus = Bus::of_config(&Config::default()).map_err(|error| not_opened(&error))?;
         let (breaking, broken) = mpsc::unbounded_channel();
-        Ok(Running { bus, fronts: Vec::new(), opened: 0, breaking, broken, leaving: Vec::new() })
+        Ok(Running {
+            bus,
+            fronts: Vec::new(),
+            opened: 0,
+            breaking,
+            broken,
+            leaving: Vec::new(),
+            looking: JoinSet::new(),
+        })
     }
 
     async fn broken(&mut self) -> Failed {
@@ -194,8 +209,7 @@ impl Running {
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
-        // All are opened before anybody is served.
-        warn_of_missing(&self.bus, &self.bus.list().await);
+        self.look_for_missing().await;
 
         let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
         let mut to_open = Vec::new();
@@ -222,7 +236,21 @@ impl Running {
         Ok(())
     }
 
+    /// Opens all backs before anybody is served; but one that is slow does not keep the others
+    /// from being served.
+    async fn look_for_missing(&mut self) {
+        let bus = self.bus.clone();
+        // Whoever is still waited for under the last config is of no interest any more.
+        self.looking = JoinSet::new();
+        self.looking.spawn_local(async move {
+            let listed = bus.list().await;
+            warn_of_missing(&bus, &listed);
+        });
+        let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
+    }
+
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
+        self.looking.abort_all();
         self.fronts.drain(..).map(Front::stop).collect()
     }
 

@@ -4,6 +4,7 @@ mod godex;
 mod mcp;
 mod mediocre;
 mod oracle;
+mod orchestra;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,8 +19,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 4] =
-    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &godex::FACE];
+pub(crate) static FACES: [&dyn WireFace; 5] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchestra::FACE, &godex::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
@@ -65,6 +66,18 @@ pub(crate) trait WireFace: Sync {
     }
 }
 
+/// Commands that a wire has besides the one of its face.
+pub(crate) static VERBS: &[&dyn Verb] = &[&orchestra::certs::VERB];
+
+/// One more command of a wire.
+pub(crate) trait Verb: Sync {
+    /// The command, with its arguments and their help.
+    fn command(&self) -> clap::Command;
+
+    /// What that command is to do.
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error>;
+}
+
 /// A command that was read.
 pub(crate) trait Run: fmt::Debug {
     fn run(&self, globals: &Globals) -> Result<(), Failed>;
@@ -107,7 +120,8 @@ impl WireCommand {
 
 impl Subcommand for WireCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        let mut commands = FACES.map(WireFace::command);
+        let verbs = VERBS.iter().map(|verb| verb.command());
+        let mut commands: Vec<_> = FACES.iter().map(|face| face.command()).chain(verbs).collect();
         commands.sort_by(|one, other| one.get_name().cmp(other.get_name()));
         command.subcommands(commands)
     }
@@ -117,17 +131,18 @@ impl Subcommand for WireCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        FACES.iter().any(|face| face.command().get_name() == name)
+        WireCommand::augment_subcommands(clap::Command::new("")).find_subcommand(name).is_some()
     }
 }
 
 impl FromArgMatches for WireCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<WireCommand, clap::Error> {
-        let named = |name: &str| FACES.into_iter().find(|face| face.command().get_name() == name);
-        match matches.subcommand().and_then(|(name, matches)| Some((named(name)?, matches))) {
-            Some((face, matches)) => face.read(matches).map(WireCommand),
-            None => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
-        }
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let face = FACES.into_iter().find(|face| face.command().get_name() == name);
+        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name);
+        let read = face.map(|face| face.read(matches));
+        read.or_else(|| verb.map(|verb| verb.read(matches))).ok_or_else(missing)?.map(WireCommand)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

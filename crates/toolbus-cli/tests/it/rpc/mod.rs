@@ -2,6 +2,7 @@
 
 mod call;
 mod carriages;
+mod doors;
 mod serve;
 
 use crate::listening::Server;

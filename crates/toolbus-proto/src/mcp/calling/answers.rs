@@ -83,6 +83,10 @@ impl MessageClient {
             let step = opening.answered(line, number, answer);
             return self.take_step(now, step);
         }
+        // One that comes too late is a sign of life, too.
+        if self.outstanding.was_asked(number) {
+            self.silence.answered();
+        }
         let Some(ticket) = self.outstanding.ticket(number) else {
             return self.ignore_response(id);
         };
@@ -216,7 +220,7 @@ impl MessageClient {
         }
     }
 
-    /// Whoever waits for an answer of which no more than its id was seen gets no other.
+    /// The caller of an answer of which no more than its id was seen gets no other.
     fn fail_seen(&mut self, id: Option<u64>, failure: Failure) {
         let Some(ticket) = id.and_then(|id| self.outstanding.ticket(id)) else { return };
         if self.forget(ticket).is_some() {

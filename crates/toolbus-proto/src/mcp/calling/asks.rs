@@ -1,7 +1,7 @@
-//! Questions of a server to whoever called it (`docs/protocols/mcp.md` 2.5, 2.6).
+//! Questions of a server to its caller (`docs/protocols/mcp.md` 2.5, 2.6).
 //!
 //! A legacy server does not say which call its question belongs to. It goes to a call of the
-//! one caller who can answer it; where there is doubt, nobody is asked.
+//! one caller who can answer it; where there is doubt, no caller is asked.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::mcp::wire::{self, Era, INTERNAL_ERROR, Refusal, UNKNOWN_METHOD, put_m
 /// How many questions of one server may be open.
 const ASKS_MAX: usize = 1024;
 
-/// The questions that nobody has answered.
+/// The questions that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     next: u64,
@@ -72,7 +72,7 @@ impl Asks {
         over.map(|(_, ask)| Refusal::new(INTERNAL_ERROR, why).answer(&ask.id)).collect()
     }
 
-    /// Questions that nobody answered in time, with what to tell the server.
+    /// Questions that no client answered in time, with what to tell the server.
     pub(super) fn expire(&mut self, now: Instant, patience: Duration) -> Vec<(Ticket, Outbox)> {
         let late = self.open.extract_if(.., |_, ask| ask.until <= now);
         let message = format!("nobody answered within {} s", patience.as_secs());
@@ -113,6 +113,7 @@ impl MessageClient {
         }
         match self.whom(|session| takes(&session.capabilities)) {
             Whom::One(ticket) => {
+                self.silence.answered();
                 let mut asked = vec![b'{'];
                 put_member(&mut asked, "method", quoted(method));
                 if let Some(params) = params {
@@ -120,7 +121,7 @@ impl MessageClient {
                 }
                 asked.push(b'}');
                 let ask = self.asks.begin(ticket, id, now + self.settings.input_timeout);
-                // While somebody thinks about the answer, the call is not late.
+                // While the user thinks about the answer, the call is not late.
                 if let Some(sent) = self.sent.get(&ticket) {
                     self.outstanding.hold(sent.id);
                 }
@@ -133,7 +134,7 @@ impl MessageClient {
                 );
                 self.answer(Refusal::new(INTERNAL_ERROR, message).answer(&id));
             }
-            Whom::Nobody => {
+            Whom::None => {
                 let message = format!("the caller does not take {method}");
                 self.answer(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
             }
@@ -156,10 +157,10 @@ fn takes(capabilities: &Json, capability: &str, params: Option<&str>) -> bool {
     }
 }
 
-/// For whom something is that a server says to nobody in particular.
+/// For which calls something is that a server says without naming one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     One(Ticket),
     Many,
-    Nobody,
+    None,
 }

@@ -29,7 +29,7 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::{Line, Outstanding, Waiting};
+use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
 use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 
 pub use self::opening::Memory;
@@ -51,6 +51,7 @@ pub struct MessageClient {
     died_of: Option<Era>,
     line: Line,
     outstanding: Outstanding,
+    silence: Silence,
     sent: Counted<Ticket, Sent>,
     /// Whose progress a token of ours is about.
     tokens: HashMap<u64, Ticket>,
@@ -77,6 +78,7 @@ struct Sent {
     id: u64,
     caller: CallerId,
     deadline: Deadline,
+    since: Since,
     token: Option<u64>,
     /// The level of log messages that a modern request asked for.
     level: Option<Level>,
@@ -142,6 +144,7 @@ impl MessageClient {
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
+            silence: Silence::default(),
             sent: Counted::default(),
             tokens: HashMap::new(),
             next_token: 1,
@@ -221,9 +224,20 @@ impl MessageClient {
                 self.opened = Some(now);
                 self.readiness = Readiness::Open;
                 let timeout_total = self.settings.timeout_total;
-                self.line.reckon(|call| give_up(deadline(Some(now), timeout_total, call)));
+                self.line.reckon(|call| give_up(Some(now), timeout_total, call));
             }
             Step::Fail(failure) => self.break_off(failure),
+        }
+    }
+
+    /// The server is stopped, or hangs: whoever holds us is to try another.
+    fn leave_hanging(&mut self) {
+        self.notices.push_back(Notice::Hangs);
+        let message = "stopped because calls in a row got no answer in time";
+        let failure = Failure::new(FailureKind::Gone, message);
+        self.break_off(failure);
+        if let Readiness::Broken(fault) = &mut self.readiness {
+            fault.farewell = Farewell::Abrupt;
         }
     }
 
@@ -296,10 +310,15 @@ impl Machine for MessageClient {
             let deadline = self.deadline(&call);
             self.done(ticket, Err(missed(now, &deadline)));
         }
+        let mut hangs = false;
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
+            hangs |= self.silence.timed_out(sent.since);
             self.done(ticket, Err(missed(now, &sent.deadline)));
             self.cancel(id, Some(b"\"timed out\""));
+        }
+        if hangs && self.readiness == Readiness::Open {
+            self.leave_hanging();
         }
     }
 
@@ -316,7 +335,7 @@ impl Machine for MessageClient {
 
 impl Calling for MessageClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
-        let give_up = self.opened.and_then(|_| give_up(self.deadline(&call)));
+        let give_up = give_up(self.opened, self.settings.timeout_total, &call);
         if let Err(failure) = self.line.push(ticket, call, give_up) {
             return self.done(ticket, Err(failure));
         }
@@ -395,20 +414,37 @@ pub fn era_of(call: &Call) -> Era {
     }
 }
 
-/// The start has a patience of its own: until the server is ready no call is late. Who listens
-/// to a server does so for ever.
+/// Who listens to a server does so for ever. What the caller allows in all is counted from when
+/// it asked, the start included; our own limit only from when the server was ready.
 fn deadline(opened: Option<Instant>, timeout_total: Option<Duration>, call: &Call) -> Deadline {
     let Deadline { asked, quiet, total } = call.deadline;
     if matches!(&call.what, What::Native { method, .. } if method == "subscriptions/listen") {
         return Deadline::never(asked);
     }
-    let asked = opened.map_or(asked, |opened| opened.max(asked));
-    let total = total.or(timeout_total).or_else(|| quiet.map(|quiet| quiet * 10));
-    Deadline { asked, quiet, total }
+    if total.is_some() {
+        return call.deadline;
+    }
+    let total = timeout_total.or_else(|| quiet.map(|quiet| quiet * 10));
+    Deadline { asked: counted_from(opened, asked), quiet, total }
 }
 
-fn give_up(deadline: Deadline) -> Option<Instant> {
-    deadline.instant(deadline.asked)
+/// When a call that waits has waited long enough. The start has a patience of its own, which may
+/// be longer than a call's: until the server is ready only what the caller allows in all counts.
+fn give_up(
+    opened: Option<Instant>,
+    timeout_total: Option<Duration>,
+    call: &Call,
+) -> Option<Instant> {
+    let limits = deadline(opened, timeout_total, call);
+    match opened {
+        Some(_) => limits.instant(counted_from(opened, call.deadline.asked)),
+        None => call.deadline.total.and_then(|_| limits.total).map(|total| limits.asked + total),
+    }
+}
+
+/// No call can be quiet before the server was ready.
+fn counted_from(opened: Option<Instant>, asked: Instant) -> Instant {
+    opened.map_or(asked, |opened| opened.max(asked))
 }
 
 fn missed(now: Instant, deadline: &Deadline) -> Failure {

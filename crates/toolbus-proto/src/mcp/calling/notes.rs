@@ -44,6 +44,7 @@ impl MessageClient {
         let token = edit::member(params, "progressToken").and_then(|raw| raw.parse().ok());
         let Some(&ticket) = token.and_then(|token: u64| self.tokens.get(&token)) else { return };
         let Some(sent) = self.sent.get(&ticket) else { return };
+        self.silence.answered();
         if !self.asks.waits(ticket) {
             self.outstanding.heard(now, sent.id);
         }
@@ -59,7 +60,7 @@ impl MessageClient {
         let grave = edit::text(params, "level").and_then(|name| Level::named(&name));
         let is_wanted = |level: Option<Level>| level <= grave;
         let whom = match self.whom_of_calls(|sent| sent.level.is_some() && is_wanted(sent.level)) {
-            Whom::Nobody => self.whom(|session| is_wanted(session.level)),
+            Whom::None => self.whom(|session| is_wanted(session.level)),
             found => found,
         };
         match whom {
@@ -67,7 +68,7 @@ impl MessageClient {
                 let params = Json::from_trusted(wire::in_a_line(line, params));
                 self.downs.push_back((ticket, Down::Log(params)));
             }
-            Whom::Nobody => {
+            Whom::None => {
                 self.notices.push_back(Notice::Ignored("a log message nobody asked for".into()));
             }
             Whom::Many => {
@@ -127,13 +128,13 @@ impl MessageClient {
     pub(super) fn whom(&self, able: impl Fn(&Session) -> bool) -> Whom {
         let session_of = |caller: &CallerId| self.sessions.get(caller).filter(|s| able(s));
         match self.whom_of_calls(|sent| session_of(&sent.caller).is_some()) {
-            Whom::Nobody => {}
+            Whom::None => {}
             found => return found,
         }
         let mut sessions = self.sessions.values();
         match (sessions.next(), sessions.next()) {
             (Some(session), None) if able(session) => Whom::One(session.ticket),
-            _ => Whom::Nobody,
+            _ => Whom::None,
         }
     }
 
@@ -149,7 +150,7 @@ impl MessageClient {
                 _ => oldest = Some((ticket, sent)),
             }
         }
-        oldest.map_or(Whom::Nobody, |(ticket, _)| Whom::One(*ticket))
+        oldest.map_or(Whom::None, |(ticket, _)| Whom::One(*ticket))
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {

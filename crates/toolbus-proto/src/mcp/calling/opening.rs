@@ -106,7 +106,7 @@ pub(super) enum Step {
 pub(super) type Answer<'a> = Result<&'a str, &'a str>;
 
 impl Opening {
-    /// Begins in the era of whoever calls first, unless it is known better.
+    /// Begins in the era of the client that calls first, unless it is known better.
     pub(super) fn new(
         now: Instant,
         memory: Memory,

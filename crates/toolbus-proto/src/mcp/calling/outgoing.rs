@@ -1,4 +1,4 @@
-//! A message to the server, and what whoever carries it must know of it.
+//! A message to the server, and what the transport must know of it.
 
 use bytes::Bytes;
 

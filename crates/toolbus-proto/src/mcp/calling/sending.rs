@@ -5,7 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{
-    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then, params_of,
+    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then,
+    counted_from, params_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
@@ -235,11 +236,15 @@ impl MessageClient {
     fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
         let Request { method, params, token, level, purpose } = request;
         let deadline = self.deadline(call);
+        let from = counted_from(self.opened, call.deadline.asked);
         let id = self.outstanding.ask(ticket, deadline);
+        if deadline.asked < from {
+            self.outstanding.heard(from, id);
+        }
         let asked = Outgoing::Request { id: RequestId::Number(id), method, params };
         self.outgoing.push_back(asked);
-        let caller = call.caller;
-        self.sent.insert(ticket, Sent { id, caller, deadline, token, level, purpose });
+        let (caller, since) = (call.caller, self.silence.since());
+        self.sent.insert(ticket, Sent { id, caller, deadline, since, token, level, purpose });
     }
 
     fn new_token(&mut self, ticket: Ticket) -> u64 {

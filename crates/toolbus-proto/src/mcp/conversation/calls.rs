@@ -1,4 +1,4 @@
-//! The requests that somebody behind us is busy with, by ticket and by id.
+//! The requests that a back is busy with, by ticket and by id.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -52,7 +52,7 @@ impl Conversation {
         let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
         let (name, trace) = (self.named(&name), request.meta.trace());
         let tool = ToolCall { name, args, token, trace };
-        // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
+        // Only arguments of this shape can be wrapped ones; no other call waits for a list.
         if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
             let call = in_flight(request, revision, Job::LookUpTool(tool));
             self.ask(now, call, What::Tools, None);

@@ -1,4 +1,4 @@
-//! The serving end of MCP, message by message: both eras, whoever stands behind.
+//! The serving end of MCP, message by message: both eras, whichever back or bus stands behind.
 //!
 //! A conversation is one stdio pipe, one legacy HTTP session or one modern HTTP exchange.
 //! Messages come in by [`Conversation::handle_message`], each from a [`Place`]; what is to
@@ -56,7 +56,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, for whoever stands `behind`.
+    /// The defaults, for what stands `behind`.
     pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
         let version = version.into();
         let name = "toolbus".to_owned();
@@ -103,7 +103,7 @@ pub enum Saying {
     Silence,
     /// Something before the answer.
     Note,
-    /// Something that a server said to nobody in particular; the place is a guess.
+    /// Something that a server said without naming a call; the place is a guess.
     Guess,
     /// A question of that kind, with its id.
     Question(u64),
@@ -156,7 +156,7 @@ struct Waiting {
     line: Bytes,
 }
 
-/// A request that somebody behind us is busy with.
+/// A request that a back is busy with.
 #[derive(Debug)]
 struct InFlight {
     id: Id,
@@ -180,7 +180,7 @@ enum Job {
     LookUpTool(ToolCall),
     /// Passed on as it is.
     Pass(Pass),
-    /// Said to a server by the way: nobody waits for the answer.
+    /// Said to a server by the way: no client waits for the answer.
     Aside,
 }
 
@@ -312,7 +312,7 @@ impl Conversation {
         self.in_flight() < self.settings.calls_max
     }
 
-    /// The client cannot be asked this question after all: whoever asked is told.
+    /// The client cannot be asked this question after all: the server that asked is told.
     pub fn decline(&mut self, question: u64) {
         if let Some((ticket, ask)) = self.questions.remove(&question) {
             let why = r#"{"error":{"code":-32601,"message":"the caller cannot be asked"}}"#;
@@ -354,7 +354,7 @@ impl Conversation {
         self.notices.pop_front()
     }
 
-    /// Asks whoever stands behind.
+    /// Asks what stands behind.
     fn ask(
         &mut self,
         now: Instant,

@@ -19,7 +19,7 @@ use crate::mcp::WIRE;
 use crate::mcp::wire::{self, Era, Level, Revision, SUBSCRIPTION_KEY};
 use crate::tool::What;
 
-/// How often a server may be lost before nobody listens to it any more.
+/// How often a server may be lost before we stop listening to it.
 const LOSSES_MAX: u32 = 10;
 
 impl Conversation {
@@ -64,7 +64,7 @@ impl Conversation {
         self.ask(now, call, native(method, body), None);
     }
 
-    /// A notification of the server, for whoever listens under `id` or the session.
+    /// A notification of the server, for the client that listens under `id` or in the session.
     pub(super) fn pass_on(&mut self, place: Place, id: Option<&Id>, notification: &Json) {
         let raw = notification.as_str();
         let Some(method) = edit::text(raw, "method") else { return };
@@ -86,7 +86,7 @@ impl Conversation {
         self.say(place, wire::notification(&method, params.as_ref()));
     }
 
-    /// A server that somebody listens to was lost: it is asked to be listened to again, unless
+    /// A server that a client listens to was lost: it is asked to be listened to again, unless
     /// it seems to die of that. Gives the listening back if it is over.
     pub(super) fn listen_again(
         &mut self,
@@ -119,7 +119,7 @@ impl Conversation {
         }
     }
 
-    /// A log message of the server, if it is grave enough for whoever asked for some.
+    /// A log message of the server, if it is grave enough for the client that asked for some.
     pub(super) fn pass_log(&mut self, place: Place, era: Era, level: Option<Level>, params: &Json) {
         let grave = edit::text(params.as_str(), "level").and_then(|name| Level::named(&name));
         let is_wanted = match (era, level) {

@@ -64,7 +64,7 @@ pub(super) enum Memo {
     Unsubscribe(String),
 }
 
-/// What whoever stands behind says of itself, each raw.
+/// What a server behind us says of itself, each raw.
 struct Greeting {
     capabilities: String,
     server: String,
@@ -102,7 +102,7 @@ impl Conversation {
         self.ask(now, call, what, None);
     }
 
-    /// Asks whoever stands behind to be there, and what it says of itself.
+    /// Asks what stands behind to be there, and what it says of itself.
     fn greeting_call(&self, method: &'static str, body: Bytes) -> What {
         match self.settings.behind {
             Behind::Hub => What::Tools,
@@ -113,7 +113,7 @@ impl Conversation {
         }
     }
 
-    /// Whoever stands behind is there. `raw` is what an MCP server said of itself, `linked`
+    /// What stands behind is there. `raw` is what an MCP server said of itself, `linked`
     /// tells that the call goes on for as long as the session.
     pub(super) fn greeted(
         &mut self,
@@ -270,7 +270,7 @@ impl Conversation {
         self.answer(Origin { place, batch: None }, wire::result(id, &result.into()));
     }
 
-    /// Something changed behind; whoever wants to know is told.
+    /// Something changed behind; the clients that want to know are told.
     pub fn tell(&mut self, notice: &Notice) {
         // A server says so itself, in the parts of the session and of who listens.
         let (Notice::ToolsChanged, Behind::Hub) = (notice, self.settings.behind) else { return };

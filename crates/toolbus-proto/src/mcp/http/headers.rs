@@ -1,6 +1,6 @@
 //! Headers that say again what the body says (`docs/protocols/mcp.md` 1.6).
 //!
-//! A modern request mirrors its version, method, name and marked arguments, so that whoever
+//! A modern request mirrors its version, method, name and marked arguments, so that a proxy that
 //! stands between can route without reading bodies. We compare as a server and write them as
 //! a client.
 

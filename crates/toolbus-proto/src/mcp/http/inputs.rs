@@ -1,6 +1,6 @@
 //! What tools take whose arguments are repeated in headers, as a server's lists say.
 //!
-//! Lists are read as they pass by, whoever asked for them.
+//! Lists are read as they pass by, whichever caller asked for them.
 
 use std::collections::HashMap;
 

@@ -1,17 +1,17 @@
 //! The pure part of streamable HTTP (`docs/protocols/mcp.md` 1.5, 1.6, 2.8, 2.9).
 //!
 //! Requests come in as heads and bodies, answers go out as statuses, headers and events.
-//! Who reads and writes them is elsewhere. [`Admission`] judges strangers, [`Endpoint`] is the
+//! Who reads and writes them is elsewhere. [`Entrance`] judges heads, [`Endpoint`] is the
 //! serving end with its sessions and streams, [`Mirror`] compares headers with bodies,
 //! [`HttpClient`] is the calling end.
 
-mod admission;
 mod client;
 mod endpoint;
+mod entrance;
 mod headers;
 mod inputs;
 
-pub use admission::{Admission, Bound};
 pub use client::{ClientSettings, HttpClient};
 pub use endpoint::{Endpoint, Settings};
+pub use entrance::Entrance;
 pub use headers::{BadMirror, Mirror, Mirrored, decode_value, encode_value, mirror_of, mirrored};

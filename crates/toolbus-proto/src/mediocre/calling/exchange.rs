@@ -27,7 +27,7 @@ impl<C: Random> Client<C> {
         Client { carriage, ..Client::new(now, reading, methods, chance) }
     }
 
-    /// The head to ask with; `None` if nobody has to be asked.
+    /// The head to ask with; `None` if no server has to be asked.
     pub fn begin(&mut self) -> Option<AskingHead> {
         self.start_next();
         let head = self.head.take().map(|head| *head);

@@ -89,7 +89,7 @@ impl<C: Random> HttpClient<C> {
 }
 
 impl<C: Random> Exchange<C> {
-    /// Whoever still waits will not be answered.
+    /// Callers that still wait will not be answered.
     fn end(&mut self, now: Instant) {
         let why = match (self.broke.take(), self.client.readiness()) {
             (Some(broke), _) => broke,

@@ -1,4 +1,4 @@
-//! The caller: our end of a connection on which we call somebody's methods (`docs/protocols/mediocre.md` §5).
+//! The caller: our end of a connection on which we call the peer's methods (`docs/protocols/mediocre.md` §5).
 //!
 //! One call at a time; others wait in line. A response may come before the call's own stream
 //! is complete: then that is cut short, and the connection can be used again. Whatever else
@@ -78,7 +78,7 @@ enum Stage {
 struct Asking {
     ticket: Ticket,
     deadline: Deadline,
-    /// When a byte moved last.
+    /// When a byte that means something moved last.
     moved: Instant,
     purpose: Purpose,
     /// The caller wants to see what is said.
@@ -225,7 +225,7 @@ impl<C: Random> Client<C> {
         }
     }
 
-    /// Not a byte more: whoever feeds the data could have closed the blob, or a length that
+    /// Not a byte more: the source of the data could have closed the blob, or a length that
     /// was announced cannot be kept.
     fn drop_connection(&mut self, ticket: Ticket, unwritable: Unwritable) {
         let mut failure = Failure::new(FailureKind::Failed, unwritable.to_string());
@@ -382,7 +382,7 @@ impl<C: Random> Client<C> {
             (Carriage::Connection, Input::Coming { .. }) => self.writer.cut_short(&mut self.out),
             // Read to its end, the connection can be used again.
             (Carriage::Exchange { .. }, Input::Whole) => true,
-            // Whoever is answered early closes.
+            // A caller that is answered early closes.
             (Carriage::Exchange { .. }, Input::Coming { .. }) => false,
         };
         if is_over {
@@ -448,8 +448,12 @@ impl<C: Random> Channel for Client<C> {
         self.now = now;
         let received = self.decoder.offset() + input.len() as u64;
         if self.received < received {
+            let count = (received - self.received) as usize;
             self.received = received;
-            if let Stage::Asking(asking) = &mut self.stage {
+            let came = &input[input.len().saturating_sub(count)..];
+            if let Stage::Asking(asking) = &mut self.stage
+                && self.decoder.is_progress(came)
+            {
                 asking.moved = now;
             }
         }
@@ -473,7 +477,7 @@ impl<C: Random> Channel for Client<C> {
             {
                 self.break_with(refused);
             }
-            // Whoever still waits is told by `handle_lost`: the hands may know more, such as
+            // The callers that still wait are told by `handle_lost`: the hands may know more, such as
             // how a process ended.
             Ok(()) => {
                 let why = "the server closed the connection without an answer";

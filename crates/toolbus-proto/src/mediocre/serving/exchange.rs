@@ -13,7 +13,7 @@ use super::{Input, ServerSettings, call_of, element};
 use crate::channel::{
     Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
 };
-use crate::http::ResponseHead;
+use crate::http::{BYTES_A_SECOND_MIN, Pace, ResponseHead};
 use crate::mediocre::decode::{Decoder, Direction};
 use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
@@ -39,6 +39,8 @@ pub struct Exchange<C> {
     /// When a byte arrived last, and how many lay there then.
     moved: Instant,
     waiting: usize,
+    /// Does what is not whole yet come fast enough: the call, or an element of it?
+    pace: Pace,
     /// The body broke off, or is about to.
     is_cut: bool,
     answer: AnswerHead,
@@ -86,6 +88,7 @@ impl<C: Random> Exchange<C> {
             deadline: Deadline { asked: now, quiet, total },
             moved: now,
             waiting: 0,
+            pace: Pace::new(now, settings.call_timeout),
             is_cut: false,
             answer: AnswerHead { status: 200, single_len: None },
             has_written: false,
@@ -260,6 +263,11 @@ impl<C: Random> Exchange<C> {
         self.stage = Stage::Over { ended, is_complete };
     }
 
+    /// Did a byte arrive not so long ago that it has gone silent?
+    fn is_going_on(&self, now: Instant) -> bool {
+        now < self.moved + self.settings.call_timeout
+    }
+
     pub(super) fn flow(&self) -> Flow {
         match &self.stage {
             Stage::Over { .. } => Flow::Close,
@@ -272,16 +280,32 @@ impl<C: Random> Exchange<C> {
 impl<C: Random> Machine for Exchange<C> {
     /// A call that does not come in time is not run.
     fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_some_and(|at| at <= now) {
-            let message = "the call did not arrive in time";
-            self.refuse(&Refusal::new(408, "deadline_exceeded", message));
+        if self.poll_timeout().is_none_or(|at| now < at) {
+            return;
         }
+        let is_slow = self.pace.late_at() <= now && self.is_going_on(now);
+        let message = match is_slow {
+            false => "the call did not arrive in time".to_owned(),
+            true => format!(
+                "the call comes too slowly: at least {BYTES_A_SECOND_MIN} bytes a second are needed"
+            ),
+        };
+        self.refuse(&Refusal::new(408, "deadline_exceeded", &message));
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Awaiting | Stage::Held(_) => self.deadline.instant(self.moved),
-            // Whoever answers keeps the deadline.
+            Stage::Awaiting | Stage::Held(_) => {
+                let late_at = self.pace.late_at();
+                Some(self.deadline.instant(self.moved).map_or(late_at, |at| at.min(late_at)))
+            }
+            // The tool that answers keeps the deadline, which each byte puts off; but an element that was
+            // begun has to come.
+            Stage::Answering { input: Input::Coming, .. }
+                if 0 < self.waiting && self.ups.takes_more() =>
+            {
+                Some(self.pace.late_at())
+            }
             Stage::Answering { .. } | Stage::Over { .. } => None,
         }
     }
@@ -293,10 +317,18 @@ impl<C: Random> Machine for Exchange<C> {
 
 impl<C: Random> Channel for Exchange<C> {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.waiting < input.len() {
+        if self.waiting < input.len() && self.decoder.is_progress(&input[self.waiting..]) {
             self.moved = now;
+            self.pace.handle_bytes(input.len() - self.waiting);
         }
-        while self.step(now, input) {}
+        let mut is_new = self.waiting == 0;
+        while self.step(now, input) {
+            is_new = true;
+        }
+        // Between elements a caller may take its time.
+        if is_new && matches!(self.stage, Stage::Answering { .. }) {
+            self.pace = Pace::new(now, self.settings.call_timeout);
+        }
         self.waiting = input.len();
         self.flow()
     }
@@ -365,7 +397,7 @@ impl<C: Random> Serving for Exchange<C> {
                 self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
                 Stage::Over { ended: Ended::Well, is_complete: false }
             }
-            // Not a byte more: whoever feeds the data could have closed the blob.
+            // Not a byte more: the source of the data could have closed the blob.
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();

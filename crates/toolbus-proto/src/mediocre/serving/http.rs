@@ -10,7 +10,7 @@ use crate::channel::{
     Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost,
     Streams, Ticket, Writing,
 };
-use crate::http::{RequestHead, ResponseHead};
+use crate::http::{Admission, RequestHead, ResponseHead};
 use crate::mediocre::frames::Random;
 use crate::mediocre::http::{Refusal, Terms, admit};
 
@@ -21,6 +21,7 @@ const EXCHANGES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct HttpServer<C> {
     settings: ServerSettings,
+    admission: Admission,
     path: String,
     chance: fn() -> C,
     /// By the number of the stream, which is that of the call too.
@@ -36,9 +37,15 @@ pub struct HttpServer<C> {
 
 impl<C: Random> HttpServer<C> {
     /// Serves one path; `chance` is asked for each exchange.
-    pub fn new(settings: ServerSettings, path: String, chance: fn() -> C) -> HttpServer<C> {
+    pub fn new(
+        settings: ServerSettings,
+        admission: Admission,
+        path: String,
+        chance: fn() -> C,
+    ) -> HttpServer<C> {
         HttpServer {
             settings,
+            admission,
             path,
             chance,
             exchanges: HashMap::new(),
@@ -51,7 +58,7 @@ impl<C: Random> HttpServer<C> {
     }
 
     fn admit(&self, head: &RequestHead) -> Result<Terms, Refusal> {
-        let terms = admit(&self.path, head)?;
+        let terms = admit(&self.admission, &self.path, head)?;
         let busy = |why: &str| Err(Refusal::new(503, "unavailable", why));
         if self.is_closing {
             return busy("the server is stopping");

@@ -34,7 +34,7 @@ pub use settings::ServerSettings;
 /// destroyed by a reset.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: u64 = 1 << 20;
-/// While so much waits to be written no further call is taken: whoever asks and does not read
+/// While so much waits to be written no further call is taken: a peer that asks and does not read
 /// must not fill our memory with answers.
 const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
@@ -440,7 +440,7 @@ impl<C: Random> Serving for Server<C> {
                 self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
                 self.finish(now, Ended::Well);
             }
-            // Not a byte more: whoever feeds the data could have closed the blob.
+            // Not a byte more: the source of the data could have closed the blob.
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();

@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Nobody waits for what may still come on this stream.
+    /// The caller no longer waits for what may still come on this stream.
     fn answered(&mut self, now: Instant, number: u64) {
         self.settle(now, number);
         if let Some(ask) = self.asks.get_mut(&number) {
@@ -97,7 +97,7 @@ impl Client {
             deadline: ask.deadline,
             purpose: Purpose::Tool { is_native: progress.is_native },
             body: progress.plainly.clone(),
-            // It has been away: nobody else may take it over.
+            // It has been sent: no other connection may take it over.
             call: None,
         };
         self.open(now, again);

@@ -61,8 +61,8 @@ struct Plain {
     tools: HashSet<String>,
 }
 
-/// Stands for us, where nobody waits.
-const NOBODY: Ticket = Ticket(u64::MAX);
+/// Stands for the client itself: requests of its own, for which no caller waits.
+const OURSELVES: Ticket = Ticket(u64::MAX);
 
 /// One request.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ enum Purpose {
     Native { is_unanswered: bool },
     /// A stream, passed through.
     Chunks { stream_id: String },
-    /// Events, until nobody wants them any more.
+    /// Events, until the subscriber wants no more of them.
     Events,
     /// A tool that is asked by a stream, so that it can say how far it is.
     Progress(Box<Progress>),
@@ -180,7 +180,7 @@ impl Client {
 
     /// The call is over.
     fn done(&mut self, ticket: Ticket, outcome: Result<crate::tool::Outcome, Failure>) {
-        if ticket != NOBODY {
+        if ticket != OURSELVES {
             self.downs.push_back((ticket, Down::Done(outcome)));
         }
     }
@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// The request is answered or given up: nobody waits on this stream any more.
+    /// The request is answered or given up: no caller waits on this stream any more.
     fn settle(&mut self, now: Instant, number: u64) {
         self.outstanding.take(number);
         let Some(ask) = self.asks.get(&number) else { return };
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Nobody wants the answer on this stream any more: it is stopped, and where chunks come
+    /// No caller wants the answer on this stream any more: it is stopped, and where chunks come
     /// the peer is told so.
     fn give_up(&mut self, now: Instant, number: u64) {
         self.settle(now, number);
@@ -222,7 +222,7 @@ impl Client {
         self.open(
             now,
             NewAsk {
-                ticket: NOBODY,
+                ticket: OURSELVES,
                 request_id: ask.request_id,
                 deadline: Deadline {
                     asked: now,

@@ -56,7 +56,7 @@ impl Streams for Client {
     type Opening = ();
     type Answer = ();
 
-    /// Nobody asks a client. What a peer opens is not known here, and so is reset.
+    /// A server never asks its client. What a peer opens is not known here, and so is reset.
     fn handle_opened(&mut self, _now: Instant, stream: StreamId, (): ()) -> Flow {
         self.ready.push_back(stream);
         Flow::Close
@@ -125,7 +125,7 @@ impl Streams for Client {
         }
     }
 
-    /// Whatever the hands saw: nobody may be left waiting.
+    /// Whatever the hands saw: no caller may be left waiting.
     fn handle_closed(&mut self, now: Instant, stream: StreamId) {
         self.handle_eof(now, stream, &mut BytesMut::new());
     }

@@ -22,7 +22,7 @@ use crate::tool::{Failure, Outcome, Part};
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) plugin: PluginIndex,
-    /// Who wants to know; nobody, once it has gone.
+    /// The connection that wants to know; `None` once it has gone.
     asker: Option<Asker>,
     what: Asked,
 }
@@ -294,7 +294,7 @@ impl Hub {
         }
     }
 
-    /// Somebody cancels the stream of this id: one of its own, before another's.
+    /// A connection cancels the stream of this id: one of its own, before another's.
     pub(super) fn cancel_stream(&mut self, now: Instant, from: Asker, id: &str, body: &Bytes) {
         let is_meant = |running: &&Running| matches!(&running.what, Asked::Stream { stream_id, .. } if stream_id == id);
         let is_own = |running: &Running| {

@@ -65,7 +65,7 @@ impl Subscriptions {
         });
     }
 
-    /// Nobody reads the stream of this subscription any more.
+    /// The subscriber no longer reads the stream of this subscription.
     pub(super) fn end_asker(&mut self, asker: Asker) {
         let gone = Subscriber::Caller(asker);
         self.0.retain(|subscription| subscription.subscriber != gone);

@@ -211,7 +211,7 @@ impl Hub {
         self.orders.pop_front()
     }
 
-    /// Somebody connected; the name in its certificate, if it showed one.
+    /// A peer connected; the name in its certificate, if it showed one.
     pub fn handle_connected(&mut self, connection: CallerId, name: Option<String>) {
         self.connections.insert(connection, name);
     }

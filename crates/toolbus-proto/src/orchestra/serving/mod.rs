@@ -145,7 +145,7 @@ impl Server {
         }
     }
 
-    /// Somebody wants us gone: calls that run may end within this time.
+    /// The hub or the user wants us gone: calls that run may end within this time.
     pub fn stop(&mut self, now: Instant, patience: Duration) {
         if let Stage::Open = self.stage {
             self.stage = Stage::Stopping { until: now + patience, asked_on: None };
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// The connection is gone, and with it whoever wanted an answer.
+    /// The connection is gone, and with it the peer that wanted an answer.
     pub fn handle_disconnected(&mut self, _now: Instant) {
         self.cancel_all();
         self.streams.clear();

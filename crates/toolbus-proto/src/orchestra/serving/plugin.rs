@@ -116,7 +116,7 @@ impl Server {
                 None => self.answer(now, number, response),
             };
         }
-        // Only arguments of this shape can be wrapped ones; nobody else waits for a list.
+        // Only arguments of this shape can be wrapped ones; no other call waits for a list.
         let may_be_wrapped = call.arguments.as_ref().and_then(unwrapped).is_some();
         if self.wrapped.is_none() && may_be_wrapped {
             let reply = Reply::LookUp(Box::new(call));

@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Nobody waits for what is said on this stream any more.
+    /// The peer no longer waits for what is said on this stream.
     fn abandon(&mut self, number: u64) {
         let Some(stream) = self.streams.remove(&number) else { return };
         if let Job::Running { ticket, .. } = stream.job

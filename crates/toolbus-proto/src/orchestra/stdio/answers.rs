@@ -59,7 +59,7 @@ impl Transport {
         let message = format!("orchestrator {} failed: {cause}", purpose.name());
         let refusal = Refusal::new(INTERNAL_ERROR, message);
         match purpose {
-            // Nobody asked: the command line did.
+            // Not asked for by the client: the command line did.
             Purpose::Events => {}
             Purpose::Resources { gather, .. } => self.fail_gather(*gather, &refusal),
             _ => self.refuse(origin, &refusal),

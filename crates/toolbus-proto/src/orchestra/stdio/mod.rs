@@ -197,7 +197,7 @@ impl Transport {
         if until.is_some_and(|until| until <= now) {
             let mut left: Vec<_> = self.in_flight.keys().copied().collect();
             left.sort_unstable();
-            // Nobody is told that they are cancelled: the connection is closed behind this.
+            // The hub is not told that they are cancelled: the connection is closed behind this.
             for ticket in left {
                 self.fail(ticket, "shutting down");
             }

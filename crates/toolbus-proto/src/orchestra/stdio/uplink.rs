@@ -30,7 +30,7 @@ pub enum UplinkOrder {
     Dial,
     /// Calls go to this connection from now on.
     Use(ConnectionId),
-    /// Nobody needs this connection any more: close it with code 0, `client closed`.
+    /// No request needs this connection any more: close it with code 0, `client closed`.
     Close(ConnectionId),
     /// Write this line to standard error: people and scripts rely on it.
     Say(String),

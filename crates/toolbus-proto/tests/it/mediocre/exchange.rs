@@ -271,6 +271,39 @@ fn a_call_that_does_not_come_in_time_is_not_run() {
     late.assert_eq(&hurried.end());
 }
 
+/// A byte now and then is no way to hold a place for ever.
+#[test]
+fn a_call_that_drips_is_not_waited_for() {
+    let patience = ServerSettings::default().call_timeout;
+    let drips = |begun: &[u8], drop: &[u8]| {
+        let mut slow = Served::new(Terms::default());
+        slow.arrive(begun);
+        let before = slow.now;
+        while slow.now < before + 10 * patience {
+            slow.now += Duration::from_secs(1);
+            slow.exchange.handle_timeout(slow.now);
+            if slow.exchange.is_finished() {
+                let waited = slow.now - before;
+                assert!(patience <= waited && waited < patience + Duration::from_secs(5));
+                return slow.end();
+            }
+            slow.arrive(drop);
+        }
+        panic!("it is still waited for");
+    };
+    let late = expect![[r#"
+        408 application/json
+        {"err":{"msg":"the call comes too slowly: at least 1024 bytes a second are needed","meta":{"code":"deadline_exceeded"}}}
+    "#]];
+    late.assert_eq(&drips(b"{\"method\":\"", b"x"));
+    // A call that is whole, and blanks behind it, which are nothing at all.
+    let late = expect![[r#"
+        408 application/json
+        {"err":{"msg":"the call did not arrive in time","meta":{"code":"deadline_exceeded"}}}
+    "#]];
+    late.assert_eq(&drips(b"{\"method\":\"m\"}", b" "));
+}
+
 /// What a caller learns of an answer, and what it wrote.
 #[track_caller]
 fn check_answer(status: u16, body: &str, expect: Expect) {

@@ -162,6 +162,8 @@ fn a_call_is_given_up_when_no_byte_moves() {
     assert_eq!((ticket, failure.kind), (Ticket(2), FailureKind::TimedOut));
     // Every byte counts, those of the call as well as those of the response.
     assert_eq!(caller.poll_timeout(), Some(now + second * 7));
+    hear(now + second * 6, &mut caller, " \n\t\r\n");
+    assert_eq!(caller.poll_timeout(), Some(now + second * 7), "blanks mean nothing");
     hear(now + second * 6, &mut caller, r#"{"streamStart""#);
     assert_eq!(caller.poll_timeout(), Some(now + second * 11));
     caller.handle_sent(now + second * 8);

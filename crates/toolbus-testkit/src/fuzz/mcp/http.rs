@@ -7,9 +7,9 @@ use bytes::BytesMut;
 use toolbus_proto::channel::{
     Calling, Flow, Machine as _, Outbox, Serving as _, StreamId, StreamLost, Streams, Writing,
 };
-use toolbus_proto::http::{RequestHead, ResponseHead};
+use toolbus_proto::http::{Admission, RequestHead, ResponseHead};
 use toolbus_proto::json::Json;
-use toolbus_proto::mcp::http::{Admission, Bound, ClientSettings, Endpoint, HttpClient, Settings};
+use toolbus_proto::mcp::http::{ClientSettings, Endpoint, Entrance, HttpClient, Settings};
 
 use super::super::{Piece, pieces};
 use super::{Answerer, Asker, BYTES_MAX, behind, calling_settings, gone};
@@ -19,15 +19,10 @@ use super::{Answerer, Asker, BYTES_MAX, behind, calling_settings, gone};
 pub fn endpoint(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let mut now = Instant::now();
-    let admission = Admission {
-        bound: Bound::Loopback,
-        path: "/".into(),
-        origins: Vec::new(),
-        token: None,
-        body_bytes_max: BYTES_MAX,
-    };
+    let entrance =
+        Entrance { admission: Admission::LOOPBACK, path: "/".into(), body_bytes_max: BYTES_MAX };
     let version = "1".to_owned();
-    let settings = Settings { version, behind: behind(*kind), admission, first_caller: 0 };
+    let settings = Settings { version, behind: behind(*kind), entrance, first_caller: 0 };
     let mut sessions = 0;
     let mut endpoint = Endpoint::new(settings, move || {
         sessions += 1;

@@ -27,6 +27,12 @@ impl ConfigError {
             Problem::Unset { variable, .. } => {
                 Some(format!("set it: `export {variable}=…`, or take it out of the config"))
             }
+            Problem::Empty { key } => {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                Some(format!(
+                    "give `{name}` a value, see that the variable or file it names has one, or take it out of the config"
+                ))
+            }
             _ => None,
         }
     }
@@ -60,6 +66,10 @@ pub enum Problem {
     Name { name: String },
     #[error("`{key}` asks for the environment variable `{variable}`, which is not set")]
     Unset { key: String, variable: String },
+    #[error("`{key}` asks for the file `{path}`, which cannot be read: {why}")]
+    Unreadable { key: String, path: String, why: String },
+    #[error("`{key}` is empty")]
+    Empty { key: String },
     #[error("`{key}` has a `${{` without its `}}`")]
     Unclosed { key: String },
 }

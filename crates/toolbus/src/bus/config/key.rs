@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toolbus_proto::json::Json;
 
-use crate::address::{Address, Place};
+use crate::address::{Address, Place, Transport};
 use crate::wire::settings::Secret;
 
 /// A key that only one kind of peer has.
@@ -41,6 +41,12 @@ impl Key {
         Key { needs: Needs::Url, ..self }
     }
 
+    /// The same, only for peers that are reached over HTTP.
+    #[must_use]
+    pub const fn needs_http(self) -> Key {
+        Key { needs: Needs::Http, ..self }
+    }
+
     /// The same with what goes without saying.
     #[must_use]
     pub const fn default(self, default: &'static str) -> Key {
@@ -52,6 +58,10 @@ impl Key {
         match self.needs {
             Needs::Nothing => true,
             Needs::Url => matches!(address.place(), Place::Url(_)),
+            Needs::Http => match address.place() {
+                Place::Url(url) => matches!(url.carrier, Transport::Http | Transport::Https),
+                _ => false,
+            },
         }
     }
 }
@@ -63,6 +73,8 @@ pub enum Needs {
     Nothing,
     /// Those that are reached by a URL.
     Url,
+    /// Those that are reached over HTTP.
+    Http,
 }
 
 /// What the value of a key may be.
@@ -87,6 +99,8 @@ pub enum KeyKind {
         /// The same as an error tells them: `"all" or "session"`.
         expected: &'static str,
     },
+    /// A text that is never shown, may come from the environment or a file, and is not empty.
+    Secret,
     /// A table of texts that are never shown and may come from the environment.
     Secrets,
     /// A table that is never shown, and whose texts may come from the environment.
@@ -105,6 +119,7 @@ pub(super) enum Value {
     Duration(Duration),
     /// A size or a count.
     Number(usize),
+    Secret(Secret<String>),
     Secrets(Vec<(String, Secret<String>)>),
     SecretObject(Secret<Json>),
 }
@@ -133,6 +148,8 @@ impl Values {
         duration: Duration -> Duration;
         /// The size or count.
         number: Number -> usize;
+        /// The secret.
+        secret: Secret -> Secret<String>;
         /// The table of secrets, in the order of the file.
         secrets: Secrets -> Vec<(String, Secret<String>)>;
         /// The secret table, as JSON.

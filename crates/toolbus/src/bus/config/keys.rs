@@ -174,6 +174,7 @@ impl<'a> Entry<'a> {
                 let chosen = self.value.as_str().filter(|chosen| words.contains(chosen));
                 Value::Text(chosen.ok_or_else(|| self.wrong_type(expected))?.to_owned())
             }
+            KeyKind::Secret => Value::Secret(self.secret()?),
             KeyKind::Secrets => Value::Secrets(self.secrets()?),
             KeyKind::SecretObject => Value::SecretObject(self.secret_object()?),
         })

@@ -1,6 +1,7 @@
 //! `toolbus.toml`: which backs there are, which fronts, and what is kept of their calls.
 //!
-//! Reading it is a function of the text and the environment and nothing else. Everything is
+//! Reading it is a function of the text, the environment and the files of secrets that it
+//! names. Everything is
 //! checked here, also what nobody uses yet, so that a mistake is told with its line and not
 //! found out later.
 

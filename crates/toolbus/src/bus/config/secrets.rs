@@ -1,13 +1,29 @@
-//! Values that may come from the environment, `${NAME}`, and are never shown.
+//! Values that may come from the environment, `${NAME}`, or from files, `${file:PATH}`, and are
+//! never shown.
+
+use std::fs;
 
 use toml::de::DeValue;
 use toolbus_proto::json::{Json, write_string};
 
 use super::error::{ConfigError, Problem};
 use super::keys::Entry;
+use crate::secrets;
 use crate::wire::settings::Secret;
 
 impl Entry<'_> {
+    /// A text that must not be empty, without the blanks and line ends around it.
+    pub(super) fn secret(&self) -> Result<Secret<String>, ConfigError> {
+        let expanded = self.expanded(&self.string()?)?;
+        match expanded.trim() {
+            "" => Err(self.error(Problem::Empty { key: self.path.clone() })),
+            secret => {
+                secrets::hide(secret);
+                Ok(Secret::new(secret.to_owned()))
+            }
+        }
+    }
+
     /// A table of strings, as in `env = { KEY = "${KEY}" }`, in the order of the file.
     pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, ConfigError> {
         let secret = |entry: &Entry<'_>| {
@@ -67,7 +83,8 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// `${NAME}` becomes what the environment has for it; everything else stays.
+    /// `${NAME}` becomes what the environment has for it and `${file:PATH}` what the file holds;
+    /// everything else stays.
     fn expanded(&self, text: &str) -> Result<String, ConfigError> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -76,14 +93,30 @@ impl Entry<'_> {
                 return Err(self.error(Problem::Unclosed { key: self.path.clone() }));
             };
             expanded.push_str(before);
-            let value = (self.source.env)(variable).ok_or_else(|| {
-                let variable = variable.to_owned();
-                self.error(Problem::Unset { key: self.path.clone(), variable })
-            })?;
+            let value = self.looked_up(variable)?;
+            secrets::hide(&value);
             expanded.push_str(&value);
             rest = behind;
         }
         expanded.push_str(rest);
         Ok(expanded)
+    }
+
+    /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the
+    /// blanks and line ends around it, since editors and `echo` end it with one.
+    fn looked_up(&self, name: &str) -> Result<String, ConfigError> {
+        let key = self.path.clone();
+        let Some(path) = name.strip_prefix("file:") else {
+            let variable = name.to_owned();
+            return (self.source.env)(name)
+                .ok_or_else(|| self.error(Problem::Unset { key, variable }));
+        };
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(error) => {
+                let (path, why) = (path.to_owned(), error.to_string());
+                Err(self.error(Problem::Unreadable { key, path, why }))
+            }
+        }
     }
 }

@@ -176,6 +176,7 @@ fn every_key_is_read() {
                                     ),
                                     share: Session,
                                     headers: [],
+                                    token: None,
                                     token_env: None,
                                     insecure: false,
                                 },
@@ -337,6 +338,7 @@ fn every_key_is_read() {
                                             ***,
                                         ),
                                     ],
+                                    token: None,
                                     token_env: Some(
                                         "TOKEN",
                                     ),
@@ -377,7 +379,8 @@ fn every_key_is_read() {
                     serve: "mcp+http://127.0.0.1:8932/mcp",
                     settings: WireSettings(
                         [
-                            McpFrontSettings {
+                            AccessSettings {
+                                token: None,
                                 token_env: Some(
                                     "T",
                                 ),
@@ -414,6 +417,12 @@ fn every_key_is_read() {
                                 call_timeout: Some(
                                     60s,
                                 ),
+                                access: AccessSettings {
+                                    token: None,
+                                    token_env: None,
+                                    insecure: false,
+                                    origins: [],
+                                },
                             },
                         ],
                     ),
@@ -470,7 +479,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `back.x.cwd` is only for backs on stdio
             line 3: `back.x.headers` is only for MCP over HTTP
             line 3: `front.a.strict` is only for the mediocre wire
-            line 3: `front.a.origins` is only for MCP over HTTP
+            line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
             line 3: there is no key `admin.port`; it can be listen
         "#]],
@@ -520,7 +529,7 @@ fn values_that_make_no_sense() {
             line 2: there is no key `back.x.conect`; did you mean `connect`?
             line 2: there is no key `front.x.serv`; did you mean `serve`?
             line 2: `back.x.connect` must be a string
-            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
             line 2: `back.x.connect`: empty oracle command
             line 1: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
             line 1: `toolbus` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
@@ -540,7 +549,7 @@ fn values_that_make_no_sense() {
             line 2: `front.a.serve`: nobody can listen on `stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
-            line 2: `front.a.serve`: nobody can listen on `mcp+http://h/mcp?x=1`
+            line 2: `front.a.serve`: nobody can listen on `mcp+http://h/mcp?x=***`
         "#]],
     );
 }
@@ -565,4 +574,27 @@ fn secrets_come_from_the_environment_and_are_not_shown() {
             line 3: not TOML: duplicate key
         "#]],
     );
+}
+
+#[test]
+fn nothing_secret_is_shown_by_a_config() {
+    let text = r#"
+        [back.w]
+        connect = "mcp+https://w.example/mcp?api_key=k3y-in-query"
+        headers = { X-Key = "${KEY}", Authorization = "Bearer k3y-in-header" }
+        token = "${KEY}"
+        [back.p]
+        connect = "mcp+stdio:./p"
+        env = { KEY = "${KEY}", OTHER = "k3y-in-env" }
+        [front.f]
+        serve = "mediocre+http://127.0.0.1:0"
+        token = "${KEY}"
+    "#;
+    let env = |name: &str| (name == "KEY").then(|| " k3y-of-environment\n".to_owned());
+    let config = Config::parse(text, &env).unwrap();
+    let shown = format!("{config:?} {config:#?} {}", config.backs[0].address);
+    assert!(!shown.contains("k3y"), "{shown}");
+    // And it is known elsewhere that it must not be.
+    let said = "with k3y-of-environment and k3y-in-query";
+    assert_eq!(crate::secrets::masked(said), "with *** and ***");
 }

@@ -29,12 +29,12 @@ pub enum Order {
     Spawn,
     /// Close its input, once what waits to be written is written.
     CloseStdin,
-    /// SIGTERM to the group.
+    /// SIGTERM to the session.
     Terminate,
-    /// SIGKILL to the group.
+    /// SIGKILL to the session.
     Kill,
-    /// Look whether its group has living members, and say so by [`Supervisor::handle_group`].
-    LookAtGroup,
+    /// Look whether its session has living members, and say so by [`Supervisor::handle_session`].
+    LookAtSession,
     /// Reap it and forget it.
     Forget,
 }
@@ -179,18 +179,18 @@ impl<C: Calling + Channel> Supervisor<C> {
         self.settle(now, at);
     }
 
-    /// The process ended; `group_left` if members of its group live on.
-    pub fn handle_exited(&mut self, now: Instant, id: RunId, exit: Exit, group_left: bool) {
+    /// The process ended; `session_left` if members of its session live on.
+    pub fn handle_exited(&mut self, now: Instant, id: RunId, exit: Exit, session_left: bool) {
         let Some(at) = self.find(id) else { return };
         let run = &mut self.runs[at].1;
-        run.exited(now, exit, group_left, &mut orders(id, &mut self.orders));
+        run.exited(now, exit, session_left, &mut orders(id, &mut self.orders));
         self.settle(now, at);
     }
 
-    /// What was seen at [`Order::LookAtGroup`].
-    pub fn handle_group(&mut self, now: Instant, id: RunId, group_left: bool) {
+    /// What was seen at [`Order::LookAtSession`].
+    pub fn handle_session(&mut self, now: Instant, id: RunId, session_left: bool) {
         let Some(at) = self.find(id) else { return };
-        self.runs[at].1.group(now, group_left);
+        self.runs[at].1.session(now, session_left);
         self.settle(now, at);
     }
 

@@ -9,7 +9,7 @@ use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 use super::Order;
 use crate::child::{Patience, diagnose, stderr::Tail};
 
-/// How often a group that outlives its leader is looked at.
+/// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) struct Run<C> {
@@ -55,7 +55,7 @@ enum RunState {
     Killed {
         until: Instant,
     },
-    /// The leader is gone, its group is not.
+    /// The leader is gone, its session is not.
     Leaderless {
         kill_at: Option<Instant>,
         until: Instant,
@@ -174,16 +174,16 @@ impl<C: Calling + Channel> Run<C> {
         &mut self,
         now: Instant,
         exit: Exit,
-        group_left: bool,
+        session_left: bool,
         order: &mut dyn FnMut(Order),
     ) {
         self.exit = Some(exit);
         self.move_on();
-        if !group_left {
+        if !session_left {
             self.state = RunState::Exited { until: now + self.patience.last_words };
             return;
         }
-        // The group is where its leader was on the ladder, but for the goodbye, which is over.
+        // The session is where its leader was on the ladder, but for the goodbye, which is over.
         let signal = self.patience.signal;
         let (kill_at, until) = match self.state {
             RunState::Killed { until } => (None, until),
@@ -196,9 +196,9 @@ impl<C: Calling + Channel> Run<C> {
         self.state = RunState::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
     }
 
-    pub(super) fn group(&mut self, now: Instant, group_left: bool) {
+    pub(super) fn session(&mut self, now: Instant, session_left: bool) {
         if let RunState::Leaderless { .. } = self.state
-            && !group_left
+            && !session_left
         {
             self.state = RunState::Exited { until: now + self.patience.last_words };
         }
@@ -270,7 +270,7 @@ impl<C: Calling + Channel> Run<C> {
                 }
                 let kill_at = kill_at.filter(|_| !is_due);
                 self.state = RunState::Leaderless { kill_at, until, look_at: now + LOOK_AGAIN };
-                order(Order::LookAtGroup);
+                order(Order::LookAtSession);
             }
             _ => {}
         }

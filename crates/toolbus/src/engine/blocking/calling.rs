@@ -33,7 +33,7 @@ pub(crate) struct Caller<C> {
     next_ticket: u64,
 }
 
-/// What we hold of one process. The watcher is dropped first: it must not signal the group of
+/// What we hold of one process. The watcher is dropped first: it must not signal the session of
 /// a process that was reaped.
 struct ChildHandle {
     run: RunId,
@@ -140,11 +140,11 @@ impl<C: Calling + Channel> Caller<C> {
                 (Order::CloseStdin, Some(hand)) => hand.closing = true,
                 (Order::Terminate, Some(hand)) => hand.signal(Signal::Term),
                 (Order::Kill, Some(hand)) => hand.signal(Signal::Kill),
-                (Order::LookAtGroup, Some(hand)) => {
-                    let is_left = hand.process.group_left();
-                    self.supervisor.handle_group(Instant::now(), run, is_left);
+                (Order::LookAtSession, Some(hand)) => {
+                    let is_left = hand.process.session_left();
+                    self.supervisor.handle_session(Instant::now(), run, is_left);
                 }
-                // Dropped: its group is killed and its leader reaped.
+                // Dropped: its session is killed and its leader reaped.
                 (Order::Forget, _) => self.hands.retain(|hand| hand.run != run),
                 (_, None) => {}
             }
@@ -369,8 +369,8 @@ impl ChildHandle {
         let Some(exit) = self.process.exit_seen() else { return };
         self.exit_told = true;
         self.tell_lines(supervisor);
-        let group_left = self.process.group_left();
-        supervisor.handle_exited(Instant::now(), self.run, exit, group_left);
+        let session_left = self.process.session_left();
+        supervisor.handle_exited(Instant::now(), self.run, exit, session_left);
     }
 
     /// Passes on what it wrote to its standard error; the log has it already.
@@ -382,7 +382,7 @@ impl ChildHandle {
 
     fn signal(&mut self, signal: Signal) {
         self.close_stdin();
-        self.process.signal_group(signal);
+        self.process.signal_session(signal);
     }
 
     /// Whatever still waits to be written is thrown away.

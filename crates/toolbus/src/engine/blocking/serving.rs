@@ -300,8 +300,13 @@ impl<M: Serving + Channel> Server<'_, M> {
             match self.output.write(&mut self.outbox) {
                 Ok(_) => stuck = None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let was_eof = self.is_eof;
                     let since = *stuck.get_or_insert_with(Instant::now);
-                    self.make_room(self.patience.map(|patience| since + patience));
+                    let patience = self.patience.or(was_eof.then_some(engine::UNREAD_MAX));
+                    self.make_room(patience.map(|patience| since + patience));
+                    if was_eof != self.is_eof {
+                        stuck = None;
+                    }
                 }
                 Err(_) => self.is_heard = false,
             }

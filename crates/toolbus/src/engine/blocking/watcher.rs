@@ -48,7 +48,7 @@ struct Seen {
 struct Notes {
     /// The last lines of standard error that were not taken yet.
     lines: VecDeque<String>,
-    /// Whoever is left of the group then is killed.
+    /// Whoever is left of the session then is killed.
     kill_at: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ impl Seen {
 }
 
 impl Watcher {
-    /// Takes the standard error of `process` and watches it. `signal` is how long a group
+    /// Takes the standard error of `process` and watches it. `signal` is how long a session
     /// whose leader is gone has between SIGTERM and SIGKILL.
     pub(super) fn new(
         peer: &str,
@@ -102,7 +102,7 @@ impl Watcher {
         std::mem::take(&mut self.seen.notes().lines)
     }
 
-    /// Nobody may look at this process for a while: kill its group then, if it still lives.
+    /// Nobody may look at this process for a while: kill its session then, if it still lives.
     pub(super) fn kill_at(&self, instant: Instant) {
         self.seen.notes().kill_at = Some(instant);
         if let Some(poke) = &self.poke {

@@ -15,6 +15,8 @@ use std::rc::Rc;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
 
+use crate::secrets;
+
 pub use inbox::Inbox;
 
 pub(crate) use backlog::Backlog;
@@ -80,9 +82,10 @@ impl ReplyTo {
         ReplyTo { asker, ticket }
     }
 
-    /// The next of the reply.
+    /// The next of the reply. No secret of ours leaves by it.
     #[inline]
-    pub fn send(&self, down: Down) -> Pressure {
+    pub fn send(&self, mut down: Down) -> Pressure {
+        secrets::mask_failure(&mut down);
         self.asker.receive(self.ticket, down)
     }
 

@@ -129,6 +129,12 @@ impl Calls {
         }
     }
 
+    /// The call goes on elsewhere: where its reply goes.
+    pub(crate) fn remove(&self, ticket: Ticket) -> Option<ReplyTo> {
+        self.slow.forget(ticket);
+        self.by_ticket.borrow_mut().remove(&ticket)
+    }
+
     /// The caller has read what it was given: what waited for it goes on.
     pub(crate) fn go_on(&self, ticket: Ticket) {
         self.slow.go_on(ticket);

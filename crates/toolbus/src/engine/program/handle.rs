@@ -77,7 +77,7 @@ impl ChildHandle {
     pub(super) fn signal(&self, signal: Signal) {
         self.close_stdin(Closing::Now);
         if let Some(process) = &*self.process.borrow() {
-            process.signal_group(signal);
+            process.signal_session(signal);
         }
     }
 

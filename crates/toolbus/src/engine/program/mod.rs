@@ -166,9 +166,9 @@ impl<C: Calling + Channel + 'static> Inner<C> {
             Order::CloseStdin => hand.close_stdin(Closing::AfterWriting),
             Order::Terminate => hand.signal(Signal::Term),
             Order::Kill => hand.signal(Signal::Kill),
-            Order::LookAtGroup => {
-                let is_left = hand.process.borrow().as_ref().is_some_and(Process::group_left);
-                self.supervisor.borrow_mut().handle_group(Instant::now(), run, is_left);
+            Order::LookAtSession => {
+                let is_left = hand.process.borrow().as_ref().is_some_and(Process::session_left);
+                self.supervisor.borrow_mut().handle_session(Instant::now(), run, is_left);
             }
             Order::Forget => {
                 self.hands.borrow_mut().remove(&run);

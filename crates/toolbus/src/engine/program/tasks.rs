@@ -133,10 +133,10 @@ async fn await_exit<C: Calling + Channel + 'static>(
     exit.ready().await;
     let seen = hand.process.borrow().as_ref().and_then(|process| {
         let seen = process.exit_seen()?;
-        Some((seen, process.group_left()))
+        Some((seen, process.session_left()))
     });
-    if let Some((seen, group_left)) = seen {
-        inner.act(|supervisor, now| supervisor.handle_exited(now, run, seen, group_left));
+    if let Some((seen, session_left)) = seen {
+        inner.act(|supervisor, now| supervisor.handle_exited(now, run, seen, session_left));
         inner.wake();
     }
 }

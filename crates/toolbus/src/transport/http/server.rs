@@ -17,20 +17,23 @@ use hyper::http::{Request, Response, Version, request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, timeout_at};
 
 use super::body::{Body, Owner};
 use super::sink::{BodySink, Pipe, Pushed};
 use super::socket::{InFlight, Io, Open, ServerSocket, Then};
 use super::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
+use crate::transport::crowd::{self, Member, Room};
 use crate::transport::{Arrival, Listener, Whereabouts};
 
 /// What a server bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; more wait outside.
+    /// Connections at once; more wait until one ends or has been silent for a while.
     pub connections_max: usize,
+    /// How long a connection must have been silent to make room for another.
+    pub silence: Duration,
     /// Exchanges at once on one HTTP/2 connection.
     pub streams_max: u32,
     /// The size of a request's head.
@@ -52,7 +55,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections_max: 1024,
+            connections_max: Room::USUAL.connections_max,
+            silence: Room::USUAL.silence,
             streams_max: 256,
             head_bytes_max: 64 * 1024,
             head_timeout: Duration::from_secs(10),
@@ -164,17 +168,12 @@ struct Shared {
 type Stop = watch::Receiver<Option<Instant>>;
 
 async fn accept(listener: Listener, shared: Shared, mut stop: Stop) {
-    let mut connections = JoinSet::new();
-    let until = loop {
-        tokio::select! {
-            arrival = listener.accept(), if connections.len() < shared.limits.connections_max => {
-                connections.spawn_local(serve(arrival, shared.clone(), stop.clone()));
-            }
-            Some(_) = connections.join_next() => {}
-            until = stopping(&mut stop) => break until,
-        }
-    };
-    drop(listener);
+    let stopped = stop.clone();
+    let serve = |arrival, member| serve(arrival, member, shared.clone(), stopped.clone());
+    let Limits { connections_max, silence, .. } = *shared.limits;
+    let room = Room { connections_max, silence };
+    let (until, mut connections) =
+        crowd::serve_all(listener, room, stopping(&mut stop), serve).await;
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout_at(until, all).await.is_err() {
         connections.shutdown().await;
@@ -191,7 +190,7 @@ async fn stopping(stop: &mut Stop) -> Instant {
 }
 
 /// Serves one connection to its end.
-async fn serve(arrival: Arrival, shared: Shared, mut stop: Stop) {
+async fn serve(arrival: Arrival, member: Rc<Member>, shared: Shared, mut stop: Stop) {
     let limits = shared.limits.clone();
     let peer = arrival.peer.clone();
     let opened = tokio::select! {
@@ -203,6 +202,8 @@ async fn serve(arrival: Arrival, shared: Shared, mut stop: Stop) {
         Err(error) => return tracing::debug!("{peer}: {error}"),
     };
     let socket = Rc::new(ServerSocket::new(stream, limits.clone()));
+    let quiet = socket.clone();
+    member.opened(move || quiet.quiet_since());
     let open = Open::new(socket.clone());
     let service = Service { socket: socket.clone(), handler: shared.handler, peer };
     let builder = builder(&limits);

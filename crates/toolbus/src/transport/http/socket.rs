@@ -113,6 +113,11 @@ impl ServerSocket {
         blocked.into_iter().chain([waiting]).min_by_key(|(at, _)| *at)
     }
 
+    /// Since when no exchange is under way.
+    pub(super) fn quiet_since(&self) -> Option<Instant> {
+        (self.in_flight.get() == 0).then(|| self.quiet_since.get())
+    }
+
     /// A goodbye was said: what is in flight may end, what is not has a moment left.
     pub(super) fn part(&self) {
         self.is_parting.set(true);

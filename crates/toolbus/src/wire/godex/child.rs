@@ -114,7 +114,7 @@ impl Child {
     /// How it ended, and what it said last, once it has closed its output.
     pub(super) async fn last_words(&mut self, patience: Duration) -> LastWords {
         if !self.ends_within(patience).await {
-            self.process.signal_group(Signal::Term);
+            self.process.signal_session(Signal::Term);
             self.ends_within(Patience::USUAL.signal).await;
         }
         let mut errors = BytesMut::new();
@@ -136,7 +136,7 @@ impl Child {
     /// Leaves it: one that still runs is waited for, told to end, made to end.
     pub(super) async fn leave(mut self, patience: Duration) {
         if patience.is_zero() || !self.ends_within(patience).await {
-            self.process.signal_group(Signal::Term);
+            self.process.signal_session(Signal::Term);
             self.ends_within(Patience::USUAL.signal).await;
         }
     }

@@ -7,17 +7,15 @@ use toolbus_proto::channel::Ended;
 
 use super::McpKind;
 use super::front::{self, Options};
-use super::settings::{FRONT_KEYS, McpFrontSettings};
+use super::settings::FRONT_KEYS;
 use crate::address::{Address, Place, Transport};
 use crate::bus::Bus;
 use crate::bus::back::LocalFuture;
 use crate::bus::config::{Key, Values};
 use crate::transport::stdio;
+use crate::wire::access::AccessSettings;
 use crate::wire::settings::WireSettings;
 use crate::wire::{FrontError, FrontKind, FrontPlan};
-
-#[cfg(feature = "http")]
-pub use self::http::token_of;
 
 impl FrontKind for McpKind {
     fn keys(&self) -> &'static [Key] {
@@ -25,7 +23,7 @@ impl FrontKind for McpKind {
     }
 
     fn settings(&self, values: &Values) -> WireSettings {
-        WireSettings::of(McpFrontSettings::read(values))
+        WireSettings::of(AccessSettings::read(values))
     }
 
     fn can_listen(&self, address: &Address) -> bool {
@@ -76,18 +74,16 @@ impl FrontKind for McpKind {
 
 #[cfg(feature = "http")]
 mod http {
-    use std::env;
     use std::rc::Rc;
 
     use tokio::sync::watch;
 
     use super::super::front::Backs;
     use super::super::front_http::{self, At, Options};
-    use super::super::settings::McpFrontSettings;
     use crate::address::{Address, Place};
     use crate::bus::Bus;
     use crate::bus::back::LocalFuture;
-    use crate::wire::settings::Secret;
+    use crate::wire::access::{AccessSettings, Asks};
     use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
 
     /// Callers of one front are never as many.
@@ -95,33 +91,22 @@ mod http {
 
     pub(super) fn plan(
         address: &Address,
-        settings: &McpFrontSettings,
+        settings: &AccessSettings,
     ) -> Result<Box<dyn FrontPlan>, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("nobody can listen on `{address}`")));
         };
-        let token = settings.token_env.as_deref().map(token_of).transpose();
-        let options = Options {
-            path: url.path.clone(),
-            origins: settings.origins.clone(),
-            token: token.map_err(|why| FrontError::usage(why).by_key("token_env"))?,
-            insecure: settings.insecure,
-            ..Options::default()
-        };
-        let at = At { host: url.host.clone(), port: url.port };
-        front_http::may_listen(&at, &options).map_err(|error| {
-            let hint = "name the variable that holds one by `token_env`, or set `insecure = true`";
-            FrontError::usage(error.to_string()).by_key("serve").hint(Some(hint.to_owned()))
+        let access = settings.access().map_err(|error| {
+            let hint = error.hint();
+            FrontError::usage(error.to_string()).by_key(error.key()).hint(Some(hint))
         })?;
+        access.may_listen(&url.host, url.port, Asks::ForToken).map_err(|error| {
+            let hint = error.hint_for_config();
+            FrontError::usage(error.to_string()).by_key("serve").hint(Some(hint))
+        })?;
+        let options = Options { path: url.path.clone(), access, ..Options::default() };
+        let at = At { host: url.host.clone(), port: url.port };
         Ok(Box::new(Plan { at, options }))
-    }
-
-    /// The token that an environment variable holds.
-    pub fn token_of(variable: &str) -> Result<Secret<String>, String> {
-        match env::var(variable) {
-            Ok(token) if !token.is_empty() => Ok(Secret::new(token)),
-            _ => Err(format!("the environment variable `{variable}` holds no token")),
-        }
     }
 
     struct Plan {

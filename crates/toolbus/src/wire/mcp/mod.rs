@@ -23,6 +23,4 @@ pub mod settings;
 
 #[cfg(feature = "bus")]
 pub use kind::{MCP, McpKind};
-#[cfg(feature = "http")]
-pub use listening::token_of;
 pub use toolbus_proto::mcp::WIRE;

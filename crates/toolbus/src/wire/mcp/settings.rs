@@ -6,6 +6,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::mcp::calling::Introduction;
 
 use crate::bus::config::{Key, KeyKind, Values};
+use crate::wire::access;
 use crate::wire::settings::{Clients, Secret};
 
 const OURS: &str = "MCP backs";
@@ -39,6 +40,8 @@ pub(super) const BACK_KEYS: &[Key] = &[
     )
     .default("all"),
     Key::new("headers", KeyKind::Secrets, HTTP, "Sent with every request").needs_url(),
+    Key::new("token", KeyKind::Secret, HTTP, "The bearer token, as `${NAME}` or `${file:PATH}`")
+        .needs_url(),
     Key::new(
         "token_env",
         KeyKind::Text,
@@ -51,23 +54,8 @@ pub(super) const BACK_KEYS: &[Key] = &[
         .default("false"),
 ];
 
-pub(super) const FRONT_KEYS: &[Key] = &[
-    Key::new(
-        "token_env",
-        KeyKind::Text,
-        HTTP,
-        "The environment variable that holds the token that clients must show",
-    ),
-    Key::new(
-        "insecure",
-        KeyKind::Bool,
-        HTTP,
-        "Do without a token although other machines can reach us",
-    )
-    .default("false"),
-    Key::new("origins", KeyKind::Texts, HTTP, "Origins that may come in besides our own")
-        .default("[]"),
-];
+pub(super) const FRONT_KEYS: &[Key] =
+    &[access::TOKEN, access::TOKEN_ENV, access::INSECURE, access::ORIGINS];
 
 /// What only an MCP server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +72,9 @@ pub struct McpSettings {
     pub share: Share,
     /// Sent with every request.
     pub headers: Vec<(String, Secret<String>)>,
-    /// The environment variable that holds the bearer token.
+    /// The bearer token.
+    pub token: Option<Secret<String>>,
+    /// The environment variable that holds it.
     pub token_env: Option<String>,
     /// Do without a token where one is asked for.
     pub insecure: bool,
@@ -102,6 +92,7 @@ impl McpSettings {
                 _ => Share::All,
             },
             headers: values.secrets("headers").unwrap_or_default(),
+            token: values.secret("token"),
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
         }
@@ -127,25 +118,4 @@ pub enum Share {
     All,
     /// Nobody: each legacy session has its own.
     Session,
-}
-
-/// What can be set about an MCP server of ours over HTTP.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct McpFrontSettings {
-    /// The environment variable that holds the bearer token.
-    pub token_env: Option<String>,
-    /// Do without a token where one is asked for.
-    pub insecure: bool,
-    /// Allowed besides our own.
-    pub origins: Vec<String>,
-}
-
-impl McpFrontSettings {
-    pub(super) fn read(values: &Values) -> McpFrontSettings {
-        McpFrontSettings {
-            token_env: values.text("token_env"),
-            insecure: values.bool("insecure").unwrap_or_default(),
-            origins: values.texts("origins").unwrap_or_default(),
-        }
-    }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use toolbus_proto::channel::Ended;
 
 use super::MediocreKind;
-use super::front::{ListenAddress, Mediocre, Settings, Talked};
+use super::front::{ListenAddress, ListenAddressError, Mediocre, Settings, Talked};
 use super::settings::{FRONT_KEYS, MediocreFrontSettings};
 use crate::address::{Address, Place};
 use crate::bus::back::LocalFuture;
@@ -40,15 +40,22 @@ impl FrontKind for MediocreKind {
         address: &Address,
         settings: &WireSettings,
     ) -> Result<Box<dyn FrontPlan>, FrontError> {
-        let address = ListenAddress::of(address).map_err(|error| {
-            let refused = FrontError::usage(error.to_string()).hint(error.hint());
-            match error.source() {
-                Some(cause) => refused.caused_by(cause),
-                None => refused,
+        let settings = settings.get::<MediocreFrontSettings>();
+        let access = settings.access.access().map_err(|error| {
+            let hint = error.hint();
+            FrontError::usage(error.to_string()).by_key(error.key()).hint(Some(hint))
+        })?;
+        let address = ListenAddress::of(address, &access).map_err(|error| {
+            let refused = FrontError::usage(error.to_string());
+            match (&error, error.source()) {
+                (ListenAddressError::Unprotected(open), _) => {
+                    refused.by_key("serve").hint(Some(open.hint_for_config()))
+                }
+                (_, Some(cause)) => refused.caused_by(cause).hint(error.hint()),
+                (_, None) => refused.hint(error.hint()),
             }
         })?;
-        let settings = settings.get::<MediocreFrontSettings>().server();
-        Ok(Box::new(Plan { address, settings }))
+        Ok(Box::new(Plan { address, settings: settings.server() }))
     }
 
     fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use toolbus_proto::mediocre::{Reading, ServerSettings, decode};
 
 use crate::bus::config::{Key, KeyKind, Values};
+use crate::wire::access::{self, AccessSettings};
 
 const OURS: &str = "the mediocre wire";
 
@@ -69,6 +70,10 @@ pub(super) const FRONT_KEYS: &[Key] = &[
         "Give up on a call in which no byte moves for this long",
     )
     .default("60s"),
+    access::TOKEN,
+    access::TOKEN_ENV,
+    access::INSECURE,
+    access::ORIGINS,
 ];
 
 /// What only a mediocre wire has, on either side of the bus.
@@ -138,6 +143,8 @@ pub struct MediocreFrontSettings {
     pub idle_timeout: Option<Duration>,
     /// How long a call may be quiet.
     pub call_timeout: Option<Duration>,
+    /// Who may come in.
+    pub access: AccessSettings,
 }
 
 impl MediocreFrontSettings {
@@ -148,6 +155,7 @@ impl MediocreFrontSettings {
             drain_timeout: values.duration("drain_timeout"),
             idle_timeout: values.duration("idle_timeout"),
             call_timeout: values.duration("call_timeout"),
+            access: AccessSettings::read(values),
         }
     }
 

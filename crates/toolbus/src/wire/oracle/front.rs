@@ -108,6 +108,13 @@ impl Source for Listening {
             }
         }
     }
+
+    async fn ended(&self) {
+        match &self.input {
+            Some(input) => input.ended().await,
+            None => {}
+        }
+    }
 }
 
 /// What the executor reads.

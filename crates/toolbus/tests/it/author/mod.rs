@@ -16,7 +16,7 @@ use std::thread;
 use crate::PATIENCE;
 
 /// The program of an example of this crate, which cargo builds together with its tests.
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let folder = test.parent().and_then(|deps| deps.parent()).unwrap().join("examples");
     let program = folder.join(name);

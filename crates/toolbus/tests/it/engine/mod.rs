@@ -11,6 +11,8 @@ mod flood;
 #[cfg(feature = "http")]
 mod http;
 mod many;
+#[cfg(feature = "quic")]
+mod quic;
 mod slow;
 mod tools;
 

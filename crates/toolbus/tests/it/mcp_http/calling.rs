@@ -135,7 +135,8 @@ fn a_token_is_shown_and_the_lack_of_one_is_told() {
     run(async {
         // A variable that everybody has.
         let token = Some(Secret::new(std::env::var("PATH").unwrap()));
-        let served = Served::with(Options { token, ..Options::default() }, builtin().await).await;
+        let access = Access { token, ..Access::default() };
+        let served = Served::with(Options { access, ..Options::default() }, builtin().await).await;
         let failure = call(&*back(&served, &Settings::default()), "add", "{}").await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable);
         assert_eq!(failure.message, "the server answered with HTTP status 401");
@@ -189,7 +190,7 @@ fn a_token_does_not_travel_in_clear() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot open `mcp+http://localhost/mcp`: the variable `TOOLBUS_NO_SUCH_VARIABLE` holds no token"
+        "cannot open `mcp+http://localhost/mcp`: the environment variable `TOOLBUS_NO_SUCH_VARIABLE` holds no token"
     );
 }
 

@@ -2,6 +2,7 @@
 //! servers that know only HTTP, and both with each other.
 
 mod calling;
+mod crowd;
 mod scripted;
 mod serving;
 mod strangers;
@@ -19,6 +20,7 @@ use toolbus::bus::Route;
 use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus::transport::http::{Body, Client, Origin, Request, Response, Timeouts, request};
 use toolbus::transport::{Listener, Whereabouts};
+use toolbus::wire::access::Access;
 use toolbus::wire::mcp::front::Backs;
 use toolbus::wire::mcp::front_http::{self as mcp_http, Options};
 use toolbus::wire::settings::Settings;

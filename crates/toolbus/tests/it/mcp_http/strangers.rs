@@ -20,7 +20,8 @@ fn it_says_where_it_listens() {
 #[test]
 fn pages_of_other_sites_are_kept_out() {
     run(async {
-        let options = Options { origins: vec!["https://app.example".into()], ..Options::default() };
+        let access = Access { origins: vec!["https://app.example".into()], ..Access::default() };
+        let options = Options { access, ..Options::default() };
         let served = Served::with(options, builtin().await).await;
         for (origin, status) in [
             ("https://evil.example", 403),
@@ -50,7 +51,8 @@ fn pages_of_other_sites_are_kept_out() {
 fn a_client_without_a_token_is_kept_out() {
     run(async {
         let token = Some(Secret::new("s3cret".to_owned()));
-        let options = Options { token, ..Options::default() };
+        let access = Access { token, ..Access::default() };
+        let options = Options { access, ..Options::default() };
         let served = Served::with(options, builtin().await).await;
         let refused = served.post(&[], INITIALIZE).await;
         assert_eq!(refused.header("WWW-Authenticate"), "Bearer");

@@ -8,17 +8,37 @@ use tokio::task::spawn_local;
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Route;
 use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use toolbus::wire::access::Access;
 use toolbus::wire::mediocre::front::{ListenAddress, Mediocre, Settings};
 use toolbus_proto::channel::{Ticket, Up};
 use toolbus_proto::tool::Call;
 
 /// A server of these tools at each of these addresses, in their order.
 pub(super) async fn at_doors(route: Rc<dyn Route>, addresses: &[&str]) -> (Mediocre, Vec<String>) {
-    let server = Mediocre::new(route, Settings::default());
+    with_access(route, addresses, &Access::default()).await
+}
+
+/// The same, with a say in who may come in.
+pub(super) async fn with_access(
+    route: Rc<dyn Route>,
+    addresses: &[&str],
+    access: &Access,
+) -> (Mediocre, Vec<String>) {
+    with_settings(route, addresses, access, Settings::default()).await
+}
+
+/// The same, with a say in how long callers are waited for.
+pub(super) async fn with_settings(
+    route: Rc<dyn Route>,
+    addresses: &[&str],
+    access: &Access,
+    settings: Settings,
+) -> (Mediocre, Vec<String>) {
+    let server = Mediocre::new(route, settings);
     let mut urls = Vec::new();
     for address in addresses {
-        let door =
-            ListenAddress::of(&Address::parse_for(Purpose::Serve, address).unwrap()).unwrap();
+        let address = Address::parse_for(Purpose::Serve, address).unwrap();
+        let door = ListenAddress::of(&address, access).unwrap();
         let door = door.open().await.unwrap();
         urls.push(door.url().to_owned());
         let serves = server.clone();
@@ -42,6 +62,11 @@ impl ByHand {
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// How many calls nobody has taken yet.
+    pub(super) fn count(&self) -> usize {
+        self.asked.borrow().len()
     }
 
     pub(super) async fn cancelled(&self) {

@@ -3,7 +3,7 @@
 use tokio::net::TcpStream;
 use toolbus::wire::mediocre::front::Settings;
 
-use super::{Raw, run, served};
+use super::{Raw, run, run_and_let_time_fly, served};
 
 const CROWD: usize = 1000;
 
@@ -39,6 +39,33 @@ fn a_thousand_slow_clients_keep_no_other_waiting() {
         }
     });
 }
+
+/// As many as there may be at a time, and none of them says anything.
+#[test]
+fn silent_clients_keep_no_other_out() {
+    raise_limit();
+    run_and_let_time_fly(async {
+        let server = served(Settings::default()).await;
+        let mut first = Raw::to(server.at).await;
+        assert_eq!(first.ask(ADD).await, r#"{"res":3}"#);
+        let mut busy = Raw::to(server.at).await;
+        busy.say(r#"{"method":"echo","streamStart":true}"#).await;
+        assert_eq!(busy.line().await, r#"{"streamStart":true}"#);
+        let mut crowd: Vec<Raw<TcpStream>> = Vec::new();
+        for _ in 0..1022 {
+            crowd.push(Raw::to(server.at).await);
+        }
+        for _ in 0..3 {
+            let mut late = Raw::to(server.at).await;
+            assert_eq!(late.ask(ADD).await, r#"{"res":3}"#);
+        }
+        // The oldest had to go, and who has a call under way had not.
+        assert_eq!(first.rest().await, "");
+        assert_eq!(busy.ask(r#"{"el":1}"#).await, r#"{"el":1}"#);
+    });
+}
+
+const ADD: &str = r#"{"method":"add","args":{"a":1,"b":2}}"#;
 
 /// Both ends of each connection are ours.
 fn raise_limit() {

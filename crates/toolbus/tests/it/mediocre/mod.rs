@@ -25,7 +25,7 @@ use toolbus::wire::settings::Settings as BackSettings;
 use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 #[cfg(feature = "http")]
-use self::by_hand::{ByHand, at_doors};
+use self::by_hand::{ByHand, at_doors, with_access};
 
 /// The built-in tools, behind a bus that is open.
 async fn builtin() -> Rc<Bus> {

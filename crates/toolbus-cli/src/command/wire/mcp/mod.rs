@@ -11,13 +11,14 @@ use toolbus::transport::{Listener, stdio};
 use toolbus::wire::decode::Decoding;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
 use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
-use toolbus::wire::mcp::{self as wire, MCP, token_of};
+use toolbus::wire::mcp::{self as wire, MCP};
 use toolbus::wire::settings::{Clients, Settings};
 use toolbus::wire::{FrontKind as _, PeerKind as _};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
+use crate::args::access::AccessArgs;
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
@@ -37,7 +38,11 @@ impl WireFace for Face {
     }
 
     fn command(&self) -> clap::Command {
-        McpArgs::augment_args(clap::Command::new("mcp"))
+        let mut command = McpArgs::augment_args(clap::Command::new("mcp"));
+        for name in ["origins", "token_env", "insecure"] {
+            command = command.mut_arg(name, |arg| arg.requires("http"));
+        }
+        command
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
@@ -121,15 +126,8 @@ pub(crate) struct McpArgs {
     /// Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
-    #[arg(long = "origin", value_name = "ORIGIN", requires = "http")]
-    origins: Vec<String>,
-    /// Environment variable that holds the token everybody must show
-    #[arg(long, value_name = "VAR", requires = "http")]
-    token_env: Option<String>,
-    /// Do without a token although other machines can reach us
-    #[arg(long, requires = "http")]
-    insecure: bool,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Refuse lines longer than this, e.g. `16MiB`
     #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "16MiB")]
     line_max: usize,
@@ -172,11 +170,8 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
 }
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
-    let token = args.token_env.as_deref().map(token_of).transpose();
     Ok(mcp_http::Options {
-        origins: args.origins.clone(),
-        token: token.map_err(Failed::usage)?,
-        insecure: args.insecure,
+        access: args.access.access()?,
         body_bytes_max: args.line_max,
         timeout: args.timeout,
         ..mcp_http::Options::default()
@@ -218,7 +213,7 @@ async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed
 /// Why clients may not or cannot connect.
 fn not_open(error: &OpenError) -> Failed {
     let exit = match error {
-        OpenError::Unprotected { .. } => Exit::Usage,
+        OpenError::Unprotected(_) => Exit::Usage,
         OpenError::Listen(_) => Exit::Failed,
     };
     Failed::new(exit, error.to_string()).hint_if_any(error.hint())

@@ -17,6 +17,7 @@ use toolbus::wire::mediocre::settings::{BlobLen, MediocreSettings};
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
+use crate::args::access::AccessArgs;
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -134,6 +135,10 @@ pub(crate) struct CallArgs {
 /// accepts, standard error has the line `listening on URL`, with the real port. All peers are
 /// opened first: if one cannot be, the exit code is 3.
 ///
+/// Over HTTP only this machine is let in, and no page of another site, unless `--origin` names
+/// it. Where other machines can reach us something must tell callers apart: over HTTP a token,
+/// over TLS the certificates of `client_ca`. `--insecure` does without.
+///
 /// `stdio:` is our own standard input and output; where that is all, the end of standard
 /// input ends us. SIGINT and SIGTERM leave calls in flight five seconds.
 #[derive(Debug, clap::Args)]
@@ -141,7 +146,8 @@ pub(crate) struct CallArgs {
   toolbus rpc serve --listen tcp://127.0.0.1:7420 builtin:
   toolbus rpc serve --listen unix:/run/tools.sock 'stdio:./my-oracle'
   toolbus rpc serve --listen http://127.0.0.1:7422/rpc builtin:
-  toolbus rpc serve --listen 'tls://0.0.0.0:7421?cert=cert.pem&key=key.pem'")]
+  toolbus rpc serve --listen http://0.0.0.0:7422 --token-env TOOLS_TOKEN builtin:
+  toolbus rpc serve --listen 'tls://0.0.0.0:7421?cert=cert.pem&key=key.pem&client_ca=ca.pem'")]
 pub(crate) struct ServeArgs {
     /// Peers whose tools are served, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
@@ -173,6 +179,8 @@ pub(crate) struct ServeArgs {
     pub(crate) call_timeout: Duration,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
 }
 
 /// Show what one direction of a mediocre-rpc connection says

@@ -7,8 +7,9 @@ use tokio::task::JoinSet;
 use toolbus::address::{Place, Purpose};
 use toolbus::bus::Bus;
 use toolbus::transport::stdio;
+use toolbus::wire::access::Access;
 use toolbus::wire::mediocre::front::{
-    self as mediocre, ListenAddress, ListenAddressError, Mediocre, Talked,
+    self as mediocre, ListenAddress, ListenAddressError, Mediocre, OpenError, Talked,
 };
 use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
@@ -24,8 +25,15 @@ use crate::runtime::Signals;
 use crate::stderr;
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
+    let access = args.access.access()?;
     let entries: Vec<Entry> =
-        args.listen.iter().map(|url| Entry::read(url)).collect::<Result<_, _>>()?;
+        args.listen.iter().map(|url| Entry::read(url, &access)).collect::<Result<_, _>>()?;
+    if let Some(flag) = args.access.only_http()
+        && !entries.iter().any(Entry::is_http)
+    {
+        let message = format!("`{flag}` is only for HTTP, and no `--listen` is an `http` URL");
+        return Err(Failed::usage(message));
+    }
     if 1 < entries.iter().filter(|entry| matches!(entry, Entry::Stdio)).count() {
         return Err(Failed::usage("standard input and output can be listened on only once"));
     }
@@ -91,7 +99,7 @@ enum Entry {
 }
 
 impl Entry {
-    fn read(url: &str) -> Result<Entry, Failed> {
+    fn read(url: &str, access: &Access) -> Result<Entry, Failed> {
         if matches!(url, "stdio:" | "mediocre+stdio:") {
             return Ok(Entry::Stdio);
         }
@@ -113,7 +121,11 @@ impl Entry {
                 None => failed,
             }
         };
-        ListenAddress::of(&address).map(Entry::ListenAddress).map_err(hinted)
+        ListenAddress::of(&address, access).map(Entry::ListenAddress).map_err(hinted)
+    }
+
+    fn is_http(&self) -> bool {
+        matches!(self, Entry::ListenAddress(address) if address.is_http())
     }
 
     /// Accepts from now on, and says so.
@@ -133,7 +145,12 @@ impl Entry {
                 serving.spawn_local(async move { over(server.talk(input, output).await) });
             }
             Entry::ListenAddress(door) => {
-                let door = door.open().await.map_err(|error| cannot(&error))?;
+                let door = door.open().await.map_err(|error| match error {
+                    OpenError::Unprotected(error) => {
+                        Failed::usage(error.to_string()).hint(error.hint())
+                    }
+                    error => cannot(&error),
+                })?;
                 listening(door.url());
                 serving.spawn_local(async move {
                     server.serve(door).await;

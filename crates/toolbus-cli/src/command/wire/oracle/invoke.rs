@@ -106,7 +106,8 @@ impl Client {
         let method = Bytes::copy_from_slice(selector.as_bytes());
         let what = What::Native { wire: toolbus_proto::oracle::WIRE, method, body: calldata };
         let mut call = Call::of(Instant::now(), what);
-        call.deadline.quiet = self.timeout;
+        // The start of the oracle included.
+        call.deadline.total = self.timeout;
         let (inbox, slot) = Inbox::new();
         self.is_asking.set(true);
         let uplink = self.back.start(call, slot);

@@ -134,7 +134,7 @@ pub(crate) struct InvokeArgs {
     /// Reduce felts beyond the field prime instead of refusing them
     #[arg(long)]
     pub(crate) lenient_felts: bool,
-    /// Give up on a call after this long, e.g. `90`, `500ms` [default: never]
+    /// Give up on a call after this long, the start included, e.g. `90` [default: never]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// Give up if the oracle is not ready after this long

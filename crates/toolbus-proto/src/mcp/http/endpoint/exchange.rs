@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::admission::Verb;
+use super::super::entrance::Verb;
 use crate::channel::{Outbox, StreamId};
-use crate::http::{RequestHead, ResponseHead};
+use crate::http::{Pace, RequestHead, ResponseHead};
 use crate::mcp::conversation::Place;
 
 /// How long an answer may stay plain JSON; then it becomes a stream.
@@ -12,7 +12,7 @@ pub(super) const PLAIN_FOR: Duration = Duration::from_secs(10);
 /// How long a stream may be quiet before a comment keeps it open.
 pub(super) const QUIET_FOR: Duration = Duration::from_secs(15);
 
-/// How long a client may pause within a body.
+/// How long a client may pause within a body, and how long it may take to get going.
 pub(super) const BODY_SILENCE: Duration = Duration::from_secs(30);
 
 /// Where what is said to the request of a stream goes.
@@ -36,6 +36,29 @@ pub(super) struct Arriving {
     pub(super) received: usize,
     /// When the client has paused for too long.
     pub(super) silent_at: Instant,
+    /// Does it come fast enough?
+    pub(super) pace: Pace,
+}
+
+impl Arriving {
+    pub(super) fn new(now: Instant, head: RequestHead, verb: Verb) -> Arriving {
+        let (silent_at, pace) = (now + BODY_SILENCE, Pace::new(now, BODY_SILENCE));
+        Arriving { head, verb, received: 0, silent_at, pace }
+    }
+
+    /// Notes how much of the body waits now.
+    pub(super) fn handle_bytes(&mut self, now: Instant, waiting: usize) {
+        if self.received < waiting {
+            self.pace.handle_bytes(waiting - self.received);
+            self.received = waiting;
+            self.silent_at = now + BODY_SILENCE;
+        }
+    }
+
+    /// When it is not waited for any more.
+    pub(super) fn late_at(&self) -> Instant {
+        self.silent_at.min(self.pace.late_at())
+    }
 }
 
 /// What is to be written on a stream and was not handed out yet.

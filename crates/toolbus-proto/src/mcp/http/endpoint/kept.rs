@@ -20,7 +20,7 @@ pub(super) struct Stream {
     next: u64,
     events: VecDeque<(u64, Bytes)>,
     bytes: usize,
-    /// Who reads it, if anybody does.
+    /// The exchange that reads it, if one does.
     pub(super) reader: Option<StreamId>,
     pub(super) has_ended: bool,
     forget_at: Option<Instant>,
@@ -71,7 +71,7 @@ impl Stream {
         Some(later.map(|(_, event)| event.clone()).collect())
     }
 
-    /// Nobody reads it any more, or nothing more will come.
+    /// The client reads it no more, or nothing more will come.
     pub(super) fn leave(&mut self, now: Instant) {
         self.reader = None;
         self.forget_at = Some(now + KEPT);

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 use self::exchange::{Arriving, Exchange, PLAIN_FOR, Stage, Unsent};
 use self::session::{IDLE_FOR, Kind, Session, Talk};
-use super::admission::{Admission, Answer, Verb};
+use super::entrance::{Answer, Entrance, Verb};
 use super::inputs::Inputs;
 use crate::channel::{Asked, Notice, StreamId, Ticket};
 use crate::frame::sse;
@@ -45,8 +45,8 @@ pub struct Settings {
     pub version: String,
     /// Who answers.
     pub behind: Behind,
-    /// What is asked of every client.
-    pub admission: Admission,
+    /// What is asked of every request.
+    pub entrance: Entrance,
     /// Callers are told apart by numbers from this one on.
     pub first_caller: u64,
 }
@@ -215,10 +215,11 @@ impl Endpoint {
     }
 
     fn expire(&mut self, now: Instant) {
-        let is_late = |arriving: &Arriving| arriving.silent_at <= now;
+        let is_late = |arriving: &Arriving| arriving.late_at() <= now;
         let late: Vec<_> = self.arriving.extract_if(|_, arriving| is_late(arriving)).collect();
-        for (stream, _) in late {
-            self.answer(stream, Answer::empty(408));
+        for (stream, arriving) in late {
+            let is_silent = arriving.silent_at <= now;
+            self.answer(stream, if is_silent { Answer::empty(408) } else { Answer::too_slow() });
         }
         let due = |exchange: &Exchange| exchange.wake_at().is_some_and(|at| at <= now);
         let late = self.exchanges.iter().filter(|(_, exchange)| due(exchange));
@@ -244,7 +245,7 @@ impl Endpoint {
             }
         }
         idle.into_iter().for_each(|talk| self.end_talk(talk));
-        let arriving = self.arriving.values().map(|arriving| arriving.silent_at);
+        let arriving = self.arriving.values().map(Arriving::late_at);
         let exchanges = self.exchanges.values().filter_map(Exchange::wake_at);
         let sessions = self.talks.values().filter_map(|talk| match &talk.kind {
             Kind::Legacy(session) => session.wake_at(),
@@ -291,6 +292,25 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// Ends the session that was idle longest, if one is: its client begins another when it
+    /// comes back. One that listens or waits for an answer is not.
+    fn make_room(&mut self) -> bool {
+        let busy: HashSet<_> = self.exchanges.values().map(|exchange| exchange.talk).collect();
+        let idle = self.by_name.values().filter_map(|key| match self.talks.get(key)? {
+            Talk { conversation, kind: Kind::Legacy(session) }
+                if conversation.in_flight() == 0 && !busy.contains(key) =>
+            {
+                Some((session.used, *key))
+            }
+            _ => None,
+        });
+        let oldest = idle.min();
+        if let Some((_, key)) = oldest {
+            self.end_talk(key);
+        }
+        oldest.is_some()
     }
 
     fn begin_exchange(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::super::admission::{Answer, EVENT_STREAM, Verb, accepts};
+use super::super::entrance::{Answer, EVENT_STREAM, Verb, accepts};
 use super::super::headers::Mirror;
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of};
 use super::kept::read_event_id;
@@ -85,7 +85,7 @@ impl Endpoint {
         if posted.method.is_some() && posted.id.is_none() {
             return Err(Answer::empty(202));
         }
-        // A legacy client of a version that nobody knows, and told so: it never heard of the
+        // A legacy client of a version that we do not know, and told so: it never heard of the
         // members that it would otherwise be told to lack.
         if let Some(version) = mirror.version()
             && Revision::named(version).is_none()
@@ -111,7 +111,7 @@ impl Endpoint {
     ) -> Result<(), Answer> {
         let opens = posted.method() == "initialize" && posted.id.is_some();
         let talk = if opens {
-            if SESSIONS_MAX <= self.by_name.len() {
+            if SESSIONS_MAX <= self.by_name.len() && !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
                 return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
             }
@@ -212,7 +212,7 @@ fn has_line_breaks(text: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', text).is_some()
 }
 
-/// A message that was posted, and what must be known of it before anybody reads it: each
+/// A message that was posted, and what must be known of it before it is read: each
 /// member raw.
 struct Posted<'a> {
     json: &'a Json,

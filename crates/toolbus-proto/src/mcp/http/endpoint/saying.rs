@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::super::admission::{Answer, status_of};
+use super::super::entrance::{Answer, status_of};
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of, stream_of};
 use super::session::{Kind, Talk};
 use super::{Endpoint, SESSION_HEADER};
@@ -138,7 +138,7 @@ impl Endpoint {
         answer
     }
 
-    /// Tells whether it was written, or kept for somebody who may come back.
+    /// Tells whether it was written, or kept for a client that may come back.
     fn say_legacy(
         &mut self,
         now: Instant,
@@ -150,7 +150,7 @@ impl Endpoint {
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return false;
         };
-        // What was said to nobody in particular belongs on the session's own stream.
+        // What was said to no call in particular belongs on the session's own stream.
         let is_guess = matches!(what, Saying::Guess | Saying::Question(_));
         let place = if is_guess && session.is_heard() { Place::SESSION } else { place };
         if place != Place::SESSION && session.stream_of(place).is_none() {

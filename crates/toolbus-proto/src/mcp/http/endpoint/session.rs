@@ -72,7 +72,7 @@ impl Session {
         (number, first)
     }
 
-    /// Is somebody reading what belongs to no request?
+    /// Does the client read what belongs to no request?
     pub(super) fn is_heard(&self) -> bool {
         let own = self.own.and_then(|number| self.streams.get(&number));
         own.is_some_and(|stream| stream.reader.is_some())

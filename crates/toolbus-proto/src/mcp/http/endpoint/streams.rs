@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::exchange::{Arriving, BODY_SILENCE};
+use super::exchange::Arriving;
 use super::{Conversation, Endpoint, Forwarded};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
@@ -19,11 +19,11 @@ impl Streams for Endpoint {
 
     /// Who may not come in is told so before a body is read.
     fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
-        match self.settings.admission.admit(&head) {
+        match self.settings.entrance.admit(&head) {
             Ok(verb) => {
-                let silent_at = now + BODY_SILENCE;
-                self.arriving.insert(stream, Arriving { head, verb, received: 0, silent_at });
-                self.wake(silent_at);
+                let arriving = Arriving::new(now, head, verb);
+                self.wake(arriving.late_at());
+                self.arriving.insert(stream, arriving);
             }
             Err(answer) => self.answer(stream, answer),
         }
@@ -37,19 +37,15 @@ impl Streams for Endpoint {
 
     /// A body waits in the input until it is whole.
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
-        let bytes_max = self.settings.admission.body_bytes_max;
+        let bytes_max = self.settings.entrance.body_bytes_max;
         match self.arriving.get_mut(&stream) {
             Some(_) if bytes_max < input.len() => {
                 self.arriving.remove(&stream);
                 *input = BytesMut::new();
-                let answer = self.settings.admission.too_long();
+                let answer = self.settings.entrance.too_long();
                 self.answer(stream, answer);
             }
-            Some(arriving) if arriving.received < input.len() => {
-                arriving.received = input.len();
-                arriving.silent_at = now + BODY_SILENCE;
-            }
-            Some(_) => {}
+            Some(arriving) => arriving.handle_bytes(now, input.len()),
             None => input.clear(),
         }
         self.flow(stream)
@@ -190,7 +186,7 @@ impl Serving for Endpoint {
         self.end_exchanges();
     }
 
-    /// It serves whoever comes, until the hands stop.
+    /// It serves every client that comes, until the hands stop.
     fn ended(&self) -> Option<&Ended> {
         None
     }

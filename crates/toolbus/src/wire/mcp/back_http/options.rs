@@ -1,7 +1,5 @@
 //! What can be set about an MCP server somewhere else, and what must not be sent to it.
 
-use std::env;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,12 +9,14 @@ use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Transport, Url};
 use crate::bus::TIMEOUT;
+use crate::secrets;
 use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
     Timeouts, Uri, header,
 };
+use crate::wire::access::{self, TokenError};
 use crate::wire::mcp::settings::McpSettings;
-use crate::wire::settings::Settings;
+use crate::wire::settings::{Secret, Settings};
 
 /// How long until the server must have introduced itself.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,11 +54,11 @@ impl Options {
         let path: Uri = url.path.parse().map_err(no_path)?;
         let is_secure = url.carrier == Transport::Https;
         let mut headers = headers(&own)?;
-        if let Some(variable) = &own.token_env {
-            if !is_secure && !is_loopback(&url.host) && !insecure {
+        if let Some(token) = access::token(own.token.as_ref(), own.token_env.as_deref())? {
+            if !is_secure && !access::is_loopback(&url.host) && !insecure {
                 return Err(OptionsError::InClear { host: url.host.clone() });
             }
-            headers.insert(header::AUTHORIZATION, bearer(variable)?);
+            headers.insert(header::AUTHORIZATION, bearer(&token)?);
         }
         let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
         let scheme = if is_secure { "https" } else { "http" };
@@ -119,16 +119,27 @@ fn headers(settings: &McpSettings) -> Result<HeaderMap, OptionsError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &settings.headers {
         let fault = || OptionsError::Header { name: name.clone() };
-        let value = HeaderValue::from_str(value.reveal()).map_err(|_| fault())?;
+        if is_credential(name) {
+            // Of `Bearer TOKEN` it is the token.
+            let value = value.reveal();
+            secrets::hide(value.split_once(' ').map_or(value, |(_, secret)| secret));
+        }
+        let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| fault())?;
+        value.set_sensitive(true);
         headers.append(name.parse::<HeaderName>().map_err(|_| fault())?, value);
     }
     Ok(headers)
 }
 
-fn bearer(variable: &str) -> Result<HeaderValue, OptionsError> {
-    let no_token = || OptionsError::NoToken { variable: variable.to_owned() };
-    let token = env::var(variable).ok().filter(|token| !token.is_empty()).ok_or_else(no_token)?;
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| no_token())?;
+/// Does a header field of this name hold a secret, wherever its value comes from?
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "token", "key", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
+}
+
+fn bearer(token: &Secret<String>) -> Result<HeaderValue, OptionsError> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(|_| OptionsError::Token(TokenError::Unusable))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -154,20 +165,12 @@ fn origin(url: &Url) -> Result<Origin, OptionsError> {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
-}
-
 /// Why a server cannot be called as it is set up.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionsError {
     /// The token is not there.
-    #[error("the variable `{variable}` holds no token")]
-    NoToken {
-        /// Where it should be.
-        variable: String,
-    },
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// Whoever listens in would have the token.
     #[error("will not send a token to `{host}` in clear")]
     InClear {
@@ -198,9 +201,7 @@ impl OptionsError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OptionsError::NoToken { variable } => {
-                Some(format!("set `{variable}`, and not to nothing"))
-            }
+            OptionsError::Token(error) => Some(error.hint()),
             OptionsError::InClear { .. } => {
                 Some("use `mcp+https://`, or allow it by `insecure = true`".to_owned())
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::Options;
 use crate::transport::tcp::ListenError;
 use crate::transport::{Listener, Whereabouts};
+use crate::wire::access::{Asks, Unprotected};
 
 /// A host and port to listen on: `HOST:PORT`, `:PORT` or `PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +40,6 @@ impl FromStr for At {
     }
 }
 
-impl At {
-    /// Can only this machine reach it, whatever a name server says?
-    fn is_loopback(&self) -> bool {
-        let address = self.host.parse::<IpAddr>();
-        address.map_or(self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
-    }
-}
-
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
@@ -56,22 +49,12 @@ impl fmt::Display for At {
     }
 }
 
-/// Could strangers come in? Where other machines can reach us a token is needed, or the word
-/// that it is not.
-pub fn may_listen(at: &At, options: &Options) -> Result<(), OpenError> {
-    match at.is_loopback() || options.token.is_some() || options.insecure {
-        true => Ok(()),
-        false => Err(OpenError::Unprotected { at: at.clone() }),
-    }
-}
-
-/// Listens, if we [may](may_listen).
+/// Listens, if callers may come in there.
 pub async fn listen(at: &At, options: &Options) -> Result<Listener, OpenError> {
-    may_listen(at, options)?;
-    if !at.is_loopback() && options.token.is_none() {
-        tracing::warn!("whoever can reach {at} can call all tools: no token is asked for");
-    }
-    Ok(Listener::tcp(&at.host, at.port).await?)
+    options.access.may_listen(&at.host, at.port, Asks::ForToken)?;
+    let listener = Listener::tcp(&at.host, at.port).await?;
+    options.access.check(&listener, Asks::ForToken)?;
+    Ok(listener)
 }
 
 /// What people are told once it listens: `listening on http://127.0.0.1:8932/mcp`.
@@ -101,11 +84,8 @@ impl AtError {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Anybody could call all tools.
-    #[error("will not listen on {at} without a token: other machines can reach it")]
-    Unprotected {
-        /// Where it would have been.
-        at: At,
-    },
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
     /// The system does not let us.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -115,11 +95,7 @@ impl OpenError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OpenError::Unprotected { .. } => Some(
-                "name the variable that holds one by `--token-env` (`token_env` in the config), \
-                 or allow it by `--insecure`"
-                    .to_owned(),
-            ),
+            OpenError::Unprotected(error) => Some(error.hint()),
             OpenError::Listen(error) => error.hint(),
         }
     }
@@ -128,6 +104,7 @@ impl OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::access::Access;
 
     #[test]
     fn addresses_may_leave_out_the_host() {
@@ -153,7 +130,8 @@ mod tests {
             "will not listen on 0.0.0.0:0 without a token: other machines can reach it"
         );
         assert!(refused.hint().unwrap().contains("--insecure"));
-        let insecure = Options { insecure: true, ..Options::default() };
+        let access = Access { insecure: true, ..Access::default() };
+        let insecure = Options { access, ..Options::default() };
         assert!(listen(&at, &insecure).await.is_ok());
     }
 }

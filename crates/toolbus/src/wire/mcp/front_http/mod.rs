@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use thiserror::Error;
 use toolbus_proto::channel::Notice;
-use toolbus_proto::mcp::http::{Admission, Bound, Endpoint, Settings};
+use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
 use super::front::Backs;
 use crate::chance;
 use crate::child::Patience;
 use crate::engine::front::Front;
+use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
-use crate::transport::{Listener, Whereabouts};
-use crate::wire::settings::Secret;
+use crate::wire::access::Access;
 
-pub use listen::{At, AtError, OpenError, listen, listening_on, may_listen};
+pub use listen::{At, AtError, OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
 const LAST_CALLS: Duration = Patience::MCP.last_calls;
@@ -31,12 +31,8 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 pub struct Options {
     /// The one path there is.
     pub path: String,
-    /// Origins that may come in besides our own, e.g. `https://app.example`.
-    pub origins: Vec<String>,
-    /// The token that everybody must show.
-    pub token: Option<Secret<String>>,
-    /// Do without a token although other machines can reach us.
-    pub insecure: bool,
+    /// Who may come in.
+    pub access: Access,
     /// The longest body of a request.
     pub body_bytes_max: usize,
     /// How long a call may be quiet; else as its back says.
@@ -52,9 +48,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             path: "/mcp".to_owned(),
-            origins: Vec::new(),
-            token: None,
-            insecure: false,
+            access: Access::default(),
             body_bytes_max: 16 << 20,
             timeout: None,
             // The rest of a body that is refused is read for a second, however much that is.
@@ -77,20 +71,14 @@ pub async fn serve(
     listener: Listener,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let bound = match listener.whereabouts().map_err(ServeError::Address)? {
-        Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
-        Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
-    };
-    let admission = Admission {
-        bound,
+    let entrance = Entrance {
+        admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
-        origins: options.origins,
-        token: options.token.map(|token| token.reveal().clone()),
         body_bytes_max: options.body_bytes_max,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
-        Settings { version, behind: backs.behind, admission, first_caller: options.first_caller };
+        Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
     let endpoint = Endpoint::new(settings, session_name);
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();

@@ -1,8 +1,10 @@
 //! Where callers come in: one address, whatever carries it.
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use toolbus_proto::http::Admission;
 
 use super::Mediocre;
 use crate::address::{Address, Place, Transport, Url};
@@ -10,11 +12,14 @@ use crate::transport::tcp::ListenError;
 #[cfg(feature = "tls")]
 use crate::transport::tls::{Identity, Inside, ServerTls, TlsError};
 use crate::transport::{Listener, Whereabouts};
+use crate::wire::access::{Access, Asks, Unprotected};
 
 /// An address to listen on, whose certificates have been read.
 #[derive(Debug, Clone)]
 pub struct ListenAddress {
     socket: Socket,
+    access: Access,
+    asks: Asks,
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
 }
@@ -29,14 +34,15 @@ enum Socket {
 #[derive(Debug)]
 pub struct OpenListener {
     listener: Listener,
-    /// Over HTTP, the one path there is.
-    path: Option<String>,
+    /// Over HTTP, the one path there is, and what is asked of each request.
+    http: Option<(String, Admission)>,
     url: String,
 }
 
 impl ListenAddress {
-    /// Reads an address that was parsed for serving, and the files it names.
-    pub fn of(address: &Address) -> Result<ListenAddress, ListenAddressError> {
+    /// Reads an address that was parsed for serving, and the files it names; `access` says who
+    /// may come in.
+    pub fn of(address: &Address, access: &Access) -> Result<ListenAddress, ListenAddressError> {
         let closed = || ListenAddressError::NoDoor { address: address.clone() };
         let socket = match address.place() {
             Place::Unix(path) => {
@@ -59,30 +65,50 @@ impl ListenAddress {
             Transport::Https => {}
             _ => return Err(closed()),
         }
+        let asks = match &socket {
+            // Its file can be opened by our own user alone.
+            Socket::Unix { .. } => Asks::ForNothing,
+            Socket::Host(url) => {
+                let asks = asks(url);
+                access.may_listen(&url.host, url.port, asks)?;
+                asks
+            }
+        };
         Ok(ListenAddress {
             #[cfg(feature = "tls")]
             tls: server_tls(address, carrier)?,
             socket,
+            access: access.clone(),
+            asks,
         })
     }
 
+    /// Is it HTTP that carries the calls there?
+    pub fn is_http(&self) -> bool {
+        matches!(&self.socket, Socket::Host(url) if is_http(url))
+    }
+
     /// Accepts from now on: whoever connects waits until they are served.
-    pub async fn open(&self) -> Result<OpenListener, ListenError> {
+    pub async fn open(&self) -> Result<OpenListener, OpenError> {
         let (listener, path, url) = match &self.socket {
             Socket::Unix { path, shown } => (Listener::unix(path)?, None, shown.clone()),
             Socket::Host(url) => {
                 let listener = Listener::tcp(&url.host, url.port).await?;
                 let shown = shown(url, &listener);
-                let is_http = matches!(url.carrier, Transport::Http | Transport::Https);
-                (listener, is_http.then(|| url.path.clone()), shown)
+                (listener, is_http(url).then(|| url.path.clone()), shown)
             }
+        };
+        self.access.check(&listener, self.asks)?;
+        let http = match path {
+            Some(path) => Some((path, self.access.admission(&listener)?)),
+            None => None,
         };
         #[cfg(feature = "tls")]
         let listener = match &self.tls {
             Some(tls) => listener.with_tls(tls.clone()),
             None => listener,
         };
-        Ok(OpenListener { listener, path, url })
+        Ok(OpenListener { listener, http, url })
     }
 }
 
@@ -96,13 +122,28 @@ impl OpenListener {
 impl Mediocre {
     /// Serves whoever comes in, until it is told to stop and the last call is over.
     pub async fn serve(&self, door: OpenListener) {
-        match door.path {
+        match door.http {
             None => self.listen(door.listener).await,
             #[cfg(feature = "http")]
-            Some(path) => self.listen_http(door.listener, &path).await,
+            Some((path, admission)) => {
+                self.listen_http(door.listener, &path, admission).await;
+            }
             #[cfg(not(feature = "http"))]
             Some(_) => {}
         }
+    }
+}
+
+fn is_http(url: &Url) -> bool {
+    matches!(url.carrier, Transport::Http | Transport::Https)
+}
+
+/// What tells callers apart there.
+fn asks(url: &Url) -> Asks {
+    match url.parameter("client_ca") {
+        Some(_) => Asks::ForCertificate,
+        None if is_http(url) => Asks::ForToken,
+        None => Asks::ForNothing,
     }
 }
 
@@ -150,6 +191,9 @@ pub enum ListenAddressError {
         /// Where it would have been.
         address: Address,
     },
+    /// Other machines could call all tools.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
     /// TLS without a certificate.
     #[cfg(feature = "tls")]
     #[error("cannot listen on `{address}`: it has no certificate")]
@@ -173,6 +217,7 @@ impl ListenAddressError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ListenAddressError::NoDoor { .. } => None,
+            ListenAddressError::Unprotected(error) => Some(error.hint()),
             #[cfg(feature = "tls")]
             ListenAddressError::Nameless { .. } => {
                 Some("name the certificate and its key by `?cert=FILE&key=FILE`".to_owned())
@@ -181,4 +226,18 @@ impl ListenAddressError {
             ListenAddressError::Tls { source, .. } => source.hint(),
         }
     }
+}
+
+/// Why nobody can come in by an address after all.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The system does not let us listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Its name led elsewhere than it says, and other machines could call all tools.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
+    /// It is not known who can reach us.
+    #[error("cannot tell where we listen")]
+    Address(#[from] io::Error),
 }

@@ -7,13 +7,13 @@ mod door;
 #[cfg(feature = "http")]
 mod http;
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::mediocre::Server;
 
@@ -23,9 +23,10 @@ use crate::child::Patience;
 use crate::engine::calls::Sharing;
 use crate::engine::front::Front;
 use crate::engine::{Sink, Source};
+use crate::transport::crowd::{self, Member, Room};
 use crate::transport::{Arrival, Listener};
 
-pub use door::{ListenAddress, ListenAddressError, OpenListener};
+pub use door::{ListenAddress, ListenAddressError, OpenError, OpenListener};
 pub use toolbus_proto::mediocre::ServerSettings as Settings;
 
 /// What calls in flight have when we are asked to stop.
@@ -54,30 +55,25 @@ impl Mediocre {
 
     /// Serves whoever connects, until it is told to stop and the last call is over.
     pub async fn listen(&self, listener: Listener) {
-        let mut connections = JoinSet::new();
-        let mut stopped = pin!(self.stopped());
-        loop {
-            tokio::select! {
-                arrival = listener.accept() => {
-                    connections.spawn_local(self.clone().welcome(arrival));
-                }
-                Some(_) = connections.join_next() => {}
-                () = &mut stopped => break,
-            }
-        }
-        drop(listener);
+        let welcome = |arrival, member| self.clone().welcome(arrival, member);
+        let ((), mut connections) =
+            crowd::serve_all(listener, Room::USUAL, self.stopped(), welcome).await;
         let all = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(STOP_PATIENCE, all).await;
     }
 
-    async fn welcome(self, arrival: Arrival) {
+    async fn welcome(self, arrival: Arrival, member: Rc<Member>) {
         let peer = arrival.peer.to_string();
         let stream = match arrival.open(HANDSHAKE_PATIENCE).await {
             Ok(stream) => stream,
             Err(error) => return tracing::info!(peer, "did not get through the door: {error}"),
         };
         let (source, sink, rest) = stream.split();
-        match self.talk(source, sink).await {
+        let front = self.front();
+        let heard = Rc::new(Cell::new(tokio::time::Instant::now()));
+        let (quiet, last) = (front.clone(), heard.clone());
+        member.opened(move || quiet.is_idle().then(|| last.get()));
+        match self.talk_by(&front, Heard { source, heard }, sink).await {
             // The machine has read to the end already.
             Talked::ToTheEnd(Ended::Broke(why)) => tracing::info!(peer, "broke off: {why}"),
             Talked::ToTheEnd(_) => {}
@@ -87,9 +83,21 @@ impl Mediocre {
 
     /// Serves one connection whose streams are there already, until it is over.
     pub async fn talk(&self, source: impl Source, sink: impl Sink) -> Talked {
+        self.talk_by(&self.front(), source, sink).await
+    }
+
+    fn front(&self) -> Rc<Front<Server<OsRandom>>> {
         let machine = Server::new(Instant::now(), self.settings, OsRandom::new());
         // The machine itself says how long its calls may be quiet.
-        let front = Front::with_sharing(machine, self.route.clone(), None, Sharing::Alone);
+        Front::with_sharing(machine, self.route.clone(), None, Sharing::Alone)
+    }
+
+    async fn talk_by(
+        &self,
+        front: &Front<Server<OsRandom>>,
+        source: impl Source,
+        sink: impl Sink,
+    ) -> Talked {
         let sink = Patient { sink, patience: self.settings.call_timeout, since: None };
         let stopped = async {
             self.stopped().await;
@@ -105,6 +113,20 @@ impl Mediocre {
     async fn stopped(&self) {
         // Cannot fail: the sender is ours.
         let _ = self.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
+    }
+}
+
+/// A stream of which is known when something came last.
+struct Heard<S> {
+    source: S,
+    heard: Rc<Cell<tokio::time::Instant>>,
+}
+
+impl<S: Source> Source for Heard<S> {
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        let read = self.source.read(input).await;
+        self.heard.set(tokio::time::Instant::now());
+        read
     }
 }
 

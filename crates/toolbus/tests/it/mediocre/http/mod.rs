@@ -2,7 +2,9 @@
 
 mod calling;
 mod conversations;
+mod drips;
 mod serving;
+mod strangers;
 
 use std::rc::Rc;
 
@@ -100,8 +102,9 @@ impl Stranger {
     /// Says a whole request.
     async fn post(&mut self, fields: &str, body: &str) -> Message {
         let len = body.len();
-        let head =
-            format!("POST /rpc HTTP/1.1\r\nhost: h\r\ncontent-length: {len}\r\n{fields}\r\n");
+        let head = format!(
+            "POST /rpc HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len}\r\n{fields}\r\n"
+        );
         self.say(&format!("{head}{body}")).await;
         self.message().await
     }

@@ -11,7 +11,8 @@ use super::super::{ByHand, at_doors, builtin, run};
 use super::{Message, stranger, visit};
 
 const ADD: &str = r#"{"method":"add","args":{"a":1,"b":2}}"#;
-const STREAMED: &str = "POST /rpc HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n";
+const STREAMED: &str =
+    "POST /rpc HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[track_caller]
 fn assert_status(message: &Message, status: &str, body: &str) {
@@ -88,7 +89,9 @@ fn a_late_failure_breaks_the_chunks_off() {
         let body = r#"{"method":"count","args":{"n":3,"fail_at":1}}"#;
         let len = body.len();
         client
-            .say(&format!("POST /rpc HTTP/1.1\r\nhost: h\r\ncontent-length: {len}\r\n\r\n{body}"))
+            .say(&format!(
+                "POST /rpc HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len}\r\n\r\n{body}"
+            ))
             .await;
         assert_eq!(client.head().await.first, "HTTP/1.1 200 OK");
         let rest = client.rest().await;
@@ -107,13 +110,15 @@ fn strangers_are_told_what_is_wrong() {
             ("DELETE /a", "405 Method Not Allowed", err("only POST is served here")),
         ] {
             client
-                .say(&format!("{request} HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n"))
+                .say(&format!("{request} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"))
                 .await;
             let refused = client.message().await;
             assert_eq!(refused.field("allow").is_some(), status.starts_with("405"));
             assert_status(&refused, status, &body);
         }
-        client.say("POST /a?query=none HTTP/1.1\r\nhost: h\r\ncontent-encoding: gzip\r\n").await;
+        client
+            .say("POST /a?query=none HTTP/1.1\r\nhost: localhost\r\ncontent-encoding: gzip\r\n")
+            .await;
         client.say("content-length: 3\r\n\r\nxyz").await;
         let encoded = client.message().await;
         assert_eq!(encoded.first, "HTTP/1.1 415 Unsupported Media Type");
@@ -129,7 +134,7 @@ fn a_deadline_in_the_head_is_kept() {
         let body = r#"{"err":{"msg":"no answer within 30ms","meta":{"code":"deadline_exceeded"}}}"#;
         assert_status(&late, "200 OK", body);
         // A call that is never whole has no response, only a status.
-        client.say("POST /rpc HTTP/1.1\r\nhost: h\r\nconnect-timeout-ms: 30\r\n").await;
+        client.say("POST /rpc HTTP/1.1\r\nhost: localhost\r\nconnect-timeout-ms: 30\r\n").await;
         client.say("content-length: 100\r\n\r\n{\"method\"").await;
         let never = client.message().await;
         let body = r#"{"err":{"msg":"the call did not arrive in time","meta":{"code":"deadline_exceeded"}}}"#;

@@ -94,9 +94,9 @@ fn too_large_a_head_is_refused() {
 #[test]
 fn more_connections_than_are_borne_wait_outside() {
     run(async {
-        let limits = Limits { connections_max: 2, ..Limits::default() };
+        let limits =
+            Limits { connections_max: 2, silence: 2 * crate::PATIENCE, ..Limits::default() };
         let mut wire = Wire::with(Over::Http1, limits).await;
-        const ASK: &str = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
         let mut first = wire.stranger().await;
         let mut second = wire.stranger().await;
         let mut third = wire.stranger().await;
@@ -116,6 +116,52 @@ fn more_connections_than_are_borne_wait_outside() {
         // Until one of them leaves.
         drop(first);
         assert_eq!(wire.next().await.peer.to_string(), from(&third));
+    });
+}
+
+const ASK: &str = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
+
+#[test]
+fn silent_connections_make_room_the_oldest_first() {
+    run_and_let_time_fly(async {
+        let limits = Limits { connections_max: 4, ..Limits::default() };
+        let mut wire = Wire::with(Over::Http1, limits).await;
+        // One has a call under way, one has had an answer, and two never say a whole head.
+        let mut busy = wire.stranger().await;
+        busy.send(ASK).await;
+        let running = wire.next().await;
+        let mut mute = wire.stranger().await;
+        let mut slow = wire.stranger().await;
+        slow.send("GET / HT").await;
+        let mut kept = wire.stranger().await;
+        kept.send(ASK).await;
+        wire.next().await.responder.respond(ok()).end();
+        kept.head().await;
+        let mut served = Vec::new();
+        for silent in [&mut mute, &mut slow, &mut kept] {
+            let before = tokio::time::Instant::now();
+            let mut late = wire.stranger().await;
+            late.send(ASK).await;
+            let exchange = wire.next().await;
+            // Long before its own time is over.
+            assert!(before.elapsed() < Duration::from_secs(2));
+            assert_eq!(silent.until_the_end().await, "");
+            served.push((late, exchange));
+        }
+        // All that are left have calls under way, and are let be.
+        let mut outside = wire.stranger().await;
+        outside.send(ASK).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(wire.exchanges.is_empty());
+        running.responder.respond(ok()).end();
+        busy.head().await;
+        // Until one of them falls silent.
+        let exchange = wire.next().await;
+        assert_eq!(busy.until_the_end().await, "");
+        for (mut late, exchange) in served.into_iter().chain([(outside, exchange)]) {
+            exchange.responder.respond(ok()).end();
+            late.head().await;
+        }
     });
 }
 

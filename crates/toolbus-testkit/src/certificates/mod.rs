@@ -1,5 +1,7 @@
 //! Certificates for TLS, made for one test and gone with it.
 
+mod authority;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -9,6 +11,8 @@ use rcgen::{
 };
 
 use crate::scratch::Scratch;
+
+pub use authority::{Authority, Leaf};
 
 /// An authority with certificates for `localhost` and for a client, as the files `ca.pem`,
 /// `server.pem`, `server.key`, `client.pem` and `client.key`.

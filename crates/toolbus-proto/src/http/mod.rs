@@ -1,9 +1,16 @@
 //! The heads of HTTP requests and answers, as far as wires over HTTP look at them.
 //!
 //! No HTTP library is known here: the hands translate. Header fields that are not text never
-//! get this far, or get here garbled, as the hands of each wire decide.
+//! get this far, or get here garbled, as the hands of each wire decide. [`Admission`] says which
+//! requests are let in at all.
+
+mod admission;
+mod pace;
 
 use std::borrow::Cow;
+
+pub use admission::{Admission, Bound, Refused, Token, is_one_of, media_type};
+pub use pace::{BYTES_A_SECOND_MIN, Pace};
 
 /// The head of a request, ours or a peer's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +80,12 @@ impl Headers {
     pub fn raw(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
+    }
+
+    /// The values of all header fields of that name, without blanks around them.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.trim_matches([' ', '\t']))
     }
 
     /// Appends a header field.

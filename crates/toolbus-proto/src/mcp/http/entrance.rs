@@ -1,8 +1,11 @@
-//! Who may come in, and what a request must look like before its body matters (`docs/protocols/mcp.md` 2.8).
+//! What a request must look like before its body matters (`docs/protocols/mcp.md` 2.8).
 
 use bytes::Bytes;
 
-use crate::http::{Headers, RequestHead, ResponseHead};
+use crate::http::{
+    Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, is_one_of,
+    media_type,
+};
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
@@ -53,6 +56,21 @@ impl Answer {
         Answer { head: ResponseHead { status, headers }, body: refused.body }
     }
 
+    /// A body came, but too slowly.
+    pub(super) fn too_slow() -> Answer {
+        let message = format!(
+            "the body comes too slowly: at least {BYTES_A_SECOND_MIN} bytes a second are needed"
+        );
+        Answer::refused(408, message)
+    }
+
+    fn not_admitted(refused: &Refused) -> Answer {
+        match refused.field() {
+            Some(field) => Answer::refused_with(field, refused.status(), refused.to_string()),
+            None => Answer::refused(refused.status(), refused.to_string()),
+        }
+    }
+
     fn refused(status: u16, message: impl Into<String>) -> Answer {
         Answer::refusal(status, &Id::NULL, INVALID_REQUEST, message)
     }
@@ -81,35 +99,21 @@ pub enum Verb {
     Delete,
 }
 
-/// Where a front listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// Only this machine can reach it.
-    Loopback,
-    /// Others can.
-    Elsewhere,
-}
-
-/// What is asked of everybody before anything else.
+/// What a request must look like to reach an endpoint.
 #[derive(Debug, Clone)]
-pub struct Admission {
-    /// Where the front listens.
-    pub bound: Bound,
+pub struct Entrance {
+    /// What is asked of every client.
+    pub admission: Admission,
     /// The one path there is.
     pub path: String,
-    /// Origins that may come in besides our own.
-    pub origins: Vec<String>,
-    /// The token that everybody must show.
-    pub token: Option<String>,
     /// The longest body.
     pub body_bytes_max: usize,
 }
 
-impl Admission {
+impl Entrance {
     /// Judges a head. The body need not be read if it is refused.
     pub fn admit(&self, head: &RequestHead) -> Result<Verb, Answer> {
-        self.check_host(head)?;
-        self.check_token(head)?;
+        self.admission.admit(head).map_err(|refused| Answer::not_admitted(&refused))?;
         if head.path != self.path {
             return Err(Answer::refused(404, format!("there is nothing at `{}`", head.path)));
         }
@@ -130,11 +134,7 @@ impl Admission {
         }
         match verb {
             Verb::Post => {
-                let media_type =
-                    head.header("Content-Type").and_then(|kind| kind.split(';').next());
-                let is_json = media_type
-                    .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-                if !is_json {
+                if !media_type(head).is_some_and(|kind| is_one_of(kind, &["application/json"])) {
                     return Err(Answer::refused(415, "Content-Type must be application/json"));
                 }
                 if !accepts(head, "application/json") {
@@ -161,65 +161,6 @@ impl Admission {
         let bytes_max = self.body_bytes_max;
         Answer::refused(413, format!("body is longer than the limit of {bytes_max} bytes"))
     }
-
-    /// Against pages of other sites that a browser on this machine shows.
-    fn check_host(&self, head: &RequestHead) -> Result<(), Answer> {
-        let forbid = |what: &str, value: &str| {
-            Err(Answer::refused(403, format!("{what} `{value}` is not allowed")))
-        };
-        let host = head.header("Host");
-        if self.bound == Bound::Loopback
-            && let Some(host) = host
-            && !is_ours(host_of(host))
-        {
-            return forbid("host", host);
-        }
-        let Some(origin) = head.header("Origin") else { return Ok(()) };
-        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
-            return Ok(());
-        }
-        let Some((_, authority)) = origin.split_once("://") else {
-            return forbid("origin", origin);
-        };
-        let from = host_of(authority);
-        let is_allowed = match self.bound {
-            Bound::Loopback => is_ours(from),
-            Bound::Elsewhere => host.is_some_and(|host| host_of(host).eq_ignore_ascii_case(from)),
-        };
-        if is_allowed { Ok(()) } else { forbid("origin", origin) }
-    }
-
-    fn check_token(&self, head: &RequestHead) -> Result<(), Answer> {
-        let Some(token) = &self.token else { return Ok(()) };
-        let shown = head.header("Authorization").and_then(|value| {
-            let (scheme, shown) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("Bearer").then(|| shown.trim_start_matches(' '))
-        });
-        if shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
-            return Ok(());
-        }
-        let field = ("WWW-Authenticate", "Bearer");
-        Err(Answer::refused_with(field, 401, "a bearer token is needed"))
-    }
-}
-
-/// Takes as long for a token that is nearly right as for one that is all wrong.
-fn is_same(shown: &[u8], token: &[u8]) -> bool {
-    let differing = shown.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
-    std::hint::black_box(differing) == 0 && shown.len() == token.len()
-}
-
-/// The host of `host:port`; an address of version 6 keeps its brackets.
-fn host_of(authority: &str) -> &str {
-    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
-    match authority.find(']') {
-        Some(end) if authority.starts_with('[') => &authority[..=end],
-        _ => authority.split(':').next().unwrap_or_default(),
-    }
-}
-
-fn is_ours(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
 }
 
 /// Does the client take this media type? Without `Accept` it takes all.
@@ -243,26 +184,28 @@ pub(super) fn accepts(head: &RequestHead, media_type: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::{Bound, Token};
 
-    fn admission(bound: Bound) -> Admission {
+    fn entrance(bound: Bound) -> Entrance {
         let (path, origins) = ("/mcp".to_owned(), vec!["https://app.example".to_owned()]);
-        Admission { bound, path, origins, token: None, body_bytes_max: 100 }
+        let admission = Admission { bound, origins, token: None };
+        Entrance { admission, path, body_bytes_max: 100 }
     }
 
     fn status(
-        admission: &Admission,
+        entrance: &Entrance,
         method: &'static str,
         path: &str,
         headers: &[(&'static str, &str)],
     ) -> u16 {
         let mut head = RequestHead::new(method, path);
         head.headers.extend(headers.iter().copied());
-        admission.admit(&head).map_or_else(|answer| answer.head.status, |_| 200)
+        entrance.admit(&head).map_or_else(|answer| answer.head.status, |_| 200)
     }
 
     #[test]
     fn requests_are_judged_in_order() {
-        let ours = admission(Bound::Loopback);
+        let ours = entrance(Bound::Loopback);
         let json = ("Content-Type", "application/json; charset=utf-8");
         for (method, path, headers, expected) in [
             ("POST", "/mcp", &[json][..], 200),
@@ -289,7 +232,7 @@ mod tests {
             assert_eq!(status(&ours, method, path, headers), expected, "{method} {headers:?}");
         }
         let host = ("Host", "tools.example:1");
-        let others = admission(Bound::Elsewhere);
+        let others = entrance(Bound::Elsewhere);
         let evil = ("Origin", "https://evil.example");
         assert_eq!(status(&others, "POST", "/mcp", &[host, evil, json]), 403);
         let own = ("Origin", "https://tools.example");
@@ -298,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_token_must_be_the_token() {
-        let admission = Admission { token: Some("s3cret".into()), ..admission(Bound::Elsewhere) };
+        let mut entrance = entrance(Bound::Elsewhere);
+        entrance.admission.token = Some(Token::new("s3cret"));
         for (shown, expected) in [
             ("Bearer s3cret", 404),
             ("bearer  s3cret", 404),
@@ -308,7 +252,7 @@ mod tests {
             ("", 401),
         ] {
             let headers = [("Authorization", shown)];
-            assert_eq!(status(&admission, "POST", "/", &headers), expected, "{shown}");
+            assert_eq!(status(&entrance, "POST", "/", &headers), expected, "{shown}");
         }
     }
 }

@@ -1,0 +1,280 @@
+//! Which requests are let in at all, whatever wire they speak: by `Host`, `Origin` and token,
+//! and by the type of their bodies.
+//!
+//! All of it is decided by the head, before a body is read. How a refusal looks is for each
+//! wire to say.
+
+use std::fmt;
+
+use super::RequestHead;
+
+/// Where a front listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Only this machine can reach it.
+    Loopback,
+    /// Others can.
+    Elsewhere,
+}
+
+/// What is asked of every client before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// Where the front listens.
+    pub bound: Bound,
+    /// Origins that may come in besides our own.
+    pub origins: Vec<String>,
+    /// The token that every client must show.
+    pub token: Option<Token>,
+}
+
+impl Admission {
+    /// Lets in what comes from this machine, as far as a request can tell.
+    pub const LOOPBACK: Admission =
+        Admission { bound: Bound::Loopback, origins: Vec::new(), token: None };
+
+    /// Judges a head by where it comes from and what it shows.
+    pub fn admit(&self, head: &RequestHead) -> Result<(), Refused> {
+        self.check_host(head)?;
+        self.check_token(head)
+    }
+
+    /// Against pages of other sites that a browser on this machine shows: it says of each page
+    /// where that comes from, and no page can change it.
+    fn check_host(&self, head: &RequestHead) -> Result<(), Refused> {
+        // Each of them, where there are several: which one counts is not for the client to choose.
+        let mut hosts = head.headers.all("Host");
+        if self.bound == Bound::Loopback
+            && let Some(foreign) = hosts.find(|host| !host_of(host).is_some_and(is_loopback))
+        {
+            return Err(Refused::Host(foreign.to_owned()));
+        }
+        let mut origins = head.headers.all("Origin");
+        match origins.find(|origin| !self.is_allowed(origin, head.header("Host"))) {
+            Some(foreign) => Err(Refused::Origin(foreign.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn is_allowed(&self, origin: &str, host: Option<&str>) -> bool {
+        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        let Some(from) = authority.and_then(host_of) else { return false };
+        match self.bound {
+            Bound::Loopback => is_loopback(from),
+            Bound::Elsewhere => {
+                host.and_then(host_of).is_some_and(|host| host.eq_ignore_ascii_case(from))
+            }
+        }
+    }
+
+    fn check_token(&self, head: &RequestHead) -> Result<(), Refused> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let shown = head.header("Authorization").and_then(|value| {
+            let (scheme, shown) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("Bearer").then(|| shown.trim_start_matches(' '))
+        });
+        match shown.is_some_and(|shown| token.is(shown)) {
+            true => Ok(()),
+            false => Err(Refused::Token),
+        }
+    }
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// It is meant for another host: a page had its own name lead to this machine.
+    Host(String),
+    /// It comes from a page of another site.
+    Origin(String),
+    /// It shows no token, or another one.
+    Token,
+}
+
+impl Refused {
+    /// The status that says so.
+    pub fn status(&self) -> u16 {
+        match self {
+            Refused::Host(_) | Refused::Origin(_) => 403,
+            Refused::Token => 401,
+        }
+    }
+
+    /// What the client or the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Refused::Host(_) => "call it by localhost, 127.0.0.1 or [::1]",
+            Refused::Origin(_) => "its pages are let in by `--origin`, or `origins` in the config",
+            Refused::Token => "send it as `Authorization: Bearer TOKEN`",
+        }
+    }
+
+    /// A header field that goes with the status.
+    pub fn field(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Refused::Host(_) | Refused::Origin(_) => None,
+            Refused::Token => Some(("WWW-Authenticate", "Bearer")),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Host(host) => write!(f, "host `{host}` is not allowed"),
+            Refused::Origin(origin) => write!(f, "origin `{origin}` is not allowed"),
+            Refused::Token => f.write_str("a bearer token is needed"),
+        }
+    }
+}
+
+/// A bearer token. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// From now on it is not shown.
+    pub fn new(token: impl Into<String>) -> Token {
+        Token(token.into())
+    }
+
+    /// Takes as long for a token that is nearly right as for one that is all wrong.
+    fn is(&self, shown: &str) -> bool {
+        let (shown, token) = (shown.as_bytes(), self.0.as_bytes());
+        let differing = shown.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
+        std::hint::black_box(differing) == 0 && shown.len() == token.len()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The media type that a request gives its body, without parameters; `None` if it gives none.
+pub fn media_type(head: &RequestHead) -> Option<&str> {
+    let kind = head.header("Content-Type")?.split(';').next().unwrap_or_default().trim();
+    (!kind.is_empty()).then_some(kind)
+}
+
+/// Is it one of these media types?
+pub fn is_one_of(media_type: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| known.eq_ignore_ascii_case(media_type))
+}
+
+/// The host of `host` or `host:port`; an address of version 6 keeps its brackets. `None` if
+/// there is anything else, such as a name behind the brackets or a user before the host: a
+/// browser would take the host to be another than what stands in front.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.starts_with('[') {
+        true => authority.find(']')? + 1,
+        false => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, rest) = authority.split_at(end);
+    let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@', '\\', ' ']);
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (is_host && is_whole).then_some(host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(admission: &Admission, headers: &[(&'static str, &str)]) -> u16 {
+        let mut head = RequestHead::new("POST", "/");
+        head.headers.extend(headers.iter().copied());
+        admission.admit(&head).map_or_else(|refused| refused.status(), |()| 200)
+    }
+
+    const NOT_OURS: [&str; 18] = [
+        "evil.com",
+        "localhost.evil.com",
+        "localhost.",
+        "127.0.0.1.evil.com",
+        "127.0.0.1.",
+        "[::1].evil.com",
+        "[::1].evil.com:80",
+        "[::1]evil.com",
+        "[::1",
+        "[::2]",
+        "localhost:80@evil.com",
+        "localhost@evil.com",
+        "127.0.0.1@evil",
+        "localhost:80:evil",
+        "localhost:http",
+        "localhost/evil.com",
+        "localhost#evil.com",
+        "",
+    ];
+
+    #[test]
+    fn only_our_own_names_are_loopback() {
+        for host in ["localhost", "LocalHost:80", "127.0.0.1:1", "127.0.0.1:", "[::1]", "[::1]:80"]
+        {
+            assert_eq!(status(&Admission::LOOPBACK, &[("host", host)]), 200, "{host}");
+            let origin = format!("http://{host}");
+            assert_eq!(status(&Admission::LOOPBACK, &[("Origin", &origin)]), 200, "{origin}");
+        }
+        for host in NOT_OURS {
+            assert_eq!(status(&Admission::LOOPBACK, &[("Host", host)]), 403, "{host}");
+            for scheme in ["http://", "https://", "HTTP://", "", "file://"] {
+                let origin = format!("{scheme}{host}");
+                assert_eq!(status(&Admission::LOOPBACK, &[("Origin", &origin)]), 403, "{origin}");
+            }
+        }
+        assert_eq!(status(&Admission::LOOPBACK, &[("Origin", "null")]), 403);
+    }
+
+    #[test]
+    fn one_that_is_ours_does_not_help_another_in() {
+        let (ours, evil) = (("Host", "localhost"), ("Host", "evil.com"));
+        assert_eq!(status(&Admission::LOOPBACK, &[ours, evil]), 403);
+        let (ours, evil) = (("Origin", "http://localhost"), ("Origin", "http://evil.com"));
+        assert_eq!(status(&Admission::LOOPBACK, &[ours, evil]), 403);
+    }
+
+    #[test]
+    fn elsewhere_a_page_must_be_of_our_own_host_or_allowed() {
+        let origins = vec!["https://app.example".to_owned()];
+        let elsewhere = Admission { bound: Bound::Elsewhere, origins, token: None };
+        let host = ("Host", "tools.example:1");
+        for (origin, expected) in [
+            ("https://tools.example", 200),
+            ("https://app.example", 200),
+            ("https://evil.example", 403),
+            ("https://tools.example@evil.example", 403),
+            ("https://tools.example:1@evil.example", 403),
+            ("null", 403),
+        ] {
+            assert_eq!(status(&elsewhere, &[host, ("Origin", origin)]), expected, "{origin}");
+        }
+        assert_eq!(status(&elsewhere, &[host]), 200);
+        assert_eq!(status(&elsewhere, &[("Origin", "https://tools.example")]), 403);
+    }
+
+    #[test]
+    fn a_token_must_be_the_token() {
+        let token = Some(Token::new("s3cret"));
+        let admission = Admission { bound: Bound::Elsewhere, token, ..Admission::LOOPBACK };
+        for (shown, expected) in [
+            ("Bearer s3cret", 200),
+            ("bearer  s3cret", 200),
+            ("Bearer s3cre", 401),
+            ("Bearer s3cret2", 401),
+            ("Basic s3cret", 401),
+            ("", 401),
+        ] {
+            assert_eq!(status(&admission, &[("Authorization", shown)]), expected, "{shown}");
+        }
+        assert!(!format!("{admission:?}").contains("s3cret"));
+    }
+}

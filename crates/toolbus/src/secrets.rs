@@ -1,0 +1,247 @@
+//! The secrets that this process knows, and text without them.
+//!
+//! Whoever reads a secret (a config, a flag, an address) tells it here once, by [`hide`]. What
+//! is ours to say (logs, errors, findings) and what a child says on its standard error goes
+//! through [`masked`]. What a tool answers passes as it is. As long as there is no secret, none
+//! of it costs anything.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use toolbus_proto::channel::Down;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::Failure;
+
+/// What stands in place of a secret.
+pub const MASK: &str = "***";
+
+/// Shorter than this it is no secret, and half of all text would be masked.
+const BYTES_MIN: usize = 4;
+/// A line of a secret, or the value of a parameter, must be as long to be one by itself: it may
+/// be an ordinary word.
+const PART_BYTES_MIN: usize = 8;
+
+static KNOWN: Secrets = Secrets::new();
+
+/// From now on this is masked, also where it is percent-encoded or stands in JSON, and each long
+/// line of it by itself.
+pub fn hide(value: &str) {
+    KNOWN.hide(value);
+}
+
+#[cfg(feature = "bus")]
+/// The same for a value that may be an ordinary word: only if it is long.
+pub(crate) fn hide_if_long(value: &str) {
+    if PART_BYTES_MIN <= value.len() {
+        KNOWN.hide(value);
+    }
+}
+
+/// The text, without the secrets in it.
+#[inline]
+pub fn masked(text: &str) -> Cow<'_, str> {
+    if KNOWN.is_empty() { Cow::Borrowed(text) } else { KNOWN.masked(text) }
+}
+
+/// A failure that we tell others: what it says in our own words is masked, what the peer said
+/// passes as it is.
+#[inline]
+pub(crate) fn mask_failure(down: &mut Down) {
+    if let Down::Done(Err(failure)) = down
+        && !KNOWN.is_empty()
+    {
+        KNOWN.mask_failure(failure);
+    }
+}
+
+/// The secrets that are known.
+struct Secrets {
+    /// So that those who know none pay for none.
+    has_any: AtomicBool,
+    /// Each in every way it may be written.
+    spellings: RwLock<Vec<String>>,
+}
+
+impl Secrets {
+    const fn new() -> Secrets {
+        Secrets { has_any: AtomicBool::new(false), spellings: RwLock::new(Vec::new()) }
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.has_any.load(Ordering::Relaxed)
+    }
+
+    fn hide(&self, value: &str) {
+        let value = value.trim();
+        let lines = value.lines().map(str::trim).filter(|line| PART_BYTES_MIN <= line.len());
+        let mut spellings = self.spellings.write().unwrap_or_else(PoisonError::into_inner);
+        for secret in lines.chain([value]).filter(|secret| is_secret(secret)) {
+            for spelling in [secret.to_owned(), percent_encoded(secret), in_json(secret)] {
+                if !spellings.contains(&spelling) {
+                    spellings.push(spelling);
+                }
+            }
+        }
+        self.has_any.store(!spellings.is_empty(), Ordering::Relaxed);
+    }
+
+    fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.find(text);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut masked = String::with_capacity(text.len());
+        let mut from = 0;
+        for Range { start, end } in found {
+            masked.push_str(&text[from..start]);
+            masked.push_str(MASK);
+            from = end;
+        }
+        masked.push_str(&text[from..]);
+        Cow::Owned(masked)
+    }
+
+    /// Where secrets stand, in order. Those that overlap or touch are one, or the rest of one
+    /// would be left.
+    fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let spellings = self.spellings.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<Range<usize>> = Vec::new();
+        for spelling in &*spellings {
+            found.extend(text.match_indices(&**spelling).map(|(at, it)| at..at + it.len()));
+        }
+        found.sort_unstable_by_key(|range| range.start);
+        found.dedup_by(|next, kept| {
+            let touches = next.start <= kept.end;
+            if touches {
+                kept.end = kept.end.max(next.end);
+            }
+            touches
+        });
+        found
+    }
+
+    fn mask(&self, text: &mut String) {
+        if let Cow::Owned(masked) = self.masked(text) {
+            *text = masked;
+        }
+    }
+
+    fn mask_failure(&self, failure: &mut Failure) {
+        if let Some(words) = &mut failure.last_words {
+            words.stderr.iter_mut().for_each(|line| self.mask(line));
+            words.hint.iter_mut().for_each(|hint| self.mask(hint));
+        }
+        if failure.from_peer {
+            return;
+        }
+        self.mask(&mut failure.message);
+        if let Some(detail) = &mut failure.detail {
+            let masked = self.masked(detail.as_str()).into_owned();
+            // A number that is a secret leaves no JSON behind.
+            *detail = Json::parse(masked).unwrap_or_else(|_| Json::of(MASK));
+        }
+    }
+}
+
+/// Words and numbers that stand in any log are no secrets, wherever they come from.
+fn is_secret(value: &str) -> bool {
+    const ORDINARY: [&str; 8] =
+        ["true", "false", "info", "debug", "error", "warn", "warning", "trace"];
+    // The number of a port, or a year.
+    let is_number = value.len() <= 5 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_ordinary = ORDINARY.iter().any(|word| word.eq_ignore_ascii_case(value));
+    BYTES_MIN <= value.len() && !is_number && !is_ordinary
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            // Written to a `String`, which cannot fail.
+            _ => _ = write!(encoded, "%{byte:02X}"),
+        }
+    }
+    encoded
+}
+
+/// As it stands between the quotes of a JSON string.
+fn in_json(text: &str) -> String {
+    let quoted = Json::of(text);
+    let quoted = quoted.as_str();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use toolbus_proto::tool::{FailureKind, LastWords};
+
+    use super::*;
+
+    fn knowing(secrets: &[&str]) -> Secrets {
+        let known = Secrets::new();
+        secrets.iter().for_each(|secret| known.hide(secret));
+        known
+    }
+
+    #[test]
+    fn a_secret_is_masked_however_it_is_written() {
+        let known = knowing(&[" p4ss w\"rd/1\n"]);
+        for (text, expected) in [
+            ("it is p4ss w\"rd/1.", "it is ***."),
+            ("GET /?key=p4ss%20w%22rd%2F1&x=1", "GET /?key=***&x=1"),
+            (r#"{"key":"p4ss w\"rd/1"}"#, r#"{"key":"***"}"#),
+            ("p4ss w\"rd/1p4ss w\"rd/1", "***"),
+            ("p4ss", "p4ss"),
+            ("", ""),
+        ] {
+            assert_eq!(known.masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn of_secrets_that_overlap_nothing_is_left() {
+        let known = knowing(&["token", "token-of-mine", "mine-alone"]);
+        assert_eq!(known.masked("a token, a token-of-mine-alone"), "a ***, a ***");
+    }
+
+    #[test]
+    fn each_long_line_of_a_secret_is_one() {
+        let known = knowing(&["-----BEGIN KEY-----\nMIIEvQIBADAN\nab\n-----END KEY-----"]);
+        assert_eq!(known.masked("line: MIIEvQIBADAN ab"), "line: *** ab");
+    }
+
+    #[test]
+    fn ordinary_words_are_no_secrets() {
+        let known = knowing(&["", "abc", "8080", "true", "Info", "  \n"]);
+        assert!(known.is_empty());
+        assert!(matches!(known.masked("abc true 8080"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_a_peer_says_passes_and_its_last_words_do_not() {
+        let known = knowing(&["s3cret"]);
+        let words = || LastWords {
+            exit: None,
+            stderr: vec!["with s3cret".into()],
+            hint: Some("it wrote `s3cret`".into()),
+        };
+        let mut ours = Failure::new(FailureKind::Gone, "s3cret").with_last_words(words());
+        ours.detail = Some(Json::parse(r#"{"line":"s3cret","at":1}"#).unwrap());
+        known.mask_failure(&mut ours);
+        assert_eq!(ours.message, "***");
+        assert_eq!(ours.detail.unwrap().as_str(), r#"{"line":"***","at":1}"#);
+        let told = ours.last_words.unwrap();
+        assert_eq!((&*told.stderr[0], told.hint.as_deref()), ("with ***", Some("it wrote `***`")));
+        let mut theirs = Failure::new(FailureKind::Failed, "s3cret").with_last_words(words());
+        theirs.from_peer = true;
+        known.mask_failure(&mut theirs);
+        assert_eq!(theirs.message, "s3cret");
+        assert_eq!(theirs.last_words.unwrap().stderr, ["with ***"]);
+    }
+}

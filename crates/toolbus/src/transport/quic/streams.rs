@@ -1,0 +1,147 @@
+//! One stream of a connection, as the engine reads and writes it.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use quinn::{ReadError, RecvStream, SendStream, VarInt};
+use toolbus_proto::channel::StreamLost;
+
+use super::connection::Heard;
+use super::error;
+use crate::engine::io::{Reader, Sink, Source, Stop, Writer};
+
+/// What the peer writes. Dropped before its end, the peer is told to stop, with code 0.
+pub struct QuicReader {
+    stream: RecvStream,
+    heard: Heard,
+}
+
+impl QuicReader {
+    pub(super) fn new(stream: RecvStream, heard: Heard) -> QuicReader {
+        QuicReader { stream, heard }
+    }
+}
+
+impl Source for QuicReader {
+    async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
+        match Source::read(&mut self.stream, input).await {
+            Ok(count) => {
+                self.heard.set();
+                Ok(count)
+            }
+            Err(failed) => match failed.downcast::<ReadError>() {
+                Ok(lost) => Err(error::reading(lost, self.heard.is_set()).into()),
+                Err(other) => Err(other),
+            },
+        }
+    }
+}
+
+impl Reader for QuicReader {
+    type Head = ();
+
+    /// A stream is bytes alone.
+    async fn head(&mut self) -> Result<(), StreamLost> {
+        Ok(())
+    }
+}
+
+/// What we write. Dropped, it is reset with code 0.
+pub struct QuicWriter {
+    /// `None` once it has ended.
+    stream: Option<SendStream>,
+    opened_by: Side,
+    heard: Heard,
+}
+
+/// Who opened a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Us,
+    Peer,
+}
+
+impl QuicWriter {
+    pub(super) fn new(stream: SendStream, opened_by: Side, heard: Heard) -> QuicWriter {
+        QuicWriter { stream: Some(stream), opened_by, heard }
+    }
+}
+
+impl Sink for QuicWriter {
+    /// Never waits once something was taken: what follows in the same turn, the end of the
+    /// stream above all, leaves with it.
+    async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let written = poll_fn(|context| {
+            let mut taken = 0;
+            for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+                match Pin::new(&mut *stream).poll_write(context, piece) {
+                    Poll::Ready(Ok(count)) => {
+                        taken += count;
+                        if count < piece.len() {
+                            break;
+                        }
+                    }
+                    Poll::Ready(Err(_)) | Poll::Pending if 0 < taken => break,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            Poll::Ready(Ok(taken))
+        });
+        written.await.map_err(|error| error::writing(error, self.heard.is_set()).into())
+    }
+}
+
+impl Writer for QuicWriter {
+    type Head = ();
+
+    fn answer(&mut self, (): ()) {}
+
+    fn finish(mut self) {
+        if let Some(mut stream) = self.stream.take() {
+            // Fails if the peer has stopped it: then there is nothing to end.
+            let _ = stream.finish();
+        }
+    }
+
+    fn reset(mut self, code: u64) {
+        self.break_off(code);
+    }
+
+    /// A caller of ours may lose interest at any time, and what it asked for is then to end. A
+    /// peer that does not read all of a request may answer all the same: the next write, or
+    /// the answer, tells enough.
+    fn stopped(&self) -> impl Future<Output = Stop> + 'static {
+        let stream = self.stream.as_ref().filter(|_| self.opened_by == Side::Peer);
+        let stopped = stream.map(SendStream::stopped);
+        let heard = self.heard.clone();
+        async move {
+            let Some(stopped) = stopped else { return std::future::pending().await };
+            match stopped.await {
+                Ok(Some(code)) => Stop::Asked(Some(code.into_inner())),
+                // All of it has arrived, and nothing more can be said against it.
+                Ok(None) => std::future::pending().await,
+                Err(lost) => error::stopped(lost, heard.is_set()),
+            }
+        }
+    }
+}
+
+impl QuicWriter {
+    fn break_off(&mut self, code: u64) {
+        if let Some(mut stream) = self.stream.take() {
+            // Fails if it has ended already.
+            let _ = stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+        }
+    }
+}
+
+impl Drop for QuicWriter {
+    fn drop(&mut self) {
+        self.break_off(0);
+    }
+}

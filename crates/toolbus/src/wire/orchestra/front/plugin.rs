@@ -1,0 +1,312 @@
+//! One plugin: where it listens, its hub, and its end.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{PidfdFlags, getppid, pidfd_open};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use toolbus_proto::orchestra::ClientSettings;
+use toolbus_proto::orchestra::plugin::{register, registered};
+use toolbus_proto::orchestra::wire::PluginManifest;
+use toolbus_proto::tool::{Call, Failure};
+
+use super::{Served, serve};
+use crate::bus::Route;
+use crate::bus::back::causes;
+use crate::engine::calls::Inbox;
+use crate::transport::pipe::Watch;
+use crate::transport::quic::{Arrival, Clients, Dialler, HANDSHAKE, Idle, Listener, TlsSetupError};
+use crate::transport::tcp::ListenError;
+use crate::wire::orchestra::certificates::{CertificatesError, Folder};
+use crate::wire::orchestra::link::Link;
+use crate::wire::orchestra::{HostPort, tls};
+
+/// How long a hub may be gone before we are too.
+const HUB_GONE: Duration = Duration::from_secs(60);
+/// How long to wait before a hub that is gone is dialled again; doubled each time.
+const DIAL_AGAIN: Duration = Duration::from_millis(100);
+const DIAL_AGAIN_MAX: Duration = Duration::from_secs(5);
+/// How often certificates are looked at.
+const RENEWAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What can be set about a plugin.
+#[derive(Debug, Clone)]
+pub struct PluginOptions {
+    /// Its id, as in the hub's file.
+    pub id: String,
+    /// Where it listens.
+    pub listen_addr: HostPort,
+    /// With whom it registers.
+    pub orchestrator_addr: Option<HostPort>,
+    /// Where the certificates are.
+    pub certs: Folder,
+    /// May callers come without a certificate?
+    pub allow_anonymous: bool,
+    /// How long a call may be quiet.
+    pub timeout: Duration,
+}
+
+/// A plugin that listens.
+pub struct Plugin {
+    options: PluginOptions,
+    listener: Listener,
+    dialler: Dialler,
+    route: Rc<dyn Route>,
+    is_stopping: watch::Sender<bool>,
+}
+
+/// Why a plugin came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginEnded {
+    /// The hub asked for it.
+    ShutDown,
+    /// [`Plugin::stop`] was called.
+    Stopped,
+    /// The hub has been gone for too long.
+    HubGone(HostPort),
+    /// Who started us is gone.
+    ParentGone,
+}
+
+impl Plugin {
+    /// Loads its certificates and listens: whoever connects waits until it serves. Calls go to
+    /// `route`.
+    pub async fn bind(options: PluginOptions, route: Rc<dyn Route>) -> Result<Plugin, PluginError> {
+        let server = options.server().await?;
+        // The hub makes one for us too if we do not; better is to find out now.
+        tls::load(&options.certs, &options.client_name()).await?;
+        let HostPort { host, port } = &options.listen_addr;
+        let listener = Listener::bind(host, *port, &server).await?;
+        let is_stopping = watch::Sender::new(false);
+        Ok(Plugin { options, listener, dialler: Dialler::new(), route, is_stopping })
+    }
+
+    /// Where it listens, as `READY` tells: the IPv4 address where there are two.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.addresses()[0]
+    }
+
+    /// Dials the hub, if there is one, and tells it of us.
+    pub async fn register(
+        &self,
+        manifest: &PluginManifest,
+    ) -> Result<Option<Registration>, PluginError> {
+        let Some(at) = &self.options.orchestrator_addr else { return Ok(None) };
+        let link = self.dial(at).await?;
+        let mut call = Call::of(Instant::now(), register(manifest.clone()));
+        call.deadline.total = Some(self.options.timeout);
+        let (inbox, down) = Inbox::new();
+        let outcome = inbox.whole(link.start(call, down)).await;
+        if let Err(failure) = &outcome {
+            return Err(PluginError::Hub { at: at.clone(), why: failure.message.clone() });
+        }
+        registered(&outcome).map_err(PluginError::Rejected)?;
+        Ok(Some(Registration { at: at.clone(), link, manifest: manifest.clone() }))
+    }
+
+    /// Serves whoever connects, until it has a reason to end. `hub` is where it is registered.
+    pub async fn serve(&self, hub: Option<Registration>) -> PluginEnded {
+        let has_hub = hub.is_some();
+        let ended = tokio::select! {
+            ended = self.accept() => ended,
+            ended = self.stay_with(hub) => ended,
+            () = parent_gone(), if has_hub => PluginEnded::ParentGone,
+        };
+        self.stop();
+        ended
+    }
+
+    /// Takes nobody any more; calls under way have a while to end.
+    pub fn stop(&self) {
+        self.is_stopping.send_replace(true);
+    }
+
+    async fn stopped(mut is_stopping: watch::Receiver<bool>) {
+        // Cannot fail while we are there, and is of no use after.
+        let _ = is_stopping.wait_for(|is_stopping| *is_stopping).await;
+    }
+
+    async fn accept(&self) -> PluginEnded {
+        let mut connections = JoinSet::new();
+        let mut ended = None;
+        while ended.is_none() {
+            tokio::select! {
+                arrival = self.listener.accept() => match arrival {
+                    Some(arrival) => {
+                        let stopped = Plugin::stopped(self.is_stopping.subscribe());
+                        let (route, timeout) = (self.route.clone(), self.options.timeout);
+                        connections.spawn_local(welcome(arrival, route, timeout, stopped));
+                    }
+                    None => ended = Some(PluginEnded::Stopped),
+                },
+                Some(served) = connections.join_next() => {
+                    if let Ok(Served::ShutDown) = served {
+                        ended = Some(PluginEnded::ShutDown);
+                    }
+                }
+                () = Plugin::stopped(self.is_stopping.subscribe()) => {
+                    ended = Some(PluginEnded::Stopped);
+                }
+                () = sleep(RENEWAL) => self.renew().await,
+            }
+        }
+        self.stop();
+        while connections.join_next().await.is_some() {}
+        ended.unwrap_or(PluginEnded::Stopped)
+    }
+
+    async fn renew(&self) {
+        match self.options.server().await {
+            Ok(server) => self.listener.set_server(&server),
+            Err(error) => tracing::warn!("the certificate cannot be renewed: {}", causes(&error)),
+        }
+    }
+
+    /// Looks after the connection to the hub: one that is lost is made again, for a while.
+    async fn stay_with(&self, hub: Option<Registration>) -> PluginEnded {
+        let Some(mut hub) = hub else { return std::future::pending().await };
+        loop {
+            let why = hub.link.connection().closed().await;
+            tracing::warn!("lost connection to orchestrator at {}: {}", hub.at, why.message);
+            let gone_at = tokio::time::Instant::now() + HUB_GONE;
+            let again = tokio::time::timeout_at(gone_at, self.register_again(&hub.manifest)).await;
+            match again {
+                Ok(found) => {
+                    tracing::info!("registered with orchestrator at {}", found.at);
+                    hub = found;
+                }
+                Err(_) => return PluginEnded::HubGone(hub.at),
+            }
+        }
+    }
+
+    async fn register_again(&self, manifest: &PluginManifest) -> Registration {
+        let mut delay = DIAL_AGAIN;
+        loop {
+            sleep(delay).await;
+            delay = (2 * delay).min(DIAL_AGAIN_MAX);
+            match self.register(manifest).await {
+                Ok(Some(hub)) => return hub,
+                Ok(None) => std::future::pending().await,
+                Err(error) => tracing::debug!("{}", causes(&error)),
+            }
+        }
+    }
+
+    async fn dial(&self, at: &HostPort) -> Result<Link, PluginError> {
+        let identity = tls::load(&self.options.certs, &self.options.client_name()).await?;
+        let client = tls::client(&identity, Idle::after(tls::IDLE_TIMEOUT))?;
+        let dialled = self.dialler.dial(&at.target(None), &client, HANDSHAKE).await;
+        let connection =
+            dialled.map_err(|error| PluginError::Hub { at: at.clone(), why: causes(&error) })?;
+        Ok(Link::new("orchestrator", connection, ClientSettings::default()))
+    }
+}
+
+impl PluginOptions {
+    fn client_name(&self) -> String {
+        format!("{}-client", self.id)
+    }
+
+    async fn server(&self) -> Result<crate::transport::quic::QuicServer, PluginError> {
+        let identity = tls::load(&self.certs, &self.id).await?;
+        let clients = match self.allow_anonymous {
+            true => Clients::KnownOrAnonymous,
+            false => Clients::Known,
+        };
+        Ok(tls::server(&identity, clients)?)
+    }
+}
+
+/// A hub that knows of us. Dropping it closes our connection to it.
+pub struct Registration {
+    at: HostPort,
+    link: Link,
+    manifest: PluginManifest,
+}
+
+impl Registration {
+    /// Where it is, as it was written.
+    pub fn address(&self) -> &HostPort {
+        &self.at
+    }
+}
+
+async fn welcome(
+    arrival: Arrival,
+    route: Rc<dyn Route>,
+    timeout: Duration,
+    stopped: impl Future<Output = ()>,
+) -> Served {
+    let peer = arrival.peer_address();
+    let connection = match arrival.open(HANDSHAKE).await {
+        Ok(connection) => connection,
+        Err(error) => {
+            tracing::info!("{peer} did not get through the door: {error}");
+            return Served::Disconnected;
+        }
+    };
+    let served = serve(&connection, route, timeout, stopped).await;
+    connection.say_goodbye().await;
+    served
+}
+
+/// Waits until who started us is gone; for ever where that cannot be seen.
+async fn parent_gone() {
+    let watched = || {
+        let parent = getppid()?;
+        let descriptor = pidfd_open(parent, PidfdFlags::empty()).ok()?;
+        Watch::new(std::os::fd::AsFd::as_fd(&descriptor)).ok()
+    };
+    match watched() {
+        Some(parent) => parent.ready().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Why there is no plugin, or no hub for it.
+#[derive(Debug, Error)]
+pub enum PluginError {
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
+    /// Nor can TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsSetupError),
+    /// It cannot listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The hub cannot be reached.
+    #[error("connect to orchestrator at {at}: {why}")]
+    Hub {
+        /// Where it should be.
+        at: HostPort,
+        /// Why not.
+        why: String,
+    },
+    /// The hub would not have us.
+    #[error("{0}")]
+    Rejected(String),
+}
+
+impl PluginError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PluginError::Certificates(error) => Some(error.hint()),
+            PluginError::Listen(error) => error.hint(),
+            PluginError::Tls(_) | PluginError::Hub { .. } | PluginError::Rejected(_) => None,
+        }
+    }
+}
+
+/// As callers are told.
+impl From<PluginError> for Failure {
+    fn from(error: PluginError) -> Failure {
+        Failure::new(toolbus_proto::tool::FailureKind::Unavailable, causes(&error))
+    }
+}

@@ -1,0 +1,132 @@
+//! What this wire says about itself, for the registry.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use toolbus_proto::capture::Side;
+use toolbus_proto::orchestra::ClientSettings;
+use toolbus_proto::tool::Wire;
+
+use super::back::{Host, Orchestra, Started, StartedOptions};
+use super::decode::Capture;
+use super::settings::{CallParameters, QUERY};
+use super::{WIRE, tls};
+use crate::address::{Address, Place, Scheme, Transport};
+use crate::bus::TIMEOUT;
+use crate::bus::back::{Back, causes};
+use crate::child::{EnvPolicy, Patience};
+use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
+use crate::wire::check::CheckKind;
+use crate::wire::decode::Decoding;
+use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::Settings;
+use crate::wire::{FrontKind, OpenError, PeerKind};
+
+impl Patience {
+    /// What a plugin gets.
+    pub const ORCHESTRA: Patience = Patience { start: Duration::from_secs(10), ..Patience::USUAL };
+}
+
+/// The Orchestra wire, for the registry.
+pub static ORCHESTRA: OrchestraKind = OrchestraKind;
+
+/// What is to be known of the Orchestra wire.
+pub struct OrchestraKind;
+
+const SCHEMES: &[Scheme] = &[
+    Scheme::command("orchestra+plugin:"),
+    Scheme::url("orchestra+quic://", Transport::Quic).with_query(QUERY),
+];
+
+impl PeerKind for OrchestraKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "an Orchestra hub or plugin"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        SCHEMES
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("orchestra+quic://HOST:PORT", "an Orchestra hub, or a plugin"),
+            ("orchestra+plugin:COMMAND", "an Orchestra plugin, started as its hub would"),
+        ]
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let timeout = settings.timeout.unwrap_or(TIMEOUT);
+        let url = match address.place() {
+            Place::Command(words) => {
+                let name = settings.name.clone().unwrap_or_else(|| file_name(words));
+                let options = StartedOptions {
+                    name: name.clone(),
+                    program: program(words, settings, EnvPolicy::Inherit),
+                    patience: patience(Patience::ORCHESTRA, settings),
+                };
+                return Ok(Rc::new(Orchestra::program(name, Started::new(options), timeout)));
+            }
+            Place::Url(url) => url,
+            Place::Unix(_) | Place::Inside => return Err(not_yet(address, "this address")),
+        };
+        let unusable = |why: String| OpenError::unusable(address, why);
+        let parameters = CallParameters::of(url).map_err(unusable)?;
+        let CallParameters { folder, certificate, server_name, provider, idle_timeout } =
+            parameters;
+        // Now, so that a folder which cannot be used is told before anything is tried.
+        let idle = Idle::after(idle_timeout);
+        let identity = folder
+            .identity(&certificate)
+            .map_err(|error| unusable(causes(&error)).hinted(Some(error.hint())))?;
+        tls::client(&identity, idle).map_err(|error| unusable(causes(&error)))?;
+        let host = Host {
+            target: Target { host: url.host.clone(), port: url.port, server_name },
+            folder,
+            certificate,
+            idle,
+            patience: settings.start_timeout.unwrap_or(HANDSHAKE),
+            dialler: Dialler::new(),
+        };
+        let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
+        let machine = ClientSettings { provider, ..ClientSettings::default() };
+        Ok(Rc::new(Orchestra::at(name, host, machine, timeout)))
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&ORCHESTRA)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&ORCHESTRA)
+    }
+
+    fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
+        Some(Box::new(Capture::new(side)))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        Some(&FIXTURE)
+    }
+}
+
+const FIXTURE: Fixture = Fixture {
+    words: &["plugin"],
+    scheme: "orchestra+plugin:",
+    runs_side_by_side: true,
+    hello: Probe::UPPER,
+    limits: &[
+        (Trait::Succeeds, IN_AN_OBJECT),
+        (Trait::Large, IN_AN_OBJECT),
+        (
+            Trait::Streams,
+            "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+        ),
+    ],
+};
+
+const IN_AN_OBJECT: &str = "a result is an object, so a text is its member `text`";
