@@ -204,10 +204,11 @@ fn help() {
             Usage: toolbus decode [OPTIONS] <COMMAND>
 
             Commands:
-              oracle    Show what one side of an oracle's conversation says
-              mediocre  Show what one direction of a mediocre-rpc connection says
-              mcp       Show what one side of an MCP conversation says
-              godex     Show what a captured answer of a server says
+              oracle     Show what one side of an oracle's conversation says
+              mediocre   Show what one direction of a mediocre-rpc connection says
+              mcp        Show what one side of an MCP conversation says
+              orchestra  Show what one side of an Orchestra stream says
+              godex      Show what a captured answer of a server says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]

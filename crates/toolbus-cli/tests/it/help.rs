@@ -19,9 +19,11 @@ fn toolbus_in_short() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              certs        Show or renew the certificates of Orchestra
               exec         Ask a model, and let it use your tools
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
+              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -63,6 +65,10 @@ fn toolbus_at_length() {
                                  a mediocre-rpc server
               godex+stdio:COMMAND
                                  a program that asks a model, started for each call
+              orchestra+quic://HOST:PORT
+                                 an Orchestra hub, or a plugin
+              orchestra+plugin:COMMAND
+                                 an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `--allow-shell` is given
 
             Standard output carries answers and nothing else, so that it can be piped; everything
@@ -75,9 +81,11 @@ fn toolbus_at_length() {
               tools        List the tools of the config, or of the given addresses
               call         Call one tool and print its answer
               serve        Run every front of the config at once, until a signal
+              certs        Show or renew the certificates of Orchestra
               exec         Ask a model, and let it use your tools
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
+              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event

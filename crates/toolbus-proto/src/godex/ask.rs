@@ -197,7 +197,10 @@ impl Reader {
                 FailureKind::BrokeProtocol,
                 "ended without response.completed or error",
             ),
-            Some(exit) => Failure::new(FailureKind::Gone, exit.to_string()),
+            Some(exit) => Failure::new(
+                FailureKind::Gone,
+                format!("the program ended with {exit} before it had answered"),
+            ),
             None => Failure::new(FailureKind::Gone, "the program is gone"),
         };
         self.outcome = Some(Err(failure.with_last_words(words)));

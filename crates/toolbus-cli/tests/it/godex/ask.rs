@@ -62,7 +62,7 @@ fn a_child_that_fails_is_told_with_its_last_words() {
     let gone = script(&scratch, "echo 'error: request failed with status 400' >&2; exit 1");
     Page::of(&["call", &gone, "ask", "prompt=hi"]).check(expect![[r#"
         stderr
-        error: exit status 1
+        error: the program ended with exit status 1 before it had answered
         exit status 1
           | error: request failed with status 400
         exit 3
@@ -98,7 +98,7 @@ fn standard_input_is_empty_and_a_long_prompt_is_a_file() {
     assert_eq!(page.stdout, "exec --json --prompt 0  \n", "{page}");
     let long = format!("prompt={}", "x".repeat(100_001));
     let page = Page::of(&["call", &child, "ask", "--text", &long]).run();
-    assert_eq!(page.stdout, "exec --json --input-json 0 100080 600\n", "{page}");
+    assert_eq!(page.stdout, "exec --json --input-json 0 100079 600\n", "{page}");
     let path = std::fs::read_to_string(scratch.file("child.sh.path")).unwrap();
     assert!(!std::path::Path::new(path.trim_end()).exists(), "the file is gone");
 }

@@ -1,7 +1,7 @@
 //! The row and the column of godex: its tool loop before every back, and every front before it.
 
-use toolbus::wire::fixture::Fixture;
 use toolbus::wire::Registry;
+use toolbus::wire::fixture::Fixture;
 use toolbus_testkit::page::Program;
 
 use super::command;

@@ -123,9 +123,9 @@ fn shown(outcome: &Result<Outcome, Failure>) -> String {
     match outcome {
         Ok(Outcome::Value(json)) => format!("ok {json}"),
         Ok(other) => format!("{other:?}"),
-        Err(Failure { kind: FailureKind::Gone, message, last_words, .. }) => {
-            let stderr = last_words.as_ref().map(|words| words.stderr.join("\n"));
-            format!("gone {message}, stderr {}", Json::of(&stderr.unwrap_or_default()))
+        Err(Failure { kind: FailureKind::Gone, last_words: Some(words), .. }) => {
+            let (exit, stderr) = (words.exit.unwrap(), words.stderr.join("\n"));
+            format!("gone {exit}, stderr {}", Json::of(&stderr))
         }
         Err(failure) => {
             let code = failure.code.as_ref().map(|code| format!(" code {code}"));
