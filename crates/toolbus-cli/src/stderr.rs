@@ -27,7 +27,12 @@ static STDERR: LazyLock<Arc<Lines>> = LazyLock::new(|| {
 
 /// Writes whole lines, as soon as the reader takes them.
 pub(crate) fn write(text: &str) {
-    STDERR.push(text);
+    STDERR.push(text, WAITING_BYTES_MAX);
+}
+
+/// The same for lines that scripts wait for: there is room for them where others are dropped.
+pub(crate) fn write_awaited(text: &str) {
+    STDERR.push(text, 2 * WAITING_BYTES_MAX);
 }
 
 /// Waits until all is written, as long as the reader takes anything at all.
@@ -58,10 +63,10 @@ struct State {
 }
 
 impl Lines {
-    fn push(&self, text: &str) {
+    fn push(&self, text: &str, bytes_max: usize) {
         let mut state = self.lock();
         // A line longer than all the room there is still has its turn when nothing waits.
-        if WAITING_BYTES_MAX < state.bytes + text.len() && state.bytes != 0 {
+        if bytes_max < state.bytes + text.len() && state.bytes != 0 {
             state.dropped += text.lines().count() as u64;
             return;
         }
@@ -164,11 +169,11 @@ mod tests {
         let writer = Arc::clone(&lines);
         thread::spawn(move || writer.write_to(&mut Reader { may_take, taken }));
         let long = format!("{}\n", "x".repeat(WAITING_BYTES_MAX - 8));
-        lines.push("first\n");
+        lines.push("first\n", WAITING_BYTES_MAX);
         // Nothing is taken yet: one long line more fits, and the rest does not.
-        lines.push(&long[8..]);
+        lines.push(&long[8..], WAITING_BYTES_MAX);
         for _ in 0..1234 {
-            lines.push("one too many\n");
+            lines.push("one too many\n", WAITING_BYTES_MAX);
         }
         lines.flush(Duration::from_millis(1));
         let mut told = String::new();
@@ -180,7 +185,7 @@ mod tests {
         assert_eq!(told, format!("first\n{}{note}", &long[8..]));
         lines.flush(Duration::from_secs(60));
         take.send(()).unwrap();
-        lines.push("last\n");
+        lines.push("last\n", WAITING_BYTES_MAX);
         assert_eq!(read.recv().unwrap(), "last\n");
     }
 }

@@ -12,6 +12,7 @@ pub mod chance;
 pub mod channel;
 pub mod collect;
 pub mod counted;
+pub mod did_you_mean;
 pub mod frame;
 pub mod http;
 pub mod json;
@@ -30,5 +31,7 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchard")]
+pub mod orchard;
 #[cfg(feature = "orchestra")]
 pub mod orchestra;

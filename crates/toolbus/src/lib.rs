@@ -72,8 +72,6 @@ pub mod transport;
 pub mod units;
 
 #[cfg(any(feature = "author", feature = "bus"))]
-mod did_you_mean;
-#[cfg(any(feature = "author", feature = "bus"))]
 mod panics;
 
 #[cfg(feature = "bus")]
@@ -94,3 +92,6 @@ pub use toolbus_proto::tool::{
     Call, CallOptions, CallerId, Code, Deadline, Exit, Failure, FailureKind, Hints, LastWords,
     Outcome, Part, Piece, ToolName, ToolSpec, Trace, What, Wire,
 };
+
+#[cfg(any(feature = "author", feature = "bus"))]
+use toolbus_proto::did_you_mean;

@@ -139,6 +139,7 @@ pub(crate) enum Parsed {
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
+    let words = &crate::command::spelled_out(words);
     let cli = match wire::of_program(words) {
         Some(face) => as_program(face, words),
         None => called_toolbus(command())

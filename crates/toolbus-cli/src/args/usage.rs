@@ -77,7 +77,7 @@ fn name(arg: &str) -> String {
 }
 
 fn hint(error: &clap::Error) -> Option<String> {
-    let meant = |kind| context(error, kind).map(|name| format!("did you mean `{name}`?"));
+    let meant = |kind| nearest(error, kind).map(|name| format!("did you mean `{name}`?"));
     let values = || context(error, ContextKind::ValidValue).map(|them| format!("it can be {them}"));
     meant(ContextKind::SuggestedSubcommand)
         .or_else(|| meant(ContextKind::SuggestedArg))
@@ -102,6 +102,14 @@ fn from_environment(error: &clap::Error) -> Option<String> {
     let value = context(error, ContextKind::InvalidValue)?;
     (std::env::var(variable).ok()? == value)
         .then(|| format!("it comes from the environment: {variable}={value}"))
+}
+
+/// The name that clap thinks nearest to the one that was given; it puts that one last.
+fn nearest(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::Strings(names) => names.last().cloned(),
+        _ => context(error, kind),
+    }
 }
 
 /// What clap knows about the error, as words; several of them as a list.

@@ -11,6 +11,8 @@ mod serve;
 mod tools;
 pub(crate) mod wire;
 
+pub(crate) use wire::spelled_out;
+
 use crate::args::Globals;
 use crate::failed::Failed;
 

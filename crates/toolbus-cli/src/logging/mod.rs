@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde_json::Value;
+use toolbus::child::stderr::SHOWN;
 use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -163,6 +164,9 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
         let mut told = Told::default();
         event.record(&mut told);
         told.mask();
+        if event.metadata().target() == SHOWN {
+            return (self.counts.write)(&told.shown(self.form));
+        }
         let level = *event.metadata().level();
         if level == Level::WARN {
             let callsite = event.metadata().callsite();
@@ -196,6 +200,18 @@ impl Told {
         match form.format {
             LogFormat::Text => self.text(level, form.paint),
             LogFormat::Json => self.json(level, SystemTime::now()),
+        }
+    }
+
+    /// What a peer wrote to its standard error and people always see, behind its name.
+    fn shown(&self, form: Form) -> String {
+        let peer = self.peer.as_deref().unwrap_or_default();
+        match form.format {
+            LogFormat::Text => {
+                let text = printable(&self.message).replace('\n', "\\n");
+                format!("[{}] {text}\n", printable(peer))
+            }
+            LogFormat::Json => self.json(Level::INFO, SystemTime::now()),
         }
     }
 
@@ -392,6 +408,24 @@ mod tests {
                 warning: a library complains
             "#]],
         );
+    }
+
+    #[test]
+    fn what_peers_show_stands_behind_their_names() {
+        let happens = || {
+            (0..3).for_each(|_| warn!(target: SHOWN, peer = "e", "two\nlines\x1b"));
+            info!(peer = "e", "only for those who want details");
+        };
+        check(
+            LevelFilter::WARN,
+            happens,
+            expect![[r#"
+                [e] two\nlines\x1b
+                [e] two\nlines\x1b
+                [e] two\nlines\x1b
+            "#]],
+        );
+        check(LevelFilter::ERROR, happens, expect![""]);
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn what_is_found_before_the_call() {
         "#]],
     );
     check(
-        "call orchard+stdio:x add",
+        "call shell: add",
         expect![[r#"
             stderr
             error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
@@ -262,7 +262,7 @@ fn an_answer_over_the_limit() {
 #[test]
 fn tools_of_the_config() {
     let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
-                  [back.later]\nconnect = \"orchard+stdio:x\"\n";
+                  [back.later]\nconnect = \"shell:\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"

@@ -207,6 +207,7 @@ fn help() {
               oracle     Show what one side of an oracle's conversation says
               mediocre   Show what one direction of a mediocre-rpc connection says
               mcp        Show what one side of an MCP conversation says
+              orchard    Show what one side of an Orchard conversation says
               orchestra  Show what one side of an Orchestra stream says
               godex      Show what a captured answer of a server says
 

@@ -17,9 +17,13 @@ fn what_a_caller_wrote() {
 
 #[test]
 fn after_trouble_it_goes_on_and_ends_with_three() {
-    let capture = b"\x00\x00\x00\x02\x0a\xff\x00\x00\x00\x04\x0a\x02pb\x00\x00\x00\x09\x0a".to_vec();
+    let capture =
+        b"\x00\x00\x00\x02\x0a\xff\x00\x00\x00\x04\x0a\x02pb\x00\x00\x00\x09\x0a".to_vec();
     Page::of(&["decode", "orchestra", "--as", "response"]).stdin(capture).check(expect![[r#"
         stdout
+        {"event":"error","kind":"not_protobuf","message":"the message ends inside a field"}
+        {"event":"message","bytes":4,"message":{"request_id":"pb"}}
+        {"event":"error","kind":"truncated","message":"the bytes ended inside a frame"}
         exit 3
     "#]]);
 }

@@ -47,6 +47,11 @@ fn mediocre() {
 }
 
 #[test]
+fn orchard() {
+    check("docs/orchard.md");
+}
+
+#[test]
 fn orchestra() {
     check("docs/orchestra.md");
 }

@@ -24,6 +24,7 @@ fn toolbus_in_short() {
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               plugin       Be an Orchestra plugin: its hub calls the tools of the bus
+              provider     Be an Orchard provider on standard input and output
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event
@@ -60,6 +61,8 @@ fn toolbus_at_length() {
 
               builtin:           small tools inside toolbus itself, to try things out
               stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
+              orchard+stdio:COMMAND
+                                 an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
@@ -86,6 +89,7 @@ fn toolbus_at_length() {
               mcp          Be an MCP server on standard input and output, or over HTTP
               oracle       Call a Cairo oracle, or be one
               plugin       Be an Orchestra plugin: its hub calls the tools of the bus
+              provider     Be an Orchard provider on standard input and output
               rpc          Call a mediocre-rpc server, or be one
               check        Test somebody's program against the rules of its protocol
               decode       Show what the bytes of a capture say, event by event

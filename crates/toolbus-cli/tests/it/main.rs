@@ -34,6 +34,8 @@ mod oracle_serve;
 mod oracle_serve_backs;
 mod oracle_start;
 mod oracle_stop;
+mod orchard;
+mod orchestra;
 mod page;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]

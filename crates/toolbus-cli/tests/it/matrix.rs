@@ -9,8 +9,9 @@ use std::path::Path;
 
 use tokio::task::LocalSet;
 use toolbus::wire::Registry;
+use toolbus::wire::fixture::Trait;
 
-use self::harness::{Cell, quoted};
+use self::harness::{Carried, Cell, quoted};
 use crate::page::Page;
 
 const ABOUT: &str = "# Which call crosses which bridge
@@ -20,8 +21,9 @@ every wire can say everything. These tables are made by a test (`crates/toolbus-
 matrix.rs`), which starts a program for each front (the rows) and one for each back (the columns) \
 and calls the tools of `builtin:` through both; where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
-object` a text that arrives as the member `text` of an object, `collected` an answer whose parts \
-arrive together at its end.
+object` an answer that is none and arrives as the only member of one, `text` or `result`, \
+`collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
+may be left out and is written as `{\"Some\":…}`.
 ";
 
 #[test]
@@ -39,7 +41,8 @@ fn every_front_before_every_back() {
 }
 
 /// The same pair once more, with the program as its caller.
-fn called_by_the_program(Cell { address, .. }: &Cell) {
+fn called_by_the_program(cell: &Cell) {
+    let address = &cell.address;
     let run = |words: &[&str]| Page::of(words).run();
     let listed = run(&["tools", "--json", address]);
     assert_eq!(listed.status.code(), Some(0), "{listed}");
@@ -50,7 +53,11 @@ fn called_by_the_program(Cell { address, .. }: &Cell) {
     let failed = run(&["call", "--json", address, "fail", "message=out of luck"]);
     assert_eq!(failed.status.code(), Some(1), "{failed}");
     assert!(failed.stdout.contains("out of luck"), "{failed}");
-    let nested = run(&["call", address, "echo", r#"arguments={"a":[1,{"b":null}]}"#]);
+    let arguments = match cell.carries(Trait::Nested) {
+        Carried::AsSome => r#"arguments={"Some":{"a":[1,{"b":null}]}}"#,
+        _ => r#"arguments={"a":[1,{"b":null}]}"#,
+    };
+    let nested = run(&["call", address, "echo", arguments]);
     assert_eq!(nested.status.code(), Some(0), "{nested}");
     let late = run(&["call", "--timeout", "300ms", address, "sleep", "ms=600000"]);
     assert_eq!(late.status.code(), Some(4), "{late}");

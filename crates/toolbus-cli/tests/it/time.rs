@@ -62,6 +62,14 @@ fn a_process_that_complains_and_is_never_ready_timed_out() {
 }
 
 #[test]
+fn a_check_of_a_process_that_never_stops_talking_ends() {
+    for (wire, target) in [("mcp", "mcp+stdio:yes x"), ("oracle", "stdio:sh -c 'yes >&2'")] {
+        let page = Page::of(&["check", wire, "--start-timeout", "0.5", target]).run();
+        assert_ne!(page.status.code(), Some(0), "{page}");
+    }
+}
+
+#[test]
 fn an_oracle_that_is_never_ready_is_given_up_by_the_time_of_its_call() {
     let words = ["oracle", "invoke", "-q", "--timeout", "0.5", "stdio:sleep 1000", "f"];
     let page = Page::of(&words).run();

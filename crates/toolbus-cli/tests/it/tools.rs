@@ -93,8 +93,9 @@ fn no_peer_to_ask() {
         "tools orchard+stdio:x",
         expect![[r#"
             stderr
-            error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
-            exit 2
+            error: cannot list the tools of `orchard+stdio:x`: there is no program `x` in PATH
+            hint: install `x`, or give its path
+            exit 3
         "#]],
     );
     Page::of(&["tools"]).config("tools_nobody", "").check(expect![[r#"

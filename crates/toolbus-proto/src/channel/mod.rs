@@ -8,7 +8,7 @@
 mod outbox;
 mod streams;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
@@ -87,6 +87,23 @@ pub trait Calling: Machine {
     /// Says the wire's own goodbye; no call follows.
     fn close(&mut self, now: Instant);
 
+    /// The conversation broke, and the hands part from the peer patiently: a wire that says
+    /// goodbye even then does.
+    fn part(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// The goodbye was said and the peer has yet to answer it: its input stays open until it
+    /// has, or until the hands' patience for a goodbye is over.
+    fn awaits_goodbye(&self) -> bool {
+        false
+    }
+
+    /// The hands waited for so long for the answer to the goodbye, and do no longer.
+    fn forgo_goodbye(&mut self, waited: Duration) {
+        let _ = waited;
+    }
+
     /// What comes back, in one queue: progress cannot overtake its answer.
     fn poll_down(&mut self) -> Option<(Ticket, Down)>;
 
@@ -131,7 +148,8 @@ pub struct Fault {
 /// How to part from a process whose conversation cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
-    /// It was told what was wrong: close its input and give it the time of a goodbye.
+    /// It was told what was wrong, or may be told goodbye: close its input and give it the time
+    /// of a goodbye.
     Patient,
     /// It lost the right to a goodbye.
     Abrupt,
@@ -309,6 +327,13 @@ pub enum Notice {
     Logged(String),
     /// The peer's tools are others than before.
     ToolsChanged,
+    /// What came does no harm, and yet the owner should hear of it: a sentence for people.
+    Warning(String),
+    /// How the peer describes itself, as its own wire writes it; the owner may need more of it
+    /// than its tools.
+    Described(Json),
+    /// A line that the peer's process wrote to its standard error.
+    Stderr(String),
     /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
     Hangs,
 }

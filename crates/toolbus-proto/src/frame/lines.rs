@@ -63,6 +63,13 @@ impl Lines {
         self.glimpse.take()
     }
 
+    /// The first bytes of the line that is being thrown away, if one is; for wires that do not
+    /// wait for its end.
+    pub fn skipped(&self) -> Option<&[u8]> {
+        let head = self.glimpse.as_ref().map(|glimpse| &glimpse.head[..]);
+        head.filter(|_| self.skipping)
+    }
+
     fn see(&mut self, is_first: bool, bytes: &[u8]) {
         if is_first {
             self.glimpse = None;
@@ -127,6 +134,7 @@ mod tests {
             from = cut;
             while let Some(line) = lines.next(&mut input) {
                 out.push(line);
+                assert_eq!(lines.skipped(), None);
             }
             assert!(input.len() <= bytes_max, "kept more than the limit");
         }

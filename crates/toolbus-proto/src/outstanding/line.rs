@@ -130,6 +130,11 @@ impl Line {
         self.take(|waiting| waiting.ups.is_empty())
     }
 
+    /// Takes out those that ask for something that will not be done.
+    pub fn take_asking(&mut self, mut which: impl FnMut(&Call) -> bool) -> VecDeque<Waiting> {
+        self.take(|waiting| which(&waiting.call))
+    }
+
     /// Takes out all.
     pub fn take_all(&mut self) -> VecDeque<Waiting> {
         self.earliest = None;

@@ -8,15 +8,20 @@ use toolbus_testkit::fuzz::godex;
 use toolbus_testkit::fuzz::mcp::{client, endpoint, http_client, server};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
+use toolbus_testkit::fuzz::orchard;
 use toolbus_testkit::fuzz::orchestra;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 16] = [
+const TARGETS: [(&str, Body); 20] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
     ("oracle_oracle", oracle),
+    ("orchard_types", orchard::types),
+    ("orchard_schema", orchard::schema),
+    ("orchard_host", orchard::host),
+    ("orchard_provider", orchard::provider),
     ("mediocre_decoder", decoder),
     ("mediocre_connection", connection),
     ("mcp_client", client),
@@ -57,6 +62,8 @@ fn conversations() {
         ("oracle/serving", oracle),
         ("mcp/calling", client),
         ("mcp/serving", server),
+        ("orchard/calling", orchard::host),
+        ("orchard/serving", orchard::provider),
         ("godex/ask", godex::ask),
     ] {
         let folder = root().join("transcripts").join(folder);
@@ -200,6 +207,36 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
     steps.prop_map(|steps| steps.concat())
 }
 
+/// Pieces of Orchard's frames, put together by chance.
+const FRAMES: [&[u8]; 18] = [
+    br#"{"id":1,"result":{"schema":{"name":"e","protocol":"1","actions":{"a":{"attrs":{"x":{"type":"any"}}}}}}}"#,
+    br#"{"id":2,"result":{}}"#,
+    br#"{"id":3,"#,
+    br#""result":{"outputs":{"a":1}}}"#,
+    br#""result":null}"#,
+    br#""error":{"code":"execute_failed","message":"no"}}"#,
+    br#"{"id":4,"method":"execute","params":{"action":"b"}}"#,
+    br#"{"id":5,"method":"execute","params":{"action":"a","attrs":{"n":1}}}"#,
+    br#"{"id":6,"method":"shutdown"}"#,
+    b"noise",
+    b"\n",
+    b"\r\n",
+    b"\xfe",
+    b"\xfe\xff\x01",
+    b"\xfe\xff\x03",
+    b"\xfe\xff\x3e",
+    b"{",
+    b"\xc3",
+];
+
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = prop::collection::vec(prop::sample::select(&FRAMES[..]), 0..24);
+    pieces.prop_map(|pieces| pieces.concat())
+}
+
+/// The text of something like a type, and of a value behind it.
+const TYPES: &str = "(list\\(|set\\(|map\\(|tuple\\(\\[|object\\(\\{a=)?(string|number|bool|any|optional\\(any,[1-9]\\)|object\\(\\{\\}\\))[\\])}]{0,3}\0(\\[?(\"a\"|1.50|1e2|null|true),?(\"1\"|2)?\\]?|\\{\"a\":[1-9]\\})";
+
 proptest! {
     #[test]
     fn streams_by_chance(data in streams(), role in 0u8..2) {
@@ -237,5 +274,16 @@ proptest! {
     #[test]
     fn signatures_by_chance(text in "(struct|enum|fn|f)[ (){}<>,:;a-c]{0,30}(u8|Option<u8>|->|Array)?[ (){}<>,:;]{0,8}") {
         signatures(text.as_bytes());
+    }
+
+    #[test]
+    fn frames_by_chance(data in frames()) {
+        orchard::host(&data);
+        orchard::provider(&data);
+    }
+
+    #[test]
+    fn types_by_chance(text in TYPES) {
+        orchard::types(text.as_bytes());
     }
 }

@@ -19,4 +19,5 @@ mod mediocre;
 mod oracle_faults;
 mod oracle_serving;
 mod oracle_vectors;
+mod orchard;
 mod orchestra;

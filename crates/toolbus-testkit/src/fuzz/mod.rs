@@ -7,6 +7,7 @@ pub mod godex;
 pub mod mcp;
 pub mod mediocre;
 pub mod oracle;
+pub mod orchard;
 pub mod orchestra;
 
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use toolbus_proto::channel::Ended;
@@ -23,16 +23,26 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
     }
     let Some(tools) = tools else { return ExitCode::FAILURE };
     match &*words {
-        [] => {
-            eprint!("{}", help(&tools));
-            ExitCode::from(USAGE)
-        }
+        [] => match AUTHORS.iter().find(|author| author.is_without_flag()) {
+            Some(author) if !io::stdin().is_terminal() => serve(tools, *author),
+            _ => {
+                eprint!("{}", help(&tools));
+                ExitCode::from(USAGE)
+            }
+        },
         [word] => match &**word {
             "--help" | "-h" => print(&help(&tools)),
             "--version" | "-V" => print(&format!("{} {}\n", tools.name, tools.version)),
             word => match flags().into_iter().find(|(flag, _)| flag == word) {
                 Some((_, author)) => serve(tools, author),
-                None => misused(&tools, word),
+                None => match AUTHORS.iter().find_map(|author| author.printed(word, &tools)) {
+                    Some(Ok(text)) => print(&text),
+                    Some(Err(error)) => {
+                        eprintln!("error: {error}");
+                        ExitCode::from(USAGE)
+                    }
+                    None => misused(&tools, word),
+                },
             },
         },
         [_, second, ..] => misused(&tools, second),

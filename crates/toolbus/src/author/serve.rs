@@ -26,6 +26,16 @@ pub(crate) trait AuthorKind: Sync {
 
     /// Serves on standard input and output, until the caller has had enough.
     fn serve(&self, tools: Tools) -> io::Result<Ended>;
+
+    /// Is the wire served without its flag, too, where standard input is no terminal?
+    fn is_without_flag(&self) -> bool {
+        false
+    }
+
+    /// What is printed in place of serving, if the program is started with this word alone.
+    fn printed(&self, _word: &str, _tools: &Tools) -> Option<io::Result<String>> {
+        None
+    }
 }
 
 /// A wire whose peers start a program by flags of their own.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use toolbus_proto::channel::Notice;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
@@ -109,6 +110,11 @@ pub trait Back {
 
     /// Calls this whenever it says that its tools have changed.
     fn watch(&self, _changed: Rc<dyn Fn()>) {}
+
+    /// Calls this with all that its peer tells besides answers: warnings, how it describes
+    /// itself, what its process writes to standard error. It is called in the middle of other
+    /// work and must not call back.
+    fn listen(&self, _hear: Rc<dyn Fn(&Notice)>) {}
 
     /// Says goodbye and waits until nobody is left.
     fn shutdown(&self) -> LocalFuture<'_, ()> {

@@ -21,7 +21,7 @@ pub mod stderr;
 pub mod words;
 
 pub use diagnose::SpawnError;
-pub use patience::{Meanwhile, Patience};
+pub use patience::{Abrupt, Meanwhile, Patience};
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
 pub(crate) use session::Session;

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Patience {
     /// From the spawn until it is ready.
     pub start: Duration,
-    /// From the goodbye until SIGTERM.
+    /// From the goodbye until SIGTERM; where the peer answers its goodbye, until its input is
+    /// closed without that.
     pub stop: Duration,
     /// From SIGTERM until SIGKILL, and from SIGKILL until we look away.
     pub signal: Duration,
@@ -19,6 +20,8 @@ pub struct Patience {
     pub back_off: Duration,
     /// What a failed start costs at most.
     pub back_off_max: Duration,
+    /// What a peer gets that has lost the right to a goodbye.
+    pub abrupt: Abrupt,
     /// What becomes of calls while a start is put off.
     pub meanwhile: Meanwhile,
     /// From the goodbye to a peer elsewhere until we leave it.
@@ -27,6 +30,15 @@ pub struct Patience {
     pub hurry: Duration,
     /// What calls that we answer have left when we are to stop.
     pub last_calls: Duration,
+}
+
+/// How a peer is made to end that has lost the right to a goodbye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abrupt {
+    /// By SIGTERM, and by SIGKILL if that does not help.
+    Terminate,
+    /// By SIGKILL.
+    Kill,
 }
 
 /// What becomes of calls while a start is put off.
@@ -49,6 +61,7 @@ impl Patience {
         last_words: Duration::from_secs(1),
         back_off: Duration::from_millis(100),
         back_off_max: Duration::from_secs(5),
+        abrupt: Abrupt::Terminate,
         meanwhile: Meanwhile::Wait,
         goodbye: Duration::from_secs(1),
         hurry: Duration::from_secs(1),

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -57,12 +57,22 @@ impl Process {
     ///
     /// Returns after its exec, so that a program which cannot be run is an error here.
     pub fn spawn(program: &Program) -> Result<Process, SpawnError> {
+        Process::spawn_with(program, Pipes::All)
+    }
+
+    /// The same for a program that is spoken to elsewhere: the null device is its standard
+    /// input and output.
+    pub fn spawn_apart(program: &Program) -> Result<Process, SpawnError> {
+        Process::spawn_with(program, Pipes::Stderr)
+    }
+
+    fn spawn_with(program: &Program, pipes: Pipes) -> Result<Process, SpawnError> {
         let (image, path) = program.image()?;
-        match spawn_image(program, image)? {
+        match spawn_image(program, image, pipes)? {
             Ok(process) => Ok(process),
             Err(error) if diagnose::is_plain_script(&error, &program.seen_from_here(&path)) => {
                 let image = program.image_as_script(&path)?;
-                spawn_image(program, image)?.map_err(|source| failed(program, source))
+                spawn_image(program, image, pipes)?.map_err(|source| failed(program, source))
             }
             Err(error) => Err(diagnose::spawn_error(program, &path, error)),
         }
@@ -148,20 +158,42 @@ impl Drop for Process {
     }
 }
 
+/// Which of its standard streams lead to us.
+#[derive(Clone, Copy)]
+enum Pipes {
+    All,
+    Stderr,
+}
+
 /// The inner error is exec's.
-fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, SpawnError> {
-    let (child_stdin, stdin) = io::pipe().map_err(|source| failed(program, source))?;
-    let (stdout, child_stdout) = io::pipe().map_err(|source| failed(program, source))?;
-    let (stderr, child_stderr) = io::pipe().map_err(|source| failed(program, source))?;
-    // Not stderr: it is always being read, and all pipes of a user share one budget.
-    widen(&stdin);
-    widen(&stdout);
+fn spawn_image(
+    program: &Program,
+    image: Image,
+    pipes: Pipes,
+) -> Result<io::Result<Process>, SpawnError> {
+    let cannot = |source| failed(program, source);
+    let mut command = Command::new(program.name());
+    let (stdin, stdout) = match pipes {
+        Pipes::All => {
+            let (child_stdin, stdin) = io::pipe().map_err(cannot)?;
+            let (stdout, child_stdout) = io::pipe().map_err(cannot)?;
+            command.stdin(child_stdin).stdout(child_stdout);
+            // Not stderr: it is always being read, and all pipes of a user share one budget.
+            widen(&stdin);
+            widen(&stdout);
+            (Some(stdin.into()), Some(stdout.into()))
+        }
+        Pipes::Stderr => {
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            (None, None)
+        }
+    };
+    let (stderr, child_stderr) = io::pipe().map_err(cannot)?;
+    command.stderr(child_stderr);
 
     // Locked until the child is remembered, or a guard that is started meanwhile would miss it.
     let listening = guard::listening().map_err(|source| SpawnError::Guard { source })?;
     let tell = listening.tell().map_err(|source| SpawnError::Guard { source })?;
-    let mut command = Command::new(program.name());
-    command.stdin(child_stdin).stdout(child_stdout).stderr(child_stderr);
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
@@ -185,8 +217,8 @@ fn spawn_image(program: &Program, image: Image) -> Result<io::Result<Process>, S
             cgroup,
             exit_fd,
             reaped: None,
-            stdin: Some(stdin.into()),
-            stdout: Some(stdout.into()),
+            stdin,
+            stdout,
             stderr: Some(stderr.into()),
         })),
         Err(source) => {

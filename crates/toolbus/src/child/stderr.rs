@@ -9,6 +9,10 @@ use std::mem;
 
 use crate::secrets;
 
+/// The target of events that show people a line of a peer's standard error, whatever else they
+/// want to see of the log.
+pub const SHOWN: &str = "toolbus::stderr";
+
 /// How many lines are kept for a report.
 pub const LINES_MAX: usize = 40;
 

@@ -162,6 +162,11 @@ impl<S: Serving + Streams + 'static> Front<S> {
         Lanes::keep(self.this.clone()).await;
     }
 
+    /// Waits until there is no stream any more. One task may wait.
+    pub async fn quiet(&self) {
+        self.lanes.all_over().await;
+    }
+
     /// Waits until the machine has ended the conversation, and its streams are over. One task at
     /// a time may wait.
     pub async fn ended(&self) -> Ended {
@@ -214,7 +219,8 @@ impl<S: Serving + Streams + 'static> Front<S> {
         self.slow.clear();
     }
 
-    fn tell_machine(&self, tell: impl FnOnce(&mut S, Instant)) {
+    /// Says something to the machine that only its own wire knows of.
+    pub fn tell_machine(&self, tell: impl FnOnce(&mut S, Instant)) {
         tell(&mut self.machine.borrow_mut(), Instant::now());
         match S::IS_ONE {
             true => self.lanes.only.wake.ring(),

@@ -66,5 +66,9 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
             "hangs: calls in a row timed out, and it answered nothing else; it is replaced"
         ),
         Notice::ToolsChanged => tracing::debug!(peer, "tools changed"),
+        // The sentence names the peer.
+        Notice::Warning(what) => tracing::warn!("{what}"),
+        Notice::Described(how) => tracing::debug!(peer, "describes itself as {how}"),
+        Notice::Stderr(line) => tracing::info!(peer, "{line}"),
     }
 }

@@ -9,6 +9,8 @@ pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
     &super::oracle::author::Author,
     #[cfg(feature = "mediocre")]
     &super::mediocre::author::Author,
+    #[cfg(feature = "orchard")]
+    &super::orchard::author::Author,
 ];
 
 /// The wires whose peers start an author's program by flags of their own: one line each.

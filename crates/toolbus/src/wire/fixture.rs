@@ -1,6 +1,8 @@
 //! How this program is made a peer of each wire, so that every front can be put before every
 //! back: for `toolbus demo` and for the tests of all pairs.
 
+use toolbus_proto::json::Json;
+
 /// A peer of one wire, made of this program and the tools behind an address.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixture {
@@ -35,10 +37,11 @@ impl Probe {
 
     /// Is this the answer, or a wire's way to carry it: in an object, or as the text of that?
     pub fn is_answered_by(&self, answer: &str) -> bool {
-        let wrapped = format!("{{\"text\":{}}}", self.answer);
-        answer == self.answer
-            || answer == wrapped
-            || answer == toolbus_proto::json::Json::of(&wrapped).as_str()
+        let is_wrapped = |member: &str| {
+            let wrapped = format!("{{\"{member}\":{}}}", self.answer);
+            answer == wrapped || answer == Json::of(&wrapped).as_str()
+        };
+        answer == self.answer || is_wrapped("text") || is_wrapped("result")
     }
 }
 

@@ -19,7 +19,7 @@ mod front;
 mod kind;
 #[cfg(feature = "bus")]
 mod open;
-#[cfg(feature = "bus")]
+#[cfg(all(feature = "bus", not(feature = "orchestra")))]
 mod planned;
 #[cfg(feature = "bus")]
 pub mod program;
@@ -36,6 +36,8 @@ pub mod mcp;
 pub mod mediocre;
 #[cfg(feature = "oracle")]
 pub mod oracle;
+#[cfg(feature = "orchard")]
+pub mod orchard;
 #[cfg(feature = "orchestra")]
 pub mod orchestra;
 

@@ -8,7 +8,7 @@ use super::settings::{Settings, WireSettings};
 use super::{OpenError, PeerKind, open};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::back::Back;
-use crate::bus::config::{Key, KeyKind, Values};
+use crate::bus::config::{Key, Values};
 
 /// A wire that is not there yet.
 pub(super) struct Planned {
@@ -19,23 +19,6 @@ pub(super) struct Planned {
     keys: &'static [Key],
 }
 
-pub(super) static ORCHARD: Planned = Planned {
-    name: "orchard",
-    called: "the Orchard wire",
-    schemes: &[Scheme::command("orchard+stdio:")],
-    keys: &[
-        Key::new("config", KeyKind::SecretObject, "orchard backs", "What `configure` gets"),
-        Key::new(
-            "configure_timeout",
-            KeyKind::Duration,
-            "orchard backs",
-            "How long `configure` may take",
-        ),
-        Key::new("frame_bytes_max", KeyKind::Size, "orchard backs", "The largest message"),
-    ],
-};
-
-#[cfg(not(feature = "orchestra"))]
 pub(super) static ORCHESTRA: Planned = Planned {
     name: "orchestra",
     called: "the Orchestra wire",

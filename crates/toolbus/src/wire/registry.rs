@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{PeerKind, planned};
+use super::PeerKind;
+#[cfg(not(feature = "orchestra"))]
+use super::planned;
 use crate::address::{Address, AddressError, Purpose};
 use crate::local::builtin::BUILTIN;
 
@@ -12,7 +14,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &BUILTIN,
     #[cfg(feature = "oracle")]
     &super::oracle::ORACLE,
-    &planned::ORCHARD,
+    #[cfg(feature = "orchard")]
+    &super::orchard::ORCHARD,
     #[cfg(feature = "mcp")]
     &super::mcp::MCP,
     #[cfg(feature = "mediocre")]

@@ -15,6 +15,8 @@ mod mediocre;
 mod net;
 #[cfg(target_os = "linux")]
 mod oracle_back;
+#[cfg(target_os = "linux")]
+mod orchard_back;
 #[cfg(feature = "orchestra")]
 mod orchestra;
 #[cfg(target_os = "linux")]
@@ -23,6 +25,7 @@ mod stdio;
 mod embed;
 mod engine;
 mod oracle_calling;
+mod orchard_supervised;
 mod serving;
 mod serving_mediocre;
 #[cfg(target_os = "linux")]

@@ -78,10 +78,12 @@ pub(crate) enum Carried {
     Yes,
     /// A value arrives as the text of its JSON.
     AsText,
-    /// A text arrives as the member `text` of an object.
+    /// An answer that is no object arrives as the only member of one.
     InObject,
     /// Parts arrive together, at the end.
     Collected,
+    /// An argument that may be left out is written as an `Option`.
+    AsSome,
     No(String),
 }
 
@@ -97,6 +99,7 @@ impl Carried {
             Carried::AsText => "as text",
             Carried::InObject => "in an object",
             Carried::Collected => "collected",
+            Carried::AsSome => "as `Some`",
             Carried::No(_) => "no",
         }
     }
@@ -140,14 +143,16 @@ impl Pair {
             }
             Trait::Nested => {
                 let args = format!(r#"{{"arguments":{NESTED}}}"#);
-                let answer = call(bus, "echo", &args, PATIENCE).await?;
+                let (answer, carried) = match call(bus, "echo", &args, PATIENCE).await {
+                    Err(failure) if failure.message.contains(r#"{"Some":"#) => {
+                        let args = format!(r#"{{"arguments":{{"Some":{NESTED}}}}}"#);
+                        (call(bus, "echo", &args, PATIENCE).await?, Carried::AsSome)
+                    }
+                    answer => (answer?, Carried::Yes),
+                };
                 // Some have one argument, some as many as there are members.
                 let is_it = |answer: &str| answer == NESTED || answer == args;
-                if is_it(answer.as_str()) {
-                    Ok(Carried::Yes)
-                } else {
-                    same(answer.as_str(), NESTED)
-                }
+                if is_it(answer.as_str()) { Ok(carried) } else { same(answer.as_str(), NESTED) }
             }
             Trait::Large => {
                 let text = "x".repeat(LARGE);
@@ -168,7 +173,8 @@ impl Pair {
                 // Who probably waits in vain need not wait for long.
                 let quiet = if self.is_limited { PATIENCE / 12 } else { PATIENCE / 2 };
                 let answer = call(bus, hello.tool, hello.args, quiet).await?;
-                same(answer.as_str(), hello.answer)
+                // That it comes is all that counts here.
+                same(answer.as_str(), hello.answer).map(|_| Carried::Yes)
             }
         }
     }
@@ -222,7 +228,7 @@ fn same(answer: &str, expected: &str) -> Result<Carried, Failure> {
             value if expected.as_ref() == Some(value) => return Ok(carried),
             serde_json::Value::Object(members) if members.len() == 1 => {
                 carried = carried.or(Carried::InObject);
-                members.get("text").cloned()
+                members.get("text").or_else(|| members.get("result")).cloned()
             }
             serde_json::Value::String(text) => {
                 carried = Carried::AsText;
@@ -257,6 +263,13 @@ impl Cell {
     #[allow(dead_code, reason = "not all who use this file look so close")]
     pub(crate) fn is_all_carried(&self) -> bool {
         self.carried.iter().all(|(_, carried)| *carried == Carried::Yes)
+    }
+
+    /// How much it carries of one thing.
+    #[allow(dead_code, reason = "not all who use this file look so close")]
+    pub(crate) fn carries(&self, what: Trait) -> &Carried {
+        let found = self.carried.iter().find(|(tried, _)| *tried == what);
+        &found.expect("everything was tried").1
     }
 }
 

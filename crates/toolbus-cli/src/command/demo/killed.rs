@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use toolbus::child::{Process, Program, Signal as SessionSignal};
-use toolbus::wire::fixture::Fixture;
+use toolbus::wire::fixture::{Fixture, Trait};
 use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::FailureKind;
 
@@ -88,12 +88,13 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.show("nobody is left", begun.elapsed())
 }
 
-/// A wire in which one call can be seen to run by the answer to another.
+/// A wire in which one call can be seen to run by the answer to another, and that gives answers
+/// as they are.
 fn side_by_side() -> Result<&'static Fixture, Failed> {
     let registry = Registry::default();
     let mut fixtures = registry.wires().filter_map(PeerKind::fixture);
     fixtures
-        .find(|fixture| fixture.runs_side_by_side)
+        .find(|fixture| fixture.runs_side_by_side && fixture.why_not(Trait::Succeeds).is_none())
         .ok_or_else(|| Failed::new(Exit::Failed, "no wire of this build runs calls side by side"))
 }
 

@@ -4,6 +4,7 @@ mod godex;
 mod mcp;
 mod mediocre;
 mod oracle;
+mod orchard;
 mod orchestra;
 
 use std::ffi::{OsStr, OsString};
@@ -19,8 +20,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 5] =
-    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchestra::FACE, &godex::FACE];
+pub(crate) static FACES: [&dyn WireFace; 6] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE, &godex::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
@@ -67,7 +68,8 @@ pub(crate) trait WireFace: Sync {
 }
 
 /// Commands that a wire has besides the one of its face.
-pub(crate) static VERBS: &[&dyn Verb] = &[&orchestra::certs::VERB];
+pub(crate) static VERBS: &[&dyn Verb] =
+    &[&orchestra::certs::VERB, &orchestra::orchestrator::VERB, &orchestra::transport_stdio::VERB];
 
 /// One more command of a wire.
 pub(crate) trait Verb: Sync {
@@ -76,6 +78,48 @@ pub(crate) trait Verb: Sync {
 
     /// What that command is to do.
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error>;
+
+    /// Is a link of its name to the program this command?
+    fn is_program(&self) -> bool {
+        false
+    }
+
+    /// May its long flags begin with one dash, as those of Go programs do?
+    fn takes_single_dashes(&self) -> bool {
+        false
+    }
+}
+
+/// The words of a command line as clap takes them: a program that was started by a link named like
+/// one of these commands is that command, and some take long flags with one dash.
+pub(crate) fn spelled_out(words: &[OsString]) -> Vec<OsString> {
+    let mut words = words.to_vec();
+    let started_as = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
+    let program = started_as.and_then(|name| {
+        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name)?;
+        verb.is_program().then(|| OsString::from(name))
+    });
+    if let Some(name) = program {
+        words.insert(1, name);
+    }
+    let at = words.iter().position(|word| {
+        let named = |verb: &&&dyn Verb| word.to_str() == Some(verb.command().get_name());
+        VERBS.iter().find(named).is_some_and(|verb| verb.takes_single_dashes())
+    });
+    // A command stands behind nothing but flags.
+    let is_flag = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
+    if let Some(at) = at.filter(|at| words[1..*at].iter().all(is_flag)) {
+        for word in &mut words[at + 1..] {
+            let Some(text) = word.to_str() else { continue };
+            let is_long = text.len() > 2 && text.starts_with('-') && !text.starts_with("--");
+            // `-vv` is a flag that is given twice.
+            let is_short = text[1..].bytes().all(|byte| byte == text.as_bytes()[1]);
+            if is_long && !is_short {
+                *word = format!("-{text}").into();
+            }
+        }
+    }
+    words
 }
 
 /// A command that was read.

@@ -436,9 +436,10 @@ fn give_up(
     call: &Call,
 ) -> Option<Instant> {
     let limits = deadline(opened, timeout_total, call);
-    match opened {
-        Some(_) => limits.instant(counted_from(opened, call.deadline.asked)),
-        None => call.deadline.total.and_then(|_| limits.total).map(|total| limits.asked + total),
+    match (opened, limits.total) {
+        (Some(_), _) => limits.instant(counted_from(opened, call.deadline.asked)),
+        (None, Some(total)) if call.deadline.total.is_some() => Some(limits.asked + total),
+        (None, _) => None,
     }
 }
 

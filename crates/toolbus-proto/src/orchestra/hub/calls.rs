@@ -110,6 +110,11 @@ fn glance(member: &Bytes) -> Glance {
 }
 
 impl Hub {
+    /// Who waits for what a plugin was asked by this ticket.
+    pub fn asker_of(&self, ticket: Ticket) -> Option<Asker> {
+        self.running.get(&ticket)?.asker
+    }
+
     /// A plugin goes on with its answer.
     pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
         match down {

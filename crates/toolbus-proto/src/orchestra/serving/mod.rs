@@ -202,6 +202,16 @@ impl Server {
         self.ups.push_back((ticket, Asked::Call(call)));
     }
 
+    /// Asks for something whose reply nobody waits for.
+    fn ask_aside(&mut self, now: Instant, method: &'static str, body: Bytes) {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let method = Bytes::from_static(method.as_bytes());
+        let what = What::Native { wire: WIRE, method, body };
+        let call = Call { caller: self.settings.caller, ..Call::of(now, what) };
+        self.ups.push_back((ticket, Asked::Call(call)));
+    }
+
     /// Appends one frame.
     fn put(&mut self, number: u64, body: &Bytes) {
         let Some(stream) = self.streams.get_mut(&number) else { return };

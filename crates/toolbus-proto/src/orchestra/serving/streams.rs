@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::replies::Reply;
-use super::{Answering, Job, Server};
+use super::{Answering, Job, Role, Server};
 use crate::capture::Side;
 use crate::channel::{Asked, Flow, Outbox, StreamId, StreamLost, Streams, Up, Writing};
 use crate::frame::length::Lengths;
@@ -23,9 +23,9 @@ impl Server {
     }
 
     /// What stands behind the request says nothing, but for the cancelling of its stream.
-    fn handle_behind(&mut self, number: u64, input: &mut BytesMut) {
+    fn handle_behind(&mut self, now: Instant, number: u64, input: &mut BytesMut) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        let Job::Running { ticket, reply: Reply::Chunks { stream_id, .. } } = &stream.job else {
+        let Job::Running { reply: Reply::Chunks { stream_id, .. }, .. } = &stream.job else {
             stream.behind += input.len();
             let is_too_much = self.settings.drain_bytes_max < stream.behind;
             stream.is_read |= is_too_much && matches!(stream.job, Job::Answered);
@@ -33,20 +33,23 @@ impl Server {
         };
         let before = input.len();
         let cancelled = loop {
-            let Some(frame) = stream.frames.next(input) else { break false };
-            let Ok(envelope) = frame.map(|frame| Envelope::read(Side::Call, &frame)) else {
+            let Some(frame) = stream.frames.next(input) else { break None };
+            let Ok(Ok(envelope)) = frame.map(|frame| Envelope::read(Side::Call, &frame)) else {
                 continue;
             };
             if let Ok(Some(Request::StreamCancel(StreamCancel { stream_id: meant, .. }))) =
-                envelope.and_then(|envelope| envelope.request())
+                envelope.request()
                 && meant == *stream_id
             {
-                break true;
+                break Some(envelope.body);
             }
         };
         stream.behind += before - input.len();
-        if cancelled {
-            self.ups.push_back((*ticket, Asked::Up(Up::Cancel(None))));
+        match (cancelled, self.settings.role) {
+            (None, _) => {}
+            // The stream goes on until the plugin ends it, as if that had been asked elsewhere.
+            (Some(body), Role::Hub) => self.ask_aside(now, "stream_cancel", body),
+            (Some(_), Role::Plugin) => self.cancel_chunks(now, number),
         }
     }
 
@@ -137,7 +140,7 @@ impl Streams for Server {
                 Some(Err(too_long)) => self.refuse(now, number, &too_long.to_string()),
             }
         }
-        self.handle_behind(number, input);
+        self.handle_behind(now, number, input);
         let flow = self.flow(number, input.len());
         if flow == Flow::Close {
             input.advance(input.len());

@@ -81,6 +81,11 @@ impl Uplink {
         self.orders.pop_front()
     }
 
+    /// Is nothing to be read before the hub is there?
+    pub fn must_connect(&self) -> bool {
+        !self.settings.waits
+    }
+
     /// Why a call cannot go out, if it cannot.
     pub fn refusal(&self) -> Option<Failure> {
         if let Stage::Up { .. } = self.stage {

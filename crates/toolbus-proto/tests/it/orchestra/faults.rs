@@ -288,8 +288,16 @@ fn a_stream_may_be_cancelled_on_itself() {
         for piece in cancel("s").chunks(3) {
             hands.bytes(now, stream, piece);
         }
-        assert!(matches!(hands.machine.poll_up(), Some((_, Asked::Up(Up::Cancel(None))))));
-        // It ends as the tool ends it.
+        match (role, hands.machine.poll_up()) {
+            (Role::Plugin, Some((known, Asked::Up(Up::Cancel(None))))) => assert_eq!(known, ticket),
+            // For a hub it is a request like any other, whose stream goes on.
+            (Role::Hub, Some((other, Asked::Call(call)))) => {
+                let What::Native { method, .. } = call.what else { panic!("only native calls") };
+                assert_eq!((&method[..], other == ticket), (&b"stream_cancel"[..], false));
+            }
+            (_, up) => panic!("{up:?}"),
+        }
+        // A plugin has said so by now, and a hub says what the plugin says.
         let failure = Failure::new(FailureKind::Cancelled, "enough");
         hands.machine.down(now, ticket, Down::Done(Err(failure)));
         assert_eq!(hands.leaves(now).len(), 1);

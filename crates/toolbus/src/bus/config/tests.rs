@@ -1,6 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::wire::orchard::settings::OrchardSettings;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let env = |name: &str| match name {
@@ -239,28 +240,17 @@ fn every_key_is_read() {
                         allow_shell: false,
                         wire: WireSettings(
                             [
-                                Values(
-                                    [
-                                        (
-                                            "config",
-                                            SecretObject(
-                                                ***,
-                                            ),
-                                        ),
-                                        (
-                                            "configure_timeout",
-                                            Duration(
-                                                3s,
-                                            ),
-                                        ),
-                                        (
-                                            "frame_bytes_max",
-                                            Number(
-                                                1024,
-                                            ),
-                                        ),
-                                    ],
-                                ),
+                                OrchardSettings {
+                                    config: Some(
+                                        ***,
+                                    ),
+                                    configure_timeout: Some(
+                                        3s,
+                                    ),
+                                    frame_bytes_max: Some(
+                                        1024,
+                                    ),
+                                },
                             ],
                         ),
                     },
@@ -447,7 +437,7 @@ fn every_key_is_read() {
     let [weather, _, stripe, ..] = config.backs.as_slice() else { panic!("six backs") };
     assert_eq!(weather.settings.program.env[0].1.reveal(), "as3cretb");
     assert_eq!(weather.settings.program.env[1].1.reveal(), "$x");
-    let configure = stripe.settings.wire.get::<Values>().secret_object("config").unwrap();
+    let configure = stripe.settings.wire.get::<OrchardSettings>().config.unwrap();
     let expected = r#"{"key":"s3cret","z":[1,16,1.5,true],"a":{"at":"2026-01-02T03:04:05Z"}}"#;
     assert_eq!(configure.reveal().as_str(), expected);
 }

@@ -7,7 +7,7 @@ use toolbus_proto::channel::{Calling, Channel, Down, Farewell, Fault, Flow, Read
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
-use crate::child::{Patience, diagnose, stderr::Tail};
+use crate::child::{Abrupt, Patience, diagnose, stderr::Tail};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -26,6 +26,8 @@ pub(super) struct Run<C> {
     stdout_open: bool,
     stderr_open: bool,
     exit: Option<Exit>,
+    /// It was killed because it lost the right to a goodbye: how it ended is no news.
+    was_killed: bool,
     tail: Tail,
     /// Calls that were never written and go to the next run.
     moving_on: Vec<(Ticket, Call)>,
@@ -45,7 +47,11 @@ enum RunState {
     Ending {
         until: Instant,
     },
-    /// The goodbye was said.
+    /// The goodbye was said, and its answer is awaited.
+    Parting {
+        until: Instant,
+    },
+    /// The goodbye was said, and its input is closed.
     Stopping {
         until: Instant,
     },
@@ -82,6 +88,7 @@ impl<C: Calling + Channel> Run<C> {
             stdout_open: false,
             stderr_open: false,
             exit: None,
+            was_killed: false,
             tail: Tail::new(),
             moving_on: Vec::new(),
         }
@@ -251,6 +258,10 @@ impl<C: Calling + Channel> Run<C> {
                 self.part(now, Farewell::Abrupt, order);
             }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
+            RunState::Parting { until } if until <= now => {
+                self.machine.forgo_goodbye(self.patience.stop);
+                self.close_stdin(now, order);
+            }
             RunState::Stopping { until } if until <= now => {
                 order(Order::Terminate);
                 self.state = RunState::Terminated { until: now + signal };
@@ -284,6 +295,7 @@ impl<C: Calling + Channel> Run<C> {
             RunState::PutOff { until }
             | RunState::Starting { until }
             | RunState::Ending { until }
+            | RunState::Parting { until }
             | RunState::Stopping { until }
             | RunState::Terminated { until }
             | RunState::Killed { until }
@@ -312,10 +324,18 @@ impl<C: Calling + Channel> Run<C> {
                 }
                 if self.takes_calls() {
                     self.move_on();
+                    if farewell == Farewell::Patient {
+                        self.machine.part(now);
+                    }
                     self.part(now, farewell, order);
                 }
             }
             _ => {}
+        }
+        if let RunState::Parting { .. } = self.state
+            && !(self.machine.awaits_goodbye() && self.stdout_open)
+        {
+            self.close_stdin(now, order);
         }
         if let RunState::Exited { .. } = self.state
             && !self.stdout_open
@@ -339,10 +359,11 @@ impl<C: Calling + Channel> Run<C> {
             }
         });
         let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
+        let exit = self.exit.filter(|_| !self.was_killed);
         let failure = failure.with_last_words(LastWords {
-            exit: self.exit,
+            exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
-            hint: hint.or_else(|| self.exit.and_then(diagnose::early_exit)),
+            hint: hint.or_else(|| exit.and_then(diagnose::early_exit)),
         });
         self.machine.handle_lost(now, &failure);
     }
@@ -350,14 +371,10 @@ impl<C: Calling + Channel> Run<C> {
     /// What we found wrong with a process that lives on is told with what it said of late.
     pub(super) fn with_tail(&self, down: Down) -> Down {
         match down {
-            Down::Done(Err(failure))
-                if !failure.from_peer
-                    && failure.kind != FailureKind::Cancelled
-                    && failure.last_words.is_none() =>
-            {
+            Down::Done(Err(failure)) if wants_tail(&failure) => {
                 let stderr = self.tail.lines().map(str::to_owned).collect();
-                let words = LastWords { stderr, ..LastWords::default() };
-                Down::Done(Err(failure.with_last_words(words)))
+                let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+                Down::Done(Err(failure.with_last_words(LastWords { stderr, ..words })))
             }
             down => down,
         }
@@ -374,13 +391,46 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     fn part(&mut self, now: Instant, farewell: Farewell, order: &mut dyn FnMut(Order)) {
-        order(Order::CloseStdin);
-        self.state = match farewell {
-            Farewell::Patient => RunState::Stopping { until: now + self.patience.stop },
-            Farewell::Abrupt => {
+        let Patience { stop, signal, abrupt, .. } = self.patience;
+        self.state = match (farewell, abrupt) {
+            (Farewell::Patient, _) if self.machine.awaits_goodbye() => {
+                RunState::Parting { until: now + stop }
+            }
+            (Farewell::Patient, _) => {
+                order(Order::CloseStdin);
+                RunState::Stopping { until: now + stop }
+            }
+            (Farewell::Abrupt, Abrupt::Terminate) => {
+                order(Order::CloseStdin);
                 order(Order::Terminate);
-                RunState::Terminated { until: now + self.patience.signal }
+                RunState::Terminated { until: now + signal }
+            }
+            (Farewell::Abrupt, Abrupt::Kill) => {
+                self.was_killed = true;
+                order(Order::Kill);
+                RunState::Killed { until: now + signal }
             }
         };
     }
+
+    /// The goodbye was answered, or waited for long enough.
+    fn close_stdin(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        order(Order::CloseStdin);
+        self.state = RunState::Stopping { until: now + self.patience.signal };
+    }
+}
+
+/// Is this a fault of the process that we found, and told without its last words?
+fn wants_tail(failure: &Failure) -> bool {
+    let is_ours = !failure.from_peer && failure.kind != FailureKind::Cancelled;
+    is_ours
+        && match &failure.last_words {
+            None => true,
+            // A hint alone, beside what the process did wrong.
+            Some(words) => {
+                let is_its_fault =
+                    matches!(failure.kind, FailureKind::BrokeProtocol | FailureKind::TimedOut);
+                is_its_fault && words.exit.is_none() && words.stderr.is_empty()
+            }
+        }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Calls {
     slow: Slow,
     /// Called when the peer says that its tools have changed.
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
+    /// Called with all that the peer tells besides answers.
+    listeners: RefCell<Vec<Rc<dyn Fn(&Notice)>>>,
 }
 
 /// Who answers them: a machine, or those of many processes one after the other.
@@ -43,12 +45,24 @@ impl Calls {
             next: Cell::new(0),
             slow: Slow::default(),
             watchers: RefCell::default(),
+            listeners: RefCell::default(),
         }
     }
 
     /// Calls this whenever the peer says that its tools have changed.
     pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
         self.watchers.borrow_mut().push(changed);
+    }
+
+    /// Calls this with all that the peer tells besides answers.
+    pub(crate) fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
+        self.listeners.borrow_mut().push(hear);
+    }
+
+    /// The peer told something besides answers.
+    pub(crate) fn hear(&self, notice: &Notice) {
+        let listeners = self.listeners.borrow().clone();
+        listeners.iter().for_each(|hear| hear(notice));
     }
 
     /// Gives a new call its ticket.
@@ -67,6 +81,7 @@ impl Calls {
         let forget = |ticket| lane.into_iter().for_each(|lane| lane.backlog.forget(ticket));
         while let Some(notice) = from.poll_notice() {
             engine::log(&self.name, &notice);
+            self.hear(&notice);
             if notice == Notice::ToolsChanged {
                 let watchers = self.watchers.borrow().clone();
                 watchers.iter().for_each(|changed| changed());

@@ -4,6 +4,7 @@
 //! told to it. One task a process moves its bytes, one reads its standard error, one waits
 //! for its end, and one keeper for all of them looks at the clock.
 
+mod apart;
 mod handle;
 mod tasks;
 
@@ -17,6 +18,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{Calling, Channel, Down, Notice, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use crate::child::stderr::SHOWN;
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal};
 use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
@@ -24,6 +26,7 @@ use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
+pub(crate) use apart::{Apart, Life};
 use handle::ChildHandle;
 
 /// A program behind the bus. Dropping it kills whoever runs and ends whatever calls it has.
@@ -38,6 +41,8 @@ struct Inner<C: Calling + Channel + 'static> {
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
     calls: Calls,
+    /// How the lines of its standard error are shown to people, if they are in any case.
+    shown: Cell<Option<fn(&str) -> String>>,
     /// What waits for the processes and for whom they wait: mostly there is one.
     lane: Rc<Lane>,
     /// When something was said that no process has heard yet.
@@ -67,6 +72,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             name,
             program,
             supervisor: RefCell::new(supervisor),
+            shown: Cell::new(None),
             hands: RefCell::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
@@ -74,6 +80,17 @@ impl<C: Calling + Channel + 'static> Child<C> {
         });
         let keeper = spawn_local(keep(Rc::downgrade(&inner)));
         Child { inner, keeper }
+    }
+
+    /// Its standard error is not only logged: people are shown each line, as `shown` makes it.
+    pub(crate) fn show_stderr(&self, shown: fn(&str) -> String) {
+        self.inner.shown.set(Some(shown));
+    }
+
+    /// Calls this with all that the program tells besides answers, the lines of its standard
+    /// error among it.
+    pub(crate) fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
+        self.inner.calls.listen(hear);
     }
 
     pub(crate) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
@@ -85,6 +102,8 @@ impl<C: Calling + Channel + 'static> Child<C> {
 
     pub(crate) async fn shutdown(&self) {
         self.inner.act(Supervisor::stop);
+        // The goodbye has to be written, and its answer may be awaited.
+        self.inner.wake();
         loop {
             let gone = self.inner.gone.notified();
             if self.inner.supervisor.borrow().is_idle() {
@@ -197,6 +216,18 @@ impl<C: Calling + Channel + 'static> Inner<C> {
                 let now = Instant::now();
                 self.supervisor.borrow_mut().handle_spawn_failed(now, run, &failure);
             }
+        }
+    }
+
+    /// The program wrote these lines to its standard error.
+    fn stderr(&self, lines: Vec<String>) {
+        let peer = &*self.name;
+        for line in lines {
+            match self.shown.get() {
+                Some(shown) => tracing::warn!(target: SHOWN, peer, "{}", shown(&line)),
+                None => tracing::info!(peer, "{line}"),
+            }
+            self.calls.hear(&Notice::Stderr(line));
         }
     }
 

@@ -113,15 +113,20 @@ async fn read_stderr<C: Calling + Channel + 'static>(
     mut stderr: Input,
 ) {
     let mut bytes = BytesMut::new();
-    let peer = inner.name.clone();
-    let log = |line: &str| tracing::info!(peer, "{line}");
     while let Ok(1..) = stderr.read(&mut bytes).await {
+        // Told when nothing is borrowed: whoever hears of it may call right back.
+        let mut lines = Vec::new();
+        let log = |line: &str| lines.push(line.to_owned());
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
+        inner.stderr(lines);
         // A process that never stops complaining must not keep all others waiting.
         tokio::task::yield_now().await;
     }
+    let mut lines = Vec::new();
+    let log = |line: &str| lines.push(line.to_owned());
     inner.act(|supervisor, now| supervisor.handle_stderr_closed(now, run, log));
+    inner.stderr(lines);
 }
 
 async fn await_exit<C: Calling + Channel + 'static>(

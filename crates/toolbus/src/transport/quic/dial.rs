@@ -17,6 +17,9 @@ use super::tls::QuicClient;
 /// How long the first family of addresses has before the other is tried as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
+const LOOK_AGAIN_MIN: Duration = Duration::from_millis(1);
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(25);
+
 /// Whom to reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -132,6 +135,7 @@ impl Dialler {
             error => DialError::Unusable(error),
         })?;
         let connection = connecting.await.map_err(DialError::Refused)?;
+        confirmed(&connection).await?;
         Ok(Connection::dialled(connection))
     }
 
@@ -147,6 +151,21 @@ impl Dialler {
         *kept.borrow_mut() = Some(endpoint.clone());
         Ok(endpoint)
     }
+}
+
+/// Waits until the peer has said that it will have us: our own handshake is over before it has
+/// looked at our certificate.
+async fn confirmed(connection: &quinn::Connection) -> Result<(), DialError> {
+    // Nothing tells us when the frame comes, so it is looked for, a few times each round trip.
+    while connection.stats().frame_rx.handshake_done == 0 {
+        let soon = sleep((connection.rtt() / 4).clamp(LOOK_AGAIN_MIN, LOOK_AGAIN_MAX));
+        tokio::select! {
+            biased;
+            error = connection.closed() => return Err(DialError::Refused(error)),
+            () = soon => {}
+        }
+    }
+    Ok(())
 }
 
 /// Why a peer cannot be reached.

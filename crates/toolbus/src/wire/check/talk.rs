@@ -24,6 +24,8 @@ pub(crate) struct Talk {
     input: BytesMut,
     lines: Lines,
     stderr: JoinHandle<()>,
+    /// Its last line did not end.
+    is_unfinished: bool,
 }
 
 /// What came of listening.
@@ -54,6 +56,7 @@ impl Talk {
             input: BytesMut::new(),
             lines: Lines::new(line_bytes_max),
             stderr: spawn_local(log(stderr)),
+            is_unfinished: false,
         })
     }
 
@@ -77,11 +80,17 @@ impl Talk {
                 // What it began to say is all we will hear of it.
                 Err(Heard::Ended) => {
                     let last = self.lines.last(&mut self.input);
+                    self.is_unfinished |= last.is_some();
                     return last.and_then(Result::ok).map_or(Heard::Ended, Heard::Line);
                 }
                 Err(heard) => return heard,
             }
         }
+    }
+
+    /// Has it ended in the middle of a line?
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.is_unfinished
     }
 
     /// Throws away what it said so far.
@@ -96,6 +105,11 @@ impl Talk {
     }
 
     async fn read(&mut self, until: Instant) -> Result<(), Heard> {
+        // A program that never stops talking stops neither the clock nor signals.
+        tokio::task::yield_now().await;
+        if until <= Instant::now() {
+            return Err(Heard::Silence);
+        }
         match timeout_at(until.into(), self.stdout.read(&mut self.input)).await {
             Ok(Ok(1..)) => Ok(()),
             Ok(_) => Err(Heard::Ended),
@@ -161,6 +175,8 @@ async fn log(mut stderr: Input) {
     while let Ok(1..) = stderr.read(&mut bytes).await {
         tail.push(&bytes, |line| tracing::info!("{line}"));
         bytes.clear();
+        // A program that never stops complaining must not keep us from everything else.
+        tokio::task::yield_now().await;
     }
     tail.finish(|line| tracing::info!("{line}"));
 }

@@ -110,9 +110,8 @@ impl Source for Listening {
     }
 
     async fn ended(&self) {
-        match &self.input {
-            Some(input) => input.ended().await,
-            None => {}
+        if let Some(input) = &self.input {
+            input.ended().await;
         }
     }
 }

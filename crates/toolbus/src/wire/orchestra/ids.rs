@@ -7,7 +7,8 @@ pub(crate) fn uuids() -> Ids {
     Ids::new(uuid)
 }
 
-fn uuid() -> String {
+/// One of them.
+pub(crate) fn uuid() -> String {
     let mut bytes = crate::chance::bytes::<16>();
     // Version 4, of the variant that everybody uses.
     bytes[6] = (bytes[6] & 0x0f) | 0x40;

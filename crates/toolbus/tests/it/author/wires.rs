@@ -1,11 +1,16 @@
 //! One tool, several protocols; and what the program says of itself.
 
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
 use expect_test::expect;
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{self, OpenptFlags};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::settings::Settings;
-use toolbus_proto::json::Json;
+use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::page::Program;
 use toolbus_testkit::runtime::run;
@@ -14,10 +19,14 @@ use super::example;
 
 #[test]
 fn a_tool_answers_the_same_in_every_protocol() {
-    for (scheme, flag) in
-        [("mcp+stdio", "--mcp"), ("oracle+stdio", "--oracle"), ("mediocre+stdio", "--mediocre")]
-    {
-        let address = format!("{scheme}:{} {flag}", example("echo_text").display());
+    for (scheme, flag) in [
+        ("mcp+stdio", " --mcp"),
+        ("oracle+stdio", " --oracle"),
+        ("mediocre+stdio", " --mediocre"),
+        ("orchard+stdio", " --orchard"),
+        ("orchard+stdio", ""),
+    ] {
+        let address = format!("{scheme}:{}{flag}", example("echo_text").display());
         let answer = run(answer(&address, r#"{"text":"hé"}"#));
         assert_eq!(answer, "hé", "{address}");
     }
@@ -36,7 +45,11 @@ async fn answer(address: &str, arguments: &'static str) -> String {
     bus.shutdown().await;
     match outcome {
         Outcome::Text(text) => text,
-        Outcome::Value(json) => json.string().unwrap(),
+        Outcome::Value(json) => match edit::member(json.as_str(), "text") {
+            // Some give nothing but objects.
+            Some(text) => Json::parse(text.to_owned()).unwrap().string().unwrap(),
+            None => json.string().unwrap(),
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -47,12 +60,13 @@ fn help_tells_what_the_program_can() {
     expect![[r#"
         numbers 1.0.0
 
-        Usage: numbers --mcp | --oracle | --mediocre
+        Usage: numbers --mcp | --oracle | --mediocre | --orchard
 
         Serves on standard input and output:
           --mcp       Be an MCP server, for editors and agents
           --oracle    Be an oracle, for Cairo programs
           --mediocre  Be a mediocre-rpc server
+          --orchard   Be a provider, for Orchard; also without a flag, if standard input is no terminal
 
         Tools:
           divide  Divide one whole number by another.
@@ -64,11 +78,18 @@ fn help_tells_what_the_program_can() {
 }
 
 #[test]
-fn without_a_protocol_nothing_is_served() {
-    let page = Program::new(example("echo_text")).run();
-    assert_eq!((page.stdout.as_str(), page.status.code()), ("", Some(2)));
-    assert!(page.stderr.contains("Usage: echo_text --mcp"), "{}", page.stderr);
+fn on_a_terminal_nothing_is_served_without_a_protocol() {
+    let (ours, theirs) = terminal();
+    let mut command = Command::new(example("echo_text"));
+    let output = command.stdin(theirs).output().unwrap();
+    drop(ours);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((&*output.stdout, output.status.code()), (&b""[..], Some(2)));
+    assert!(stderr.contains("Usage: echo_text --mcp"), "{stderr}");
+}
 
+#[test]
+fn what_it_does_not_know_it_does_not_do() {
     let page = Program::new(example("echo_text")).args(["--http"]).run();
     expect![[r#"
         error: unexpected argument `--http`
@@ -76,4 +97,36 @@ fn without_a_protocol_nothing_is_served() {
     "#]]
     .assert_eq(&page.stderr);
     assert_eq!((page.stdout.as_str(), page.status.code()), ("", Some(2)));
+}
+
+#[test]
+fn without_arguments_it_is_a_provider_that_can_print_its_schema() {
+    let page = Program::new(example("echo_text")).args(["schema"]).run();
+    expect![[r#"
+        {"name":"echo_text","version":"1.0.0","protocol":"1","config":{},"actions":{"echo":{"description":"Say the text back.","attrs":{"text":{"type":"string","required":true,"description":"What to say."}},"outputs":{"type":"any","required":false}}},"extensions":["parallel"]}
+    "#]]
+    .assert_eq(&page.stdout);
+    assert_eq!(page.status.code(), Some(0));
+    let requests = r#"{"id":1,"method":"configure"}
+{"id":2,"method":"execute","params":{"action":"echo","attrs":{"text":"hi"}}}
+{"id":3,"method":"shutdown"}
+"#;
+    let page = Program::new(example("echo_text")).stdin(requests).run();
+    expect![[r#"
+        {"id":1,"result":{}}
+        {"id":2,"result":{"outputs":{"text":"hi"}}}
+        {"id":3,"result":{}}
+    "#]]
+    .assert_eq(&page.stdout);
+    assert_eq!((page.stderr.as_str(), page.status.code()), ("", Some(0)));
+}
+
+/// A terminal: its two ends.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    pty::grantpt(&ours).unwrap();
+    pty::unlockpt(&ours).unwrap();
+    let name = pty::ptsname(&ours, Vec::new()).unwrap();
+    let theirs = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (ours, theirs)
 }

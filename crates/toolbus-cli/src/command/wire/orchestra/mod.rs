@@ -1,7 +1,10 @@
-//! The programs of Orchestra: `toolbus plugin`, `toolbus certs` and what needs certificates.
+//! The programs of Orchestra: `toolbus orchestrator`, `toolbus plugin`, `toolbus transport-stdio`,
+//! and `toolbus certs` for the certificates that they all need.
 
 pub(super) mod certs;
+pub(super) mod orchestrator;
 mod plugin;
+pub(super) mod transport_stdio;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::wire::PeerKind as _;

@@ -1,18 +1,15 @@
-//! What was probably meant by a word that nobody knows.
+//! What was probably meant by a word that is not known: config keys, tools, type names.
 
-use toolbus_proto::tool::{Failure, FailureKind, LastWords, ToolName};
+use crate::tool::{Failure, FailureKind, LastWords, ToolName};
 
-/// What is told to whoever asks for a tool that is not there.
-pub(crate) fn unknown_tool<'a>(
-    name: &ToolName,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Failure {
+/// What is told to a caller who asks for a tool that is not there.
+pub fn unknown_tool<'a>(name: &ToolName, known: impl IntoIterator<Item = &'a str>) -> Failure {
     let failure = Failure::new(FailureKind::UnknownTool, format!("no such tool: `{name}`"));
     hinted(failure, nearest(name.as_str(), known).map(|meant| format!("did you mean `{meant}`?")))
 }
 
 /// A failure that says what the reader can do about it, if there is anything.
-pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
+pub fn hinted(failure: Failure, hint: Option<String>) -> Failure {
     match hint {
         Some(_) => failure.with_last_words(LastWords { hint, ..LastWords::default() }),
         None => failure,
@@ -20,10 +17,7 @@ pub(crate) fn hinted(failure: Failure, hint: Option<String>) -> Failure {
 }
 
 /// The candidate that is spelled most like `word`, if one is near enough to be worth a hint.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Whoever wrote this much by mistake meant nothing that we know.
     if word.len() > WORD_BYTES_MAX {
         return None;

@@ -1,0 +1,393 @@
+//! The host: our end when we execute the actions of a provider.
+//!
+//! It lives as long as one process of the provider: `describe` at once, `configure` before the
+//! first call, then `execute`, one at a time unless the provider can do more, and `shutdown` as
+//! the goodbye. Who starts, signals and replaces processes is elsewhere.
+
+mod answers;
+mod requests;
+mod sending;
+mod telling;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+
+use super::schema::ProviderSchema;
+use super::wire;
+use crate::channel::{
+    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+};
+use crate::frame::lines::Lines;
+use crate::json::Json;
+use crate::outstanding::{Line, Waiting};
+use crate::printable::printable;
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use requests::{Method, Request, Requests};
+pub(super) use telling::ended;
+
+/// Calls that wait for their turn.
+const WAITING_MAX: usize = 1024;
+/// Lines that are no frames are shown up to this count, and then only counted.
+const NOISE_SHOWN_MAX: u64 = 20;
+/// How much of such a line is shown.
+const LINE_SHOWN_MAX: usize = 200;
+
+/// What can be set about one provider.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What people call it.
+    pub name: String,
+    /// What `configure` gets before the first call, defaults excepted.
+    pub config: Option<Json>,
+    /// The longest frame, without its newline.
+    pub frame_bytes_max: usize,
+    /// How long it may take to describe itself. The hands, who started it, keep the time.
+    pub describe_timeout: Duration,
+    /// How long `configure` may take.
+    pub configure_timeout: Duration,
+    /// Lines that are no frames end the conversation.
+    pub is_strict: bool,
+}
+
+impl Settings {
+    /// As the protocol has it.
+    pub fn new(name: impl Into<String>) -> Settings {
+        Settings {
+            name: name.into(),
+            config: None,
+            frame_bytes_max: 16 << 20,
+            describe_timeout: Duration::from_secs(5),
+            configure_timeout: Duration::from_secs(30),
+            is_strict: false,
+        }
+    }
+}
+
+/// Our end of one conversation with a provider.
+#[derive(Debug)]
+pub struct Client {
+    settings: Settings,
+    lines: Lines,
+    readiness: Readiness,
+    described: Option<Described>,
+    configured: Configured,
+    goodbye: Goodbye,
+    requests: Requests,
+    line: Line,
+    /// Calls whose input comes in parts and is not complete.
+    collecting: Line,
+    noise: u64,
+    /// The latest instant we were told.
+    now: Option<Instant>,
+    downs: VecDeque<(Ticket, Down)>,
+    notices: VecDeque<Notice>,
+    out: Outbox,
+}
+
+#[derive(Debug)]
+struct Described {
+    schema: ProviderSchema,
+    tools: Arc<[ToolSpec]>,
+}
+
+/// How far `configure` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Configured {
+    No,
+    Asked,
+    Since(Instant),
+}
+
+/// How far `shutdown` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goodbye {
+    /// It has not described itself: it would not understand.
+    Impossible,
+    Possible,
+    Asked,
+    /// It was answered, or waited for long enough.
+    Over,
+}
+
+impl Client {
+    /// Asks the provider to describe itself, as soon as it is asked what to write.
+    pub fn new(settings: Settings) -> Client {
+        let mut requests = Requests::new();
+        let mut out = Outbox::new();
+        let describe =
+            Request { method: Method::Describe, ticket: None, patience: None, give_up: None };
+        let id = requests.ask(describe);
+        wire::write_request(&mut out, id, "describe", &Bytes::from_static(b"{}"));
+        Client {
+            lines: Lines::new(settings.frame_bytes_max),
+            settings,
+            readiness: Readiness::Opening,
+            described: None,
+            configured: Configured::No,
+            goodbye: Goodbye::Impossible,
+            requests,
+            line: Line::new(WAITING_MAX, "this provider"),
+            collecting: Line::new(WAITING_MAX, "the rest of their input"),
+            noise: 0,
+            now: None,
+            downs: VecDeque::new(),
+            notices: VecDeque::new(),
+            out,
+        }
+    }
+
+    /// How the provider described itself, once it has.
+    pub fn schema(&self) -> Option<&ProviderSchema> {
+        self.described.as_ref().map(|described| &described.schema)
+    }
+
+    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
+        self.downs.push_back((ticket, Down::Done(outcome)));
+    }
+
+    fn warn(&mut self, what: &str) {
+        self.notices.push_back(Notice::Warning(telling::provider(&self.settings.name, what)));
+    }
+
+    /// A line that is no frame.
+    fn handle_noise(&mut self, line: &[u8]) {
+        let shown = printable(line, LINE_SHOWN_MAX);
+        if self.settings.is_strict {
+            let what = format!("wrote a line that is no frame: {shown}");
+            return self.break_off(Broken::Rule, &what, Some("write logs to standard error"));
+        }
+        self.noise += 1;
+        if self.noise <= NOISE_SHOWN_MAX {
+            self.warn(&format!("wrote a line that is no frame: {shown}"));
+        }
+    }
+
+    /// Lines that were only counted are told once, at the end.
+    fn tell_noise(&mut self) {
+        let untold = self.noise.saturating_sub(NOISE_SHOWN_MAX);
+        if untold > 0 {
+            self.warn(&format!("wrote {untold} more lines that are no frames"));
+        }
+        self.noise = 0;
+    }
+
+    /// A line over the limit: what may have been a frame cannot be matched to a request.
+    fn handle_too_long(&mut self, head: &[u8]) {
+        if !head.starts_with(b"{") {
+            return self.handle_noise(head);
+        }
+        let what = format!("wrote a line longer than {} bytes", self.settings.frame_bytes_max);
+        self.break_off(Broken::Frame, &what, None);
+    }
+
+    /// The provider broke the protocol.
+    fn break_off(&mut self, broken: Broken, what: &str, hint: Option<&str>) {
+        let message = telling::provider(&self.settings.name, what);
+        let failure = telling::failure(FailureKind::BrokeProtocol, message, hint);
+        self.end(broken, failure);
+    }
+
+    /// The conversation cannot go on: who waits for an answer is told why at once. Calls that
+    /// have not left us stay: another process may take them.
+    fn end(&mut self, broken: Broken, failure: Failure) {
+        let may_part = broken == Broken::Rule && self.goodbye != Goodbye::Impossible;
+        let farewell = if may_part { Farewell::Patient } else { Farewell::Abrupt };
+        if !may_part {
+            self.goodbye = Goodbye::Impossible;
+        }
+        for request in self.requests.take_all() {
+            if let Some(ticket) = request.ticket {
+                self.done(ticket, Err(failure.clone()));
+            }
+        }
+        if !matches!(self.readiness, Readiness::Broken(_)) {
+            self.readiness = Readiness::Broken(Fault { failure, farewell });
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        matches!(self.readiness, Readiness::Broken(_))
+    }
+
+    /// Calls can go out from now on.
+    fn configured(&mut self, now: Instant) {
+        self.configured = Configured::Since(now);
+        let configured = self.configured;
+        self.line.reckon(|call| configured.give_up(&call.deadline));
+        self.collecting.reckon(|call| configured.give_up(&call.deadline));
+    }
+
+    /// The callers whose calls have not left us, and never will.
+    fn take_waiting(&mut self) -> Vec<Ticket> {
+        let waiting = self.line.take_all().into_iter().chain(self.collecting.take_all());
+        waiting.map(|waiting| waiting.ticket).collect()
+    }
+}
+
+impl Configured {
+    /// When a call has waited long enough. Describing and configuring have a patience of their
+    /// own: until they are over only the time in all is counted.
+    fn give_up(self, deadline: &Deadline) -> Option<Instant> {
+        match self {
+            Configured::Since(since) => deadline.instant(since.max(deadline.asked)),
+            _ => deadline.total.map(|total| deadline.asked + total),
+        }
+    }
+}
+
+/// How the protocol was broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// What it writes cannot be read: it has lost the right to a goodbye.
+    Frame,
+    /// It can be read, and should not have been said.
+    Rule,
+}
+
+impl Machine for Client {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = Some(now);
+        let late = self.line.expire(now).into_iter().chain(self.collecting.expire(now));
+        for Waiting { ticket, call, .. } in late.collect::<Vec<_>>() {
+            self.done(ticket, Err(call.deadline.missed()));
+        }
+        while let Some(id) = self.requests.expired(now) {
+            self.handle_late(id);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let waiting = [self.line.poll_timeout(), self.collecting.poll_timeout()];
+        waiting.into_iter().flatten().chain(self.requests.poll_timeout()).min()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+impl Channel for Client {
+    fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        self.now = Some(now);
+        while let Some(line) = self.lines.next(input) {
+            self.handle_line(now, line);
+        }
+        // It is not waited for that such a line ends.
+        if !self.is_broken()
+            && let Some(head) = self.lines.skipped()
+            && head.starts_with(b"{")
+        {
+            self.handle_too_long(b"{");
+        }
+        Flow::More
+    }
+
+    fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        self.now = Some(now);
+        if let Some(Ok(line)) = self.lines.last(input) {
+            self.handle_last_line(now, &line);
+        }
+        self.tell_noise();
+        Flow::Close
+    }
+
+    fn poll_transmit(&mut self, out: &mut Outbox) {
+        self.send_next();
+        out.append(&mut self.out);
+    }
+}
+
+impl Calling for Client {
+    fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        self.now = Some(now);
+        let give_up = self.configured.give_up(&call.deadline);
+        let line = match &call.what {
+            What::Tool { .. } if call.options.sends_parts => &mut self.collecting,
+            _ => &mut self.line,
+        };
+        if let Err(failure) = line.push(ticket, call, give_up) {
+            self.done(ticket, Err(failure));
+        }
+    }
+
+    fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
+        self.now = Some(now);
+        match up {
+            Up::Cancel(_) => self.cancel(ticket),
+            Up::End(_) => self.collected(ticket, up),
+            up => {
+                if let Some(failure) = self.collecting.up(ticket, up) {
+                    self.done(ticket, Err(failure));
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.now = Some(now);
+        let mut tickets = self.requests.cancel_all();
+        tickets.extend(self.take_waiting());
+        for ticket in tickets {
+            self.done(ticket, Err(Failure::cancelled()));
+        }
+        self.part(now);
+    }
+
+    fn part(&mut self, now: Instant) {
+        self.now = Some(now);
+        if self.goodbye != Goodbye::Possible {
+            return;
+        }
+        let shutdown =
+            Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
+        let id = self.requests.ask(shutdown);
+        wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
+        self.goodbye = Goodbye::Asked;
+    }
+
+    fn awaits_goodbye(&self) -> bool {
+        self.goodbye == Goodbye::Asked
+    }
+
+    fn forgo_goodbye(&mut self, waited: Duration) {
+        if self.goodbye == Goodbye::Asked {
+            self.goodbye = Goodbye::Over;
+            let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
+            self.notices.push_back(Notice::Warning(late.message));
+        }
+    }
+
+    fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop_front()
+    }
+
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
+        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+    }
+
+    fn handle_lost(&mut self, now: Instant, why: &Failure) {
+        self.now = Some(now);
+        self.goodbye = Goodbye::Impossible;
+        self.tell_noise();
+        for request in self.requests.take_all() {
+            if let Some(ticket) = request.ticket {
+                let failure = self.lost(&request.method, why);
+                self.done(ticket, Err(failure));
+            }
+        }
+        let failure = match self.readiness {
+            Readiness::Opening => self.lost(&Method::Describe, why),
+            _ => self.lost_unasked(why),
+        };
+        for ticket in self.take_waiting() {
+            self.done(ticket, Err(failure.clone()));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What this wire says about itself, for the registry.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use toolbus_proto::capture::Side;
+use toolbus_proto::channel::Ended;
+use toolbus_proto::orchard::ServerSettings;
+use toolbus_proto::tool::{Failure, Wire};
+
+use super::back::{Options, Orchard};
+use super::settings::OrchardSettings;
+use super::{WIRE, check, front, settings};
+use crate::address::{Address, Place, Purpose, Scheme};
+use crate::bus::Bus;
+use crate::bus::back::{Back, LocalFuture};
+use crate::bus::config::{Key, Values};
+use crate::child::supervisor::Restart;
+use crate::child::{Abrupt, EnvPolicy, Patience, Program, words};
+use crate::transport::stdio;
+use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::decode::{DecodedLines, Decoding};
+use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::{Settings, WireSettings};
+use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+
+impl Patience {
+    /// What a provider gets (`docs/protocols/orchard.md` H7).
+    pub const ORCHARD: Patience = Patience {
+        start: Duration::from_secs(5),
+        last_words: Duration::from_secs(2),
+        abrupt: Abrupt::Kill,
+        ..Patience::USUAL
+    };
+}
+
+/// The Orchard wire, for the registry.
+pub static ORCHARD: OrchardKind = OrchardKind;
+
+/// What is to be known of the Orchard wire.
+pub struct OrchardKind;
+
+impl PeerKind for OrchardKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "an Orchard provider"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::command("orchard+stdio:")] }
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("orchard+stdio:COMMAND", "an Orchard provider, likewise")]
+    }
+
+    fn back_keys(&self) -> &'static [Key] {
+        settings::BACK_KEYS
+    }
+
+    fn configure(&self, values: &Values, settings: Settings) -> Settings {
+        Settings { wire: WireSettings::of(OrchardSettings::read(values)), ..settings }
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let Place::Command(words) = address.place() else {
+            return Err(not_yet(address, "a provider elsewhere"));
+        };
+        let own: OrchardSettings = settings.wire.get();
+        let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
+        let patience = patience(Patience::ORCHARD, settings);
+        Ok(Rc::new(Orchard::new(Options {
+            program: program(words, settings, EnvPolicy::Inherit),
+            patience,
+            restart: settings.restart.unwrap_or(Restart::OnDemand),
+            settings: own.wire(&name, patience.start),
+        })))
+    }
+
+    fn front(&self) -> Option<&'static dyn FrontKind> {
+        Some(&ORCHARD)
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&ORCHARD)
+    }
+
+    fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
+        let line_bytes_max = ServerSettings::default().line_bytes_max;
+        let event = move |line: &Bytes| toolbus_proto::orchard::decode::event(side, line);
+        Some(Box::new(DecodedLines::new(line_bytes_max, event)))
+    }
+
+    fn fixture(&self) -> Option<&'static Fixture> {
+        Some(&FIXTURE)
+    }
+}
+
+/// The answer of every call is an object.
+const WRAPPED: &str = "outputs are an object: an answer that is none is its member `result`";
+
+const FIXTURE: Fixture = Fixture {
+    words: &["provider"],
+    scheme: "orchard+stdio:",
+    runs_side_by_side: true,
+    hello: Probe { answer: r#"{"result":"HELLO"}"#, ..Probe::UPPER },
+    limits: &[
+        (Trait::Succeeds, WRAPPED),
+        (Trait::Large, WRAPPED),
+        (Trait::Streams, "outputs are one object, so the parts of an answer are collected"),
+        (Trait::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
+    ],
+};
+
+impl CheckKind for OrchardKind {
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command line, or that behind our scheme.
+        let words = match Registry::of(&[&ORCHARD]).address(Purpose::Call, text) {
+            Ok(address) => match address.place() {
+                Place::Command(words) => words.clone(),
+                _ => Vec::new(),
+            },
+            Err(error) if text.starts_with("orchard+stdio:") => {
+                return Err(TargetError::new(error));
+            }
+            Err(_) => words::split(text).map_err(TargetError::new)?,
+        };
+        if words.is_empty() {
+            return Err(TargetError::new(format!("`{text}` is no program that can be tested"))
+                .hint("name one by its command, or `orchard+stdio:COMMAND`"));
+        }
+        Ok(Box::new(check::Subject {
+            name: file_name(&words),
+            program: Program::new(words),
+            start: wanted.start.unwrap_or(Patience::ORCHARD.start),
+            stop: wanted.stop,
+        }))
+    }
+}
+
+impl Target for check::Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check::check(self, tell))
+    }
+}
+
+impl FrontKind for OrchardKind {
+    fn can_listen(&self, _address: &Address) -> bool {
+        false
+    }
+
+    fn name_tools(&self, bus: Bus) -> Bus {
+        bus.named_without_dots()
+    }
+
+    fn callers(&self) -> &'static str {
+        "Orchard hosts"
+    }
+
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
+    }
+
+    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+        Box::pin(async move {
+            bus.open().await.map_err(io::Error::other)?;
+            let provider = front::provider(&bus).map_err(io::Error::other)?;
+            let (input, output) = (stdio::stdin()?, stdio::stdout()?);
+            let options = front::Options::default();
+            Ok(front::serve(Rc::new(bus), provider, options, input, output).await)
+        })
+    }
+}

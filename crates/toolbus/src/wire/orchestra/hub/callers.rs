@@ -1,0 +1,183 @@
+//! Who asks a hub: connections from outside, plugins among them.
+
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use toolbus_proto::channel::{Asked, Ticket, Up};
+use toolbus_proto::orchestra::hub::Asker;
+use toolbus_proto::orchestra::{Role, Server, ServerSettings};
+use toolbus_proto::tool::{Call, CallerId};
+
+use super::Inner;
+use crate::bus::Route;
+use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::engine::front::Front;
+use crate::engine::io::{Sink, Stop, Writer};
+use crate::transport::quic::{Connection, HANDSHAKE, Listener};
+use crate::transport::stream::WriteHalf;
+use crate::transport::{self, Stream};
+use crate::wire::orchestra::certificates::common_name;
+use crate::wire::orchestra::wall_time;
+
+/// Serves whoever connects.
+pub(super) async fn accept(inner: Rc<Inner>, listener: Rc<Listener>) {
+    let mut callers = JoinSet::new();
+    while let Some(arrival) = listener.accept().await {
+        while callers.try_join_next().is_some() {}
+        let inner = inner.clone();
+        callers.spawn_local(async move {
+            let peer = arrival.peer_address();
+            match arrival.open(HANDSHAKE).await {
+                Ok(connection) => serve(&inner, connection).await,
+                Err(error) => tracing::info!("{peer} was not let in: {error}"),
+            }
+        });
+    }
+}
+
+async fn serve(inner: &Rc<Inner>, connection: Connection) {
+    let name = connection.peer_chain().first().and_then(|certificate| common_name(certificate));
+    let (front, id) = join(inner, name);
+    let accepting = async {
+        while let Some((reader, writer)) = connection.accept().await {
+            front.welcome((), reader, writer);
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = front.run() => {}
+    }
+    leave(inner, &front, id);
+}
+
+/// Serves whoever connects without TLS: a request each.
+pub(super) async fn accept_tcp(inner: Rc<Inner>, listener: transport::Listener) {
+    let mut callers = JoinSet::new();
+    loop {
+        let arrival = listener.accept().await;
+        while callers.try_join_next().is_some() {}
+        let inner = inner.clone();
+        callers.spawn_local(async move {
+            if let Ok(stream) = arrival.open(HANDSHAKE).await {
+                serve_tcp(&inner, stream).await;
+            }
+        });
+    }
+}
+
+async fn serve_tcp(inner: &Rc<Inner>, stream: Stream) {
+    let (front, id) = join(inner, None);
+    let (read, write, rest) = stream.split();
+    front.welcome((), read, TcpWriter(write));
+    tokio::select! {
+        () = front.quiet() => {}
+        () = front.run() => {}
+    }
+    leave(inner, &front, id);
+    drop(front);
+    rest.close().await;
+}
+
+/// A caller of this name, if it has shown one.
+fn join(inner: &Rc<Inner>, name: Option<String>) -> (Rc<Front<Server>>, CallerId) {
+    let connection = inner.next_caller();
+    inner.act(|hub, _| hub.handle_connected(connection, name));
+    let inner = Rc::downgrade(inner);
+    let route = Rc::new_cyclic(|this| Caller {
+        this: this.clone(),
+        inner,
+        connection,
+        next_ticket: Cell::new(0),
+    });
+    let server = Server::new(ServerSettings::new(Role::Hub, connection));
+    (Front::over_many(server, route, None), connection)
+}
+
+fn leave(inner: &Inner, front: &Front<Server>, id: CallerId) {
+    front.disconnected();
+    inner.act(|hub, _| hub.handle_disconnected(id));
+    inner.askers.borrow_mut().retain(|asker, _| asker.connection != id);
+}
+
+/// One connection, as the way of its requests to the hub.
+struct Caller {
+    this: Weak<Caller>,
+    inner: Weak<Inner>,
+    connection: CallerId,
+    next_ticket: Cell<u64>,
+}
+
+impl Caller {
+    fn asker(&self, ticket: Ticket) -> Asker {
+        Asker { connection: self.connection, ticket }
+    }
+}
+
+impl Route for Caller {
+    fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
+        let (Some(this), Some(inner)) = (self.this.upgrade(), self.inner.upgrade()) else {
+            return RunningCall::ended();
+        };
+        let ticket = Ticket(self.next_ticket.get());
+        self.next_ticket.set(ticket.0 + 1);
+        let asker = self.asker(ticket);
+        inner.askers.borrow_mut().insert(asker, reply);
+        inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
+        RunningCall::new(this, ticket)
+    }
+}
+
+impl Answerer for Caller {
+    fn send(&self, ticket: Ticket, up: Up) -> Pressure {
+        let Some(inner) = self.inner.upgrade() else { return Pressure::Ready };
+        let asker = self.asker(ticket);
+        if let Up::Cancel(_) = up {
+            inner.askers.borrow_mut().remove(&asker);
+            Answerer::resume(self, ticket);
+        }
+        inner.act(|hub, now: Instant| hub.ask(now, wall_time(), asker, Asked::Up(up)));
+        Pressure::Ready
+    }
+
+    /// The caller reads on: so does whoever answers.
+    fn resume(&self, ticket: Ticket) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        let waiting = inner.slow.borrow_mut().remove(&self.asker(ticket));
+        let Some(waiting) = waiting else { return };
+        // Taken out, so that nothing is borrowed while more comes.
+        let running = inner.running.borrow_mut().get_mut(&waiting).and_then(Option::take);
+        let Some(running) = running else { return };
+        running.resume();
+        match inner.running.borrow_mut().get_mut(&waiting) {
+            Some(place) => *place = Some(running),
+            None => running.forget(),
+        }
+    }
+}
+
+/// The writing side of a connection that is one stream.
+struct TcpWriter(WriteHalf);
+
+impl Sink for TcpWriter {
+    async fn write(&mut self, pieces: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+        Sink::write(&mut self.0, pieces).await
+    }
+}
+
+impl Writer for TcpWriter {
+    type Head = ();
+
+    fn answer(&mut self, (): ()) {}
+
+    /// Dropped, it says that no more will be written.
+    fn finish(self) {}
+
+    fn reset(self, _code: u64) {}
+
+    /// A caller that has gone is noticed by what it does not read.
+    fn stopped(&self) -> impl Future<Output = Stop> + 'static {
+        std::future::pending()
+    }
+}
