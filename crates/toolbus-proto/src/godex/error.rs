@@ -19,8 +19,8 @@ pub struct RunError {
     pub param: Option<String>,
     /// Why an answer is incomplete.
     pub reason: Option<String>,
-    /// What it cost all the same.
-    pub usage: Option<Usage>,
+    /// What it cost all the same. Boxed, since few errors have it and all are passed about.
+    pub usage: Option<Box<Usage>>,
     /// The status that the program exits with.
     pub exit: u8,
 }

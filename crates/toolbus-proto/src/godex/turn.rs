@@ -546,7 +546,7 @@ fn incomplete(response: Option<&str>) -> RunError {
     let reason = some_text(reason).map(Cow::into_owned);
     let shown = reason.as_deref().unwrap_or("unknown");
     let error = RunError::new(1, "incomplete", format!("response incomplete: {shown}"));
-    RunError { reason, usage: Usage::read(usage), ..error }
+    RunError { reason, usage: Usage::read(usage).map(Box::new), ..error }
 }
 
 /// An error event, flat or with its members inside `error`.

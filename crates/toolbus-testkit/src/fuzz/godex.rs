@@ -168,7 +168,7 @@ pub fn ask(data: &[u8]) {
                 reader.handle_exit(LastWords { exit, ..LastWords::default() });
             }
         }
-        while reader.poll_progress(data.len() % 2 == 0).is_some() {}
+        while reader.poll_progress(data.len().is_multiple_of(2)).is_some() {}
         while reader.poll_warning().is_some() {}
         if ended.is_some() {
             assert_eq!(ended.as_ref(), reader.outcome(), "a call ends once");

@@ -278,8 +278,8 @@ impl Run {
         }
         let mut error = error.map_texts(|text| self.secrets.masked(text).into_owned());
         error.usage = match (&self.spent, error.usage) {
-            (Some(spent), Some(usage)) => Some(spent.plus(&usage)),
-            (spent, usage) => usage.or(spent.clone()),
+            (Some(spent), Some(usage)) => Some(Box::new(spent.plus(&usage))),
+            (spent, usage) => usage.or_else(|| spent.clone().map(Box::new)),
         };
         if self.said.wanted.lines {
             error.write_line(&mut self.said.lines);

@@ -183,7 +183,7 @@ impl Supply for Programs {
     }
 
     async fn over(&self, _place: &Place) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn is_good(&self, _place: &Place) -> bool {
