@@ -202,7 +202,8 @@ fn what_is_found_before_the_call() {
         "call shell: add",
         expect![[r#"
             stderr
-            error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
+            error: `shell:` is off: whoever calls it can run any command
+            hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
             exit 2
         "#]],
     );
@@ -288,7 +289,8 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: cannot open `orchard+stdio:x`: the Orchard wire is not there yet
+        error: `shell:` is off: whoever calls it can run any command
+        hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
         exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"

@@ -15,21 +15,23 @@ fn toolbus_in_short() {
             Usage: toolbus [OPTIONS] <COMMAND>
 
             Commands:
-              demo         Take the tour: see tools called, killed and back again
-              tools        List the tools of the config, or of the given addresses
-              call         Call one tool and print its answer
-              serve        Run every front of the config at once, until a signal
-              certs        Show or renew the certificates of Orchestra
-              exec         Ask a model, and let it use your tools
-              mcp          Be an MCP server on standard input and output, or over HTTP
-              oracle       Call a Cairo oracle, or be one
-              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
-              provider     Be an Orchard provider on standard input and output
-              rpc          Call a mediocre-rpc server, or be one
-              check        Test somebody's program against the rules of its protocol
-              decode       Show what the bytes of a capture say, event by event
-              completions  Print the completion script for a shell
-              man          Print a manual page
+              demo             Take the tour: see tools called, killed and back again
+              tools            List the tools of the config, or of the given addresses
+              call             Call one tool and print its answer
+              serve            Run every front of the config at once, until a signal
+              certs            Show or renew the certificates of Orchestra
+              exec             Ask a model, and let it use your tools
+              mcp              Be an MCP server on standard input and output, or over HTTP
+              oracle           Call a Cairo oracle, or be one
+              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
+              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              provider         Be an Orchard provider on standard input and output
+              rpc              Call a mediocre-rpc server, or be one
+              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
+              check            Test somebody's program against the rules of its protocol
+              decode           Show what the bytes of a capture say, event by event
+              completions      Print the completion script for a shell
+              man              Print a manual page
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -80,21 +82,23 @@ fn toolbus_at_length() {
             Usage: toolbus [OPTIONS] <COMMAND>
 
             Commands:
-              demo         Take the tour: see tools called, killed and back again
-              tools        List the tools of the config, or of the given addresses
-              call         Call one tool and print its answer
-              serve        Run every front of the config at once, until a signal
-              certs        Show or renew the certificates of Orchestra
-              exec         Ask a model, and let it use your tools
-              mcp          Be an MCP server on standard input and output, or over HTTP
-              oracle       Call a Cairo oracle, or be one
-              plugin       Be an Orchestra plugin: its hub calls the tools of the bus
-              provider     Be an Orchard provider on standard input and output
-              rpc          Call a mediocre-rpc server, or be one
-              check        Test somebody's program against the rules of its protocol
-              decode       Show what the bytes of a capture say, event by event
-              completions  Print the completion script for a shell
-              man          Print a manual page
+              demo             Take the tour: see tools called, killed and back again
+              tools            List the tools of the config, or of the given addresses
+              call             Call one tool and print its answer
+              serve            Run every front of the config at once, until a signal
+              certs            Show or renew the certificates of Orchestra
+              exec             Ask a model, and let it use your tools
+              mcp              Be an MCP server on standard input and output, or over HTTP
+              oracle           Call a Cairo oracle, or be one
+              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
+              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              provider         Be an Orchard provider on standard input and output
+              rpc              Call a mediocre-rpc server, or be one
+              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
+              check            Test somebody's program against the rules of its protocol
+              decode           Show what the bytes of a capture say, event by event
+              completions      Print the completion script for a shell
+              man              Print a manual page
 
             Global options:
                   --config <FILE>
