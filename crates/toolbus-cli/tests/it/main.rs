@@ -13,6 +13,7 @@ mod decode_oracle;
 mod decode_orchestra;
 mod demo;
 mod docs;
+mod godex;
 mod help;
 mod http;
 mod listening;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
-use crate::json::Json;
+use crate::json::{Json, Kind};
 use crate::tool::{Call, Failure, Outcome, Part};
 
 pub use outbox::Outbox;
@@ -271,6 +271,20 @@ impl Up {
 }
 
 impl Down {
+    /// What is told of two states of progress if the reader has taken neither: the later, since
+    /// nobody needs to know how far it was before. Texts are pieces of one text: they are joined.
+    pub fn latest_progress(earlier: &Json, later: Json) -> Json {
+        match (earlier.kind(), later.kind()) {
+            (Kind::String, Kind::String) => {
+                let (earlier, later) = (earlier.as_str(), later.as_str());
+                // Between two quotes nothing has to be read or escaped anew.
+                let text = [&earlier[..earlier.len() - 1], &later[1..]].concat();
+                Json::from_trusted(text)
+            }
+            _ => later,
+        }
+    }
+
     /// What it weighs in a queue.
     pub fn weight(&self) -> usize {
         match self {

@@ -7,6 +7,7 @@
 
 mod contract;
 mod fuzz;
+mod godex;
 mod mcp_bridge;
 mod mcp_calling;
 mod mcp_faults;

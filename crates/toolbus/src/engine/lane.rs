@@ -114,9 +114,17 @@ impl Lane {
         self.needs_turn.set(false);
     }
 
-    /// Keeps the progress of a call until the peer reads on. Only the latest counts.
+    /// Keeps the progress of a call until the peer reads on. Only the latest counts, but texts
+    /// are joined.
     pub(super) fn put_off(&self, ticket: Ticket, progress: Down) {
-        self.progress.borrow_mut().insert(ticket, progress);
+        let mut waiting = self.progress.borrow_mut();
+        let progress = match (waiting.remove(&ticket), progress) {
+            (Some(Down::Progress(earlier)), Down::Progress(later)) => {
+                Down::Progress(Down::latest_progress(&earlier, later))
+            }
+            (_, progress) => progress,
+        };
+        waiting.insert(ticket, progress);
     }
 
     /// The call is over: nothing of it waits any more.

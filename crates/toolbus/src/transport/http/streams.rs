@@ -285,7 +285,9 @@ async fn write(sink: &mut impl Sink, pieces: &[IoSlice<'_>]) -> io::Result<usize
 /// Why there is no answer to a request.
 pub(crate) fn lost(error: &CallError) -> StreamLost {
     let kind = match error {
-        CallError::Connect(_) | CallError::Host { .. } => FailureKind::Unavailable,
+        CallError::Connect(_) | CallError::Proxy(_) | CallError::Host { .. } => {
+            FailureKind::Unavailable
+        }
         #[cfg(feature = "tls")]
         CallError::Tls { .. } => FailureKind::Unavailable,
         CallError::TimedOut { .. } => FailureKind::TimedOut,
