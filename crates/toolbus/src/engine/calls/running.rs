@@ -24,8 +24,10 @@ pub(crate) struct Calls {
     /// Called when the peer says that its tools have changed.
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     /// Called with all that the peer tells besides answers.
-    listeners: RefCell<Vec<Rc<dyn Fn(&Notice)>>>,
+    listeners: RefCell<Vec<Listener>>,
 }
+
+type Listener = Rc<dyn Fn(&Notice)>;
 
 /// Who answers them: a machine, or those of many processes one after the other.
 pub(crate) trait Answers {

@@ -38,6 +38,9 @@ pub(crate) struct Child<C: Calling + Channel + 'static> {
     keeper: JoinHandle<()>,
 }
 
+/// How people are shown a line of a process's standard error.
+type Shown = fn(&str) -> String;
+
 struct Inner<C: Calling + Channel + 'static> {
     this: Weak<Inner<C>>,
     name: String,
@@ -45,7 +48,7 @@ struct Inner<C: Calling + Channel + 'static> {
     supervisor: RefCell<Supervisor<C>>,
     calls: Calls,
     /// How the lines of its standard error are shown to people, if they are in any case.
-    shown: Cell<Option<fn(&str) -> String>>,
+    shown: Cell<Option<Shown>>,
     /// What waits for the processes and for whom they wait: mostly there is one.
     lane: Rc<Lane>,
     account: Account,
@@ -94,7 +97,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
     }
 
     /// Its standard error is not only logged: people are shown each line, as `shown` makes it.
-    pub(crate) fn show_stderr(&self, shown: fn(&str) -> String) {
+    pub(crate) fn show_stderr(&self, shown: Shown) {
         self.inner.shown.set(Some(shown));
     }
 
