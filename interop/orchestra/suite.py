@@ -303,7 +303,15 @@ async def streams():
             event = (await asyncio.wait_for(anext(events), PATIENCE)).event_delivery
             assert (event.topic, m.plain(event.payload)) == ("news", {"id": "7"}), event
             await hub.said(f"[{PLUGIN}] event news")
-            held("events reach a caller on its stream, and a plugin that needs them")
+            words = ("--profile", "full", "--events", "news")
+            async with Stdio(hub.address, hub.certs, *words) as stdio:
+                await stdio.call(1, "echo", text="subscribed by now")
+                assert text(await stdio.hear()) == "subscribed by now"
+                await caller.ask(publish)
+                event = await stdio.hear()
+                assert event["method"] == "notifications/event", event
+                assert event["params"]["payload"] == {"id": "7"}, event
+            held("events reach a caller on its stream, a plugin that needs them, and an MCP client")
 
 
 async def lines():
@@ -424,6 +432,51 @@ async def their_hub():
     held("our transport-stdio talks to a foreign hub")
 
 
+async def our_plugin():
+    certs = os.path.join(fresh("our-plugin"), "certs")
+    await make(certs, "orchestrator", "orchestrator-to-tools.bus")
+    manifests = asyncio.Queue()
+
+    async def register(request):
+        manifests.put_nowait(request.register)
+        response = m.PluginResponse(request_id=request.request_id)
+        response.register.accepted = True
+        yield response
+
+    server, port = await peer.listen(certs, "orchestrator", register)
+    words = ("plugin", "--id", "tools.bus", "builtin:", f"--orchestrator-addr=127.0.0.1:{port}",
+             "--listen-addr=localhost:0", f"--certs-dir={certs}")
+    async with Program(*words) as plugin:
+        address = (await plugin.said("READY ")).removeprefix("READY ")
+        manifest = await asyncio.wait_for(manifests.get(), PATIENCE)
+        assert manifest.id == "tools.bus" and "add" in manifest.provides_tools, manifest
+        async with peer.dial(address, certs, "orchestrator-to-tools.bus") as hub:
+            request = m.PluginRequest(request_id="b")
+            request.boot.SetInParent()
+            assert (await hub.ask(request)).boot.ready
+            answer = await hub.call("add", a=1, b=2)
+            assert m.plain(answer.result) == {"text": "3", "value": 3}, answer
+            request = m.PluginRequest(request_id="st")
+            request.stream_start.stream_id = "sid"
+            request.stream_start.tool_name = "count"
+            request.stream_start.arguments.update({"n": 1000, "ms": 1000})
+            _, queue = hub.open(request)
+            chunks = hub.messages(queue)
+            assert (await anext(chunks)).WhichOneof("member") == "stream_chunk"
+            cancel = m.PluginRequest(request_id="sc")
+            cancel.stream_cancel.stream_id = "sid"
+            _, cancelled = hub.open(cancel)
+            assert [it async for it in hub.messages(cancelled)] == []
+            last = [it async for it in chunks][-1].stream_end
+            assert not last.success, last
+            request = m.PluginRequest(request_id="sd")
+            request.shutdown.timeout_seconds = 5
+            assert (await hub.ask(request)).shutdown.clean
+        assert await plugin.end() == 0
+    server.close()
+    held("our plugin runs under a foreign hub")
+
+
 async def main():
     await certificates()
     await streams()
@@ -431,6 +484,7 @@ async def main():
     await plugin_dies()
     await hub_dies()
     await their_hub()
+    await our_plugin()
 
 
 asyncio.run(main())

@@ -32,7 +32,7 @@ const MODULES: [&str; 3] = [
 
 /// Where the wires that are not there yet are known by name.
 const PLANNED: &str = "crates/toolbus/src/wire/planned.rs";
-const PLANNED_WIRES: [&str; 3] = ["orchestra", "orchard", "godex"];
+const PLANNED_WIRES: [&str; 2] = ["orchestra", "orchard"];
 
 /// Examples for people, which have to show some wire.
 const EXAMPLES: [(&str, &[&str]); 5] = [

@@ -33,6 +33,11 @@ impl Exit {
         self as u8
     }
 
+    /// The one of that code, or that of a failure.
+    pub(crate) fn of(code: u8) -> Exit {
+        Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Failed)
+    }
+
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Exit::Done => "done",

@@ -53,6 +53,13 @@ impl Failed {
         Failed::quietly(self.exit)
     }
 
+    /// What happened, and why, as one sentence.
+    pub(crate) fn message(&self) -> String {
+        let Some(report) = &self.report else { return String::new() };
+        let causes = report.causes.iter().map(|cause| format!(": {cause}"));
+        report.message.clone() + &causes.collect::<String>()
+    }
+
     /// Adds an error and all that caused it.
     pub(crate) fn caused_by(self, error: &dyn Error) -> Failed {
         let chain = std::iter::successors(Some(error), |&error| error.source());

@@ -40,7 +40,13 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[OsString]) -> Result<(), Failed> {
-    match args::parse(words)? {
+    let parsed = args::parse(words).inspect_err(|failed| {
+        if let Some(line) = command::wire::complaint(words, failed) {
+            // If it cannot be written, the report has to do.
+            let _ = render::print_own(&line);
+        }
+    });
+    match parsed? {
         Parsed::Show(text) => render::print_own(&text),
         Parsed::Run(command, globals) => {
             let paint = globals.color.paint(&io::stderr());

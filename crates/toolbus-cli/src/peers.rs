@@ -53,7 +53,8 @@ impl Peers {
         self
     }
 
-    fn open(&self) -> Result<Bus, Failed> {
+    /// Makes a bus of them. Nothing is started or connected to before it is asked.
+    pub(crate) fn open(&self) -> Result<Bus, Failed> {
         let bus = match self {
             Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
             Peers::Config(config) => Bus::of_config(config),

@@ -23,6 +23,8 @@ pub mod printable;
 pub mod tool;
 pub mod trace;
 
+#[cfg(feature = "godex")]
+pub mod godex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "mediocre")]

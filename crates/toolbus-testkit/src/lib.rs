@@ -4,8 +4,9 @@
 //! uses the whole contract, [`many`] the same over many streams; [`pair`] lets two ends of any
 //! wire talk, [`in_memory`] gives one end many streams; [`faults`] spoils what they said;
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
-//! [`peer`] is a program that plays good and bad peers; [`certificates`] are for those who
-//! speak TLS, [`lossy`] is a bad network; [`process`], [`scratch`] and [`patience`] help with both. Async code, with the
+//! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
+//! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`process`],
+//! [`scratch`] and [`patience`] help with both. Async code, with the
 //! feature `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
@@ -20,6 +21,7 @@ pub mod patience;
 pub mod peer;
 pub mod plain;
 pub mod process;
+pub mod responses;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod scratch;

@@ -13,11 +13,14 @@ use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum as _};
+use clap::{
+    Arg, ArgAction, Args as _, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum as _,
+};
 use toolbus::wire::{PeerKind, Registry};
 use tracing::level_filters::LevelFilter;
 
 use crate::command::Command;
+use crate::command::wire::{self, WireCommand, WireFace};
 use crate::exit;
 use crate::failed::Failed;
 use crate::logging::LogFormat;
@@ -137,9 +140,12 @@ pub(crate) enum Parsed {
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
     let words = &crate::command::spelled_out(words);
-    let cli = called_toolbus(command())
-        .try_get_matches_from(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match wire::of_program(words) {
+        Some(face) => as_program(face, words),
+        None => called_toolbus(command())
+            .try_get_matches_from(words)
+            .and_then(|matches| Cli::from_arg_matches(&matches)),
+    };
     match cli {
         Ok(Cli { globals, command }) => Ok(Parsed::Run(command, globals)),
         Err(error) => match error.kind() {
@@ -149,6 +155,25 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
             _ => Err(usage::failed(&error)),
         },
     }
+}
+
+/// Started under the name of a wire's own program, we are that program.
+fn as_program(face: &dyn WireFace, words: &[OsString]) -> Result<Cli, clap::Error> {
+    let name = face.program().unwrap_or_default();
+    let command = clap::Command::new(name)
+        .about(ABOUT)
+        .version(env!("CARGO_PKG_VERSION"))
+        .max_term_width(100)
+        .styles(style::HELP)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .propagate_version(true)
+        .subcommand(face.command());
+    let matches = Globals::augment_args(command).try_get_matches_from(words)?;
+    let globals = Globals::from_arg_matches(&matches)?;
+    let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+    let (_, own) = matches.subcommand().ok_or_else(missing)?;
+    Ok(Cli { globals, command: Command::Wire(WireCommand::of(face, own)?) })
 }
 
 /// A help text as it goes to standard output, without the blanks that clap leaves on empty lines.

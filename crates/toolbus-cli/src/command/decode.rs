@@ -105,6 +105,8 @@ async fn print(decoding: &mut dyn Decoding) -> Result<(), Failed> {
             Decoded::Broken => return Err(Failed::quietly(Exit::Unreachable)),
             Decoded::Wrong if is_end => return Err(Failed::quietly(Exit::Unreachable)),
             Decoded::More if is_end => return Ok(()),
+            Decoded::Ended(0) => return Ok(()),
+            Decoded::Ended(code) => return Err(Failed::quietly(Exit::of(code))),
             Decoded::More | Decoded::Wrong => {}
         }
     }

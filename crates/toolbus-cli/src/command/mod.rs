@@ -9,7 +9,7 @@ mod help;
 mod man;
 mod serve;
 mod tools;
-mod wire;
+pub(crate) mod wire;
 
 pub(crate) use wire::spelled_out;
 

@@ -199,10 +199,11 @@ fn what_is_found_before_the_call() {
         "#]],
     );
     check(
-        "call godex+stdio:x add",
+        "call shell: add",
         expect![[r#"
             stderr
-            error: cannot open `godex+stdio:x`: the godex wire is not there yet
+            error: `shell:` is off: whoever calls it can run any command
+            hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
             exit 2
         "#]],
     );
@@ -262,7 +263,7 @@ fn an_answer_over_the_limit() {
 #[test]
 fn tools_of_the_config() {
     let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
-                  [back.later]\nconnect = \"godex+stdio:x\"\n";
+                  [back.later]\nconnect = \"shell:\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
     page("call try.add a=1 b=2").check(expect![[r#"
@@ -288,7 +289,8 @@ fn tools_of_the_config() {
     "#]]);
     page("call later.x").check(expect![[r#"
         stderr
-        error: cannot open `godex+stdio:x`: the godex wire is not there yet
+        error: `shell:` is off: whoever calls it can run any command
+        hint: allow it by `--allow-shell`, or `allow_shell = true` in the config
         exit 2
     "#]]);
     page("call builtin: echo 1").check(expect![[r#"

@@ -209,6 +209,7 @@ fn help() {
               mcp        Show what one side of an MCP conversation says
               orchard    Show what one side of an Orchard conversation says
               orchestra  Show what one side of an Orchestra stream says
+              godex      Show what a captured answer of a server says
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]

@@ -27,6 +27,11 @@ fn config() {
 }
 
 #[test]
+fn godex() {
+    check("docs/godex.md");
+}
+
+#[test]
 fn mcp() {
     check("docs/mcp.md");
 }

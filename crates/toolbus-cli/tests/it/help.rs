@@ -20,6 +20,7 @@ fn toolbus_in_short() {
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
               certs            Show or renew the certificates of Orchestra
+              exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
@@ -67,6 +68,8 @@ fn toolbus_at_length() {
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
+              godex+stdio:COMMAND
+                                 a program that asks a model, started for each call
               orchestra+quic://HOST:PORT
                                  an Orchestra hub, or a plugin
               orchestra+plugin:COMMAND
@@ -84,6 +87,7 @@ fn toolbus_at_length() {
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
               certs            Show or renew the certificates of Orchestra
+              exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them

@@ -166,6 +166,10 @@ fn the_manual_page_of_toolbus() {
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre\-rpc server
+              orchestra+quic://HOST:PORT
+                                 an Orchestra hub, or a plugin
+              orchestra+plugin:COMMAND
+                                 an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `\-\-allow\-shell` is given
             .PP
             Standard output carries answers and nothing else, so that it can be piped; everything
@@ -213,11 +217,17 @@ fn the_manual_page_of_toolbus() {
             toolbus\-serve(1)
             Run every front of the config at once, until a signal
             .TP
+            toolbus\-certs(1)
+            Show or renew the certificates of Orchestra
+            .TP
             toolbus\-mcp(1)
             Be an MCP server on standard input and output, or over HTTP
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
+            .TP
+            toolbus\-plugin(1)
+            Be an Orchestra plugin: its hub calls the tools of the bus
             .TP
             toolbus\-provider(1)
             Be an Orchard provider on standard input and output

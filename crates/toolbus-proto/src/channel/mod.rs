@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
-use crate::json::Json;
+use crate::json::{Json, Kind};
 use crate::tool::{Call, Failure, Outcome, Part};
 
 pub use outbox::Outbox;
@@ -28,6 +28,13 @@ pub trait Machine {
 
     /// What happened that is no answer and no call, for the log and for who owns the machine.
     fn poll_notice(&mut self) -> Option<Notice>;
+
+    /// How many bytes it keeps for its peer that the hands cannot see: calls that wait for
+    /// their turn, answers that are owed, what is kept in case it is asked for again. Asked
+    /// often, so it is to be known without counting.
+    fn weight(&self) -> usize {
+        0
+    }
 }
 
 /// One end of one ordered run of bytes: a pipe, a socket. The hands read and write; the
@@ -264,6 +271,20 @@ impl Up {
 }
 
 impl Down {
+    /// What is told of two states of progress if the reader has taken neither: the later, since
+    /// nobody needs to know how far it was before. Texts are pieces of one text: they are joined.
+    pub fn latest_progress(earlier: &Json, later: Json) -> Json {
+        match (earlier.kind(), later.kind()) {
+            (Kind::String, Kind::String) => {
+                let (earlier, later) = (earlier.as_str(), later.as_str());
+                // Between two quotes nothing has to be read or escaped anew.
+                let text = [&earlier[..earlier.len() - 1], &later[1..]].concat();
+                Json::from_trusted(text)
+            }
+            _ => later,
+        }
+    }
+
     /// What it weighs in a queue.
     pub fn weight(&self) -> usize {
         match self {
@@ -322,4 +343,12 @@ pub enum Notice {
     Stderr(String),
     /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
     Hangs,
+}
+
+impl Notice {
+    /// Does it tell of a frame that served no purpose? A peer that sends nothing else is heard
+    /// less often than the others.
+    pub fn is_noise(&self) -> bool {
+        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_))
+    }
 }

@@ -3,6 +3,8 @@
 //! [`write_event`] writes one; [`Events::next`] cuts whole ones off the front of what was
 //! read. Like lines, an event has a limit, and what is beyond it is skipped to its end.
 
+use std::ops::Range;
+
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 
@@ -40,7 +42,7 @@ pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
     /// Its kind; none means `message`.
-    pub name: Option<String>,
+    pub name: Option<Bytes>,
     /// Its data; several fields are joined by newlines.
     pub data: Bytes,
     /// The id to resume from, if it tells one.
@@ -63,9 +65,19 @@ pub struct Events {
     fields: Fields,
 }
 
+/// Where an event lies at the front of what was read.
+struct Plain {
+    name: Option<Range<usize>>,
+    data: Range<usize>,
+    /// All of it, with the blank line at its end.
+    len: usize,
+}
+
 /// The event whose lines are being read.
 #[derive(Debug, Default)]
 struct Fields {
+    /// Some of its lines have been taken.
+    is_begun: bool,
     event: Event,
     data: Option<BytesMut>,
     is_any: bool,
@@ -87,13 +99,42 @@ impl Events {
 
     /// The next whole event, or `None` until the rest of it arrives.
     pub fn next(&mut self, input: &mut BytesMut) -> Option<Result<Event, TooLong>> {
+        if let Some(Plain { name, data, len }) = self.plain(input) {
+            let event = input.split_to(len).freeze();
+            return Some(Ok(Event {
+                name: name.map(|name| event.slice(name)),
+                data: event.slice(data),
+                ..Event::default()
+            }));
+        }
+        self.next_by_line(input)
+    }
+
+    /// The next whole event, shown to `take` where it lies: its kind, and its data.
+    #[inline]
+    pub fn next_with<T>(
+        &mut self,
+        input: &mut BytesMut,
+        take: impl FnOnce(Option<&[u8]>, &[u8]) -> T,
+    ) -> Option<Result<T, TooLong>> {
+        if let Some(Plain { name, data, len }) = self.plain(input) {
+            let taken = take(name.map(|name| &input[name]), &input[data]);
+            input.advance(len);
+            return Some(Ok(taken));
+        }
+        let event = self.next_by_line(input)?;
+        Some(event.map(|event| take(event.name.as_deref(), &event.data)))
+    }
+
+    fn next_by_line(&mut self, input: &mut BytesMut) -> Option<Result<Event, TooLong>> {
         loop {
             let line = self.line(input)?;
             if !line.is_empty() {
                 self.field(&line);
                 continue;
             }
-            let Fields { mut event, data, is_any, is_too_long } = std::mem::take(&mut self.fields);
+            let Fields { mut event, data, is_any, is_too_long, .. } =
+                std::mem::take(&mut self.fields);
             if is_too_long {
                 return Some(Err(TooLong { bytes_max: self.bytes_max }));
             }
@@ -102,6 +143,54 @@ impl Events {
                 return Some(Ok(event));
             }
         }
+    }
+
+    /// What is pending when the stream ends: an event that only lacks its blank line, or of
+    /// which the last line has no end. To be asked after [`Events::next`] has no more.
+    ///
+    /// The standard throws it away; who calls this takes it if it makes sense.
+    pub fn last(&mut self, input: &mut BytesMut) -> Option<Result<Event, TooLong>> {
+        // One for the line, one for the event, and one that a carriage return may swallow.
+        input.extend_from_slice(b"\n\n\n");
+        let event = self.next(input);
+        input.clear();
+        event
+    }
+
+    /// Is the event that is being read over the limit already? Its end need not be awaited.
+    pub fn is_over_limit(&self) -> bool {
+        self.fields.is_too_long
+    }
+
+    /// An event as most are: wholly there, with a field of data and maybe its kind, and line
+    /// feeds between. It is found in one go, without a copy; all others take the long way.
+    fn plain(&self, input: &BytesMut) -> Option<Plain> {
+        // A line that was looked at in vain is not looked at from its beginning again.
+        let is_clean = self.searched == 0 && !self.after_return && !self.skipping;
+        if !is_clean || self.is_fresh || self.fields.is_begun {
+            return None;
+        }
+        let (mut name, mut data) = (None, None);
+        let mut at = 0;
+        loop {
+            let rest = &input[at..];
+            let len = memchr2(b'\r', b'\n', rest).filter(|end| rest[*end] == b'\n')?;
+            let line = &rest[..len];
+            let (field, prefix) = match line {
+                [] if data.is_some() => break,
+                [b'd', b'a', b't', b'a', b':', b' ', ..] => (&mut data, 6),
+                [b'e', b'v', b'e', b'n', b't', b':', b' ', ..] if len <= FIELD_NAME_MAX => {
+                    (&mut name, 7)
+                }
+                _ => return None,
+            };
+            if field.replace(at + prefix..at + len).is_some() {
+                return None;
+            }
+            at += len + 1;
+        }
+        let data = data.filter(|data| data.len() <= self.bytes_max)?;
+        Some(Plain { name, data, len: at + 1 })
     }
 
     /// The next whole line, without its end.
@@ -145,7 +234,8 @@ impl Events {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         let text = || String::from_utf8_lossy(value).into_owned();
-        let Fields { event, data, is_any, is_too_long } = &mut self.fields;
+        let Fields { is_begun, event, data, is_any, is_too_long } = &mut self.fields;
+        *is_begun = true;
         match name {
             b"data" => {
                 *is_any = true;
@@ -163,7 +253,7 @@ impl Events {
                     None => *data = Some(BytesMut::from(value)),
                 }
             }
-            b"event" if value.len() <= FIELD_NAME_MAX => event.name = Some(text()),
+            b"event" if value.len() <= FIELD_NAME_MAX => event.name = Some(line.slice_ref(value)),
             b"id" if value.len() <= ID_BYTES_MAX && !value.contains(&0) => {
                 *is_any = true;
                 event.id = Some(text());
@@ -218,6 +308,25 @@ mod tests {
         let named = Event { name: Some("x".into()), id: Some("1.0".into()), ..Event::default() };
         let retry = Event { retry: Some(5), ..Event::default() };
         assert_eq!(events(text.as_bytes(), &[], 100), [Ok(data("a\nb")), Ok(named), Ok(retry)]);
+    }
+
+    #[test]
+    fn what_is_pending_at_the_end_can_be_asked_for() {
+        for (text, expected) in [
+            ("data: a\n\ndata: b", Some("b")),
+            ("data: b\n", Some("b")),
+            ("data: b\r", Some("b")),
+            ("event: x\ndata: b\r\n", Some("b")),
+            ("data: a\n\n: bye", None),
+            ("", None),
+        ] {
+            let mut events = Events::new(100);
+            let mut input = BytesMut::from(text);
+            while events.next(&mut input).is_some() {}
+            let last = events.last(&mut input).map(|last| last.unwrap().data);
+            assert_eq!(last.as_deref(), expected.map(str::as_bytes), "{text:?}");
+            assert!(input.is_empty());
+        }
     }
 
     #[test]

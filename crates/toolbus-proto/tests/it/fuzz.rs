@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use toolbus_testkit::fuzz::godex;
 use toolbus_testkit::fuzz::mcp::{client, endpoint, http_client, server};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
@@ -12,7 +13,7 @@ use toolbus_testkit::fuzz::orchestra;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 18] = [
+const TARGETS: [(&str, Body); 20] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
@@ -31,6 +32,8 @@ const TARGETS: [(&str, Body); 18] = [
     ("orchestra_client", orchestra::client),
     ("orchestra_server", orchestra::server),
     ("orchestra_stdio", orchestra::stdio),
+    ("godex_run", godex::run),
+    ("godex_ask", godex::ask),
 ];
 
 fn root() -> PathBuf {
@@ -61,6 +64,7 @@ fn conversations() {
         ("mcp/serving", server),
         ("orchard/calling", orchard::host),
         ("orchard/serving", orchard::provider),
+        ("godex/ask", godex::ask),
     ] {
         let folder = root().join("transcripts").join(folder);
         for file in fs::read_dir(folder).expect("the transcripts are there") {
@@ -129,6 +133,56 @@ fn mcp() -> impl Strategy<Value = Vec<u8>> {
     pieces.prop_map(|pieces| pieces.concat())
 }
 
+/// Events of a server and lines of a child.
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&[u8]; 30] = [
+        b"data: ",
+        b"\n\n",
+        b"\n",
+        b"{\"type\":\"response.output_item.added\",",
+        b"{\"type\":\"response.output_item.done\",",
+        b"{\"type\":\"response.function_call_arguments.delta\",",
+        b"{\"type\":\"response.function_call_arguments.done\",",
+        b"{\"type\":\"response.output_text.delta\",",
+        b"{\"type\":\"response.output_text.done\",",
+        b"{\"type\":\"response.content_part.added\",",
+        b"{\"type\":\"response.refusal.delta\",",
+        b"{\"type\":\"response.completed\"}",
+        b"{\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":null}}}",
+        b"{\"type\":\"response.completed\",\"response\":{\"output\":[{\"type\":\"function_call\",\"call_id\":\"a\"}]}}",
+        b"{\"type\":\"error\"}",
+        b"\"item\":{\"type\":\"function_call\",\"id\":\"a\",\"arguments\":\"{}\"}}",
+        b"\"item\":{\"type\":\"function_call\",\"call_id\":\"b\",\"arguments\":{}}}",
+        b"\"item\":{\"type\":\"function_call\",\"name\":\"f\"}}",
+        b"\"item\":{\"type\":\"message\",\"id\":1}}",
+        b"\"output_index\":0,",
+        b"\"output_index\":1,",
+        b"\"item_id\":\"a\",",
+        b"\"item_id\":\"item_b\",",
+        b"\"delta\":\"{\"}",
+        b"\"delta\":\"\\ud83d\"}",
+        b"\"text\":\"t\"}",
+        b"\"part\":{\"type\":\"output_text\"}}",
+        b"\xfe",
+        b"\xfe\xff\x00",
+        b"\xfe\xff\x01",
+    ];
+    let pieces = prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60);
+    let whole = prop::sample::select(&PIECES[3..11]);
+    let rest = prop::sample::select(&PIECES[15..27]);
+    let index = prop::sample::select(&PIECES[19..23]);
+    let event = (whole, index, rest)
+        .prop_map(|(kind, index, rest)| [b"data: ", kind, index, rest, b"\n\n"].concat());
+    let events = prop::collection::vec(event, 0..12);
+    prop_oneof![
+        pieces.prop_map(|pieces| pieces.concat()),
+        (events, any::<bool>()).prop_map(|(events, ends)| {
+            let end: &[u8] = if ends { b"data: {\"type\":\"response.done\"}\n\n" } else { b"" };
+            [&events.concat(), end].concat()
+        }),
+    ]
+}
+
 /// Pieces of frames, each on some stream, with ends and other things between them.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: [&[u8]; 12] = [
@@ -188,6 +242,14 @@ proptest! {
     fn streams_by_chance(data in streams(), role in 0u8..2) {
         orchestra::client(&data);
         orchestra::server(&[&[role], &data[..]].concat());
+    }
+
+    #[test]
+    fn answers_by_chance(data in answers(), choice in 0u8..16) {
+        godex::run(&[&[choice], &data[..]].concat());
+        godex::ask(&data);
+        let lines = String::from_utf8_lossy(&data).replace("data: ", "").into_bytes();
+        godex::ask(&lines);
     }
 
     #[test]

@@ -7,11 +7,13 @@
 
 mod contract;
 mod fuzz;
+mod godex;
 mod mcp_bridge;
 mod mcp_calling;
 mod mcp_faults;
 mod mcp_http;
 mod mcp_http_faults;
+mod mcp_memory;
 mod mcp_remote;
 mod mcp_serving;
 mod mediocre;

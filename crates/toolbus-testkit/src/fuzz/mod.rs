@@ -3,6 +3,7 @@
 //! The targets in `fuzz/` call them, and so do plain tests, over the seeds in `fuzz/seeds` and
 //! over bytes by chance. They stay fast and have no state.
 
+pub mod godex;
 pub mod mcp;
 pub mod mediocre;
 pub mod oracle;

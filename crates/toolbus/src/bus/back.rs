@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::channel::Notice;
+use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
@@ -101,6 +102,11 @@ pub trait Back {
 
     /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
+
+    /// The text in an answer of its, where it has one besides what is for programs.
+    fn text_of(&self, _answer: &Json) -> Option<String> {
+        None
+    }
 
     /// Calls this whenever it says that its tools have changed.
     fn watch(&self, _changed: Rc<dyn Fn()>) {}

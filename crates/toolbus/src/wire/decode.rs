@@ -21,6 +21,8 @@ pub enum Decoded {
     Broken,
     /// It went on, but a message was wrong: a line says so.
     Wrong,
+    /// It has said how it ends, by the last line and this exit code; what follows is not read.
+    Ended(u8),
 }
 
 /// Captures of a wire whose messages are lines.

@@ -62,6 +62,11 @@ pub trait PeerKind: Sync {
         None
     }
 
+    /// Is it a wire, which stands on both sides of a bus? Else it only answers.
+    fn is_wire(&self) -> bool {
+        self.front().is_some()
+    }
+
     /// May an address of this kind be listened on?
     fn can_listen(&self, address: &Address) -> bool {
         self.front().is_some_and(|front| front.can_listen(address))

@@ -19,7 +19,7 @@ mod front;
 mod kind;
 #[cfg(feature = "bus")]
 mod open;
-#[cfg(feature = "bus")]
+#[cfg(all(feature = "bus", not(feature = "orchestra")))]
 mod planned;
 #[cfg(feature = "bus")]
 pub mod program;
@@ -28,6 +28,8 @@ mod registry;
 #[cfg(feature = "bus")]
 pub mod settings;
 
+#[cfg(feature = "godex")]
+pub mod godex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "mediocre")]

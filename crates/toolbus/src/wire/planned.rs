@@ -19,14 +19,6 @@ pub(super) struct Planned {
     keys: &'static [Key],
 }
 
-pub(super) static GODEX: Planned = Planned {
-    name: "godex",
-    called: "the godex wire",
-    schemes: &[Scheme::command("godex+stdio:")],
-    keys: &[],
-};
-
-#[cfg(not(feature = "orchestra"))]
 pub(super) static ORCHESTRA: Planned = Planned {
     name: "orchestra",
     called: "the Orchestra wire",

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{PeerKind, planned};
+use super::PeerKind;
+#[cfg(not(feature = "orchestra"))]
+use super::planned;
 use crate::address::{Address, AddressError, Purpose};
 use crate::local::builtin::BUILTIN;
 
@@ -18,7 +20,8 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &super::mcp::MCP,
     #[cfg(feature = "mediocre")]
     &super::mediocre::MEDIOCRE,
-    &planned::GODEX,
+    #[cfg(feature = "godex")]
+    &super::godex::GODEX,
     #[cfg(feature = "orchestra")]
     &super::orchestra::ORCHESTRA,
     #[cfg(not(feature = "orchestra"))]
@@ -58,9 +61,9 @@ impl Registry {
         self.kinds.iter().copied()
     }
 
-    /// Those that are wires: that can be both called and served.
+    /// Those that are wires: that stand on both sides of a bus.
     pub fn wires(&self) -> impl Iterator<Item = &'static dyn PeerKind> {
-        self.kinds().filter(|kind| kind.front().is_some())
+        self.kinds().filter(|kind| kind.is_wire())
     }
 
     /// How many wires there will be, with those that are not there yet.

@@ -9,7 +9,7 @@ use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome};
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, What};
 
 use crate::args::{Globals, value};
 use crate::failed::Failed;
@@ -133,11 +133,16 @@ async fn answer(
     globals: &Globals,
 ) -> Result<Result<(), Failure>, Failed> {
     let (inbox, slot) = Inbox::new();
+    let back = match &call.what {
+        What::Tool { name, .. } if args.text => bus.resolve(name).map(|(back, _)| back),
+        _ => None,
+    };
+    let text_of = |answer: &Json| back.as_ref()?.text_of(answer);
     let uplink = bus.start(call, slot);
     let ended = if args.stream {
         stream::print(&inbox, uplink).await?
     } else {
-        inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text))
+        inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text, text_of))
     };
     match ended {
         Ok(last) => render::print(&last).map(Ok),
@@ -152,10 +157,10 @@ async fn answer(
 }
 
 /// The answer as one line of JSON, or as text.
-fn whole(outcome: Outcome, as_text: bool) -> String {
+fn whole(outcome: Outcome, as_text: bool, text_of: impl Fn(&Json) -> Option<String>) -> String {
     let mut text = match outcome {
         Outcome::Text(text) if as_text => text,
-        Outcome::Value(value) if as_text => value.shown(),
+        Outcome::Value(value) if as_text => text_of(&value).unwrap_or_else(|| value.shown()),
         outcome => json(outcome).to_string(),
     };
     text.push('\n');

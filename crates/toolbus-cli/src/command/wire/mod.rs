@@ -1,12 +1,13 @@
 //! What only one wire has on the command line: a folder each, and a line here.
 
+mod godex;
 mod mcp;
 mod mediocre;
 mod oracle;
 mod orchard;
 mod orchestra;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
@@ -19,8 +20,8 @@ use crate::args::Globals;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 5] =
-    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE];
+pub(crate) static FACES: [&dyn WireFace; 6] =
+    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE, &godex::FACE];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
@@ -47,6 +48,16 @@ pub(crate) trait WireFace: Sync {
 
     /// A front for the example of a config: its name, and what it listens on.
     fn front_example(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// The name under which the program has this command alone, if there is one.
+    fn program(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What goes to standard output where these words make no sense, besides the report.
+    fn complaint(&self, _words: &[OsString], _failed: &Failed) -> Option<String> {
         None
     }
 
@@ -122,11 +133,30 @@ pub(crate) fn faces() -> impl Iterator<Item = &'static dyn WireFace> {
     wires.into_iter().filter_map(|wire| FACES.into_iter().find(|face| face.wire() == wire))
 }
 
+/// The wire whose program we are, by the name that we were started under.
+pub(crate) fn of_program(words: &[OsString]) -> Option<&'static dyn WireFace> {
+    let name = Path::new(words.first()?).file_name().and_then(OsStr::to_str)?;
+    FACES.into_iter().find(|face| face.program() == Some(name))
+}
+
+/// What goes to standard output where a command line makes no sense.
+pub(crate) fn complaint(words: &[OsString], failed: &Failed) -> Option<String> {
+    FACES.iter().find_map(|face| face.complaint(words, failed))
+}
+
 /// The commands of single wires, by their names.
 #[derive(Debug)]
 pub(crate) struct WireCommand(Box<dyn Run>);
 
 impl WireCommand {
+    /// The command of one wire.
+    pub(crate) fn of(
+        face: &dyn WireFace,
+        matches: &ArgMatches,
+    ) -> Result<WireCommand, clap::Error> {
+        face.read(matches).map(WireCommand)
+    }
+
     pub(crate) fn run(&self, globals: &Globals) -> Result<(), Failed> {
         self.0.run(globals)
     }

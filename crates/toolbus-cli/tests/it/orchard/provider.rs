@@ -165,10 +165,10 @@ fn it_cannot_begin() {
     check(
         "provider nobody:",
         expect![[r#"
-        stderr
-        error: unsupported connection scheme: "nobody:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-        exit 2
-    "#]],
+            stderr
+            error: unsupported connection scheme: "nobody:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            exit 2
+        "#]],
     );
     check(
         "provider orchard+stdio:there-is-no-such-program",

@@ -14,7 +14,7 @@ use crate::orchestra::wire::{
     RegistrationResult, Request, ShutdownRequest, ShutdownResult, Status, StorageDeleteResponse,
     StorageListResponse, StorageReadResponse, StorageWriteResponse, StreamEnd,
 };
-use crate::tool::{ToolName, Trace, What};
+use crate::tool::{Failure, FailureKind, ToolName, Trace, What};
 
 /// How long calls may go on behind a `shutdown` that does not say.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ impl Server {
                 self.handle_tool_call(now, number, call);
             }
             Some(Request::StreamCancel(request)) => {
-                self.cancel_stream(&request.stream_id);
+                self.cancel_stream(now, &request.stream_id);
                 self.finish(now, number);
             }
             Some(Request::ListPrompts(_)) => {
@@ -142,19 +142,33 @@ impl Server {
         self.ask(now, number, What::Tool { name: tool, args }, more, reply);
     }
 
-    /// Cancels the stream of this id; it ends as its tool ends it.
-    fn cancel_stream(&mut self, stream_id: &str) {
-        let running = self.streams.values().find_map(|stream| match &stream.job {
-            Job::Running { ticket, reply: Reply::Chunks { stream_id: known, .. } }
-                if known == stream_id =>
-            {
-                Some(*ticket)
-            }
-            _ => None,
-        });
-        if let Some(ticket) = running {
-            self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
+    /// Cancels the stream of this id.
+    fn cancel_stream(&mut self, now: Instant, stream_id: &str) {
+        let is_it = |stream: &Answering| {
+            let Job::Running { reply: Reply::Chunks { stream_id: known, .. }, .. } = &stream.job
+            else {
+                return false;
+            };
+            known == stream_id
+        };
+        let found = self.streams.iter().find(|(_, stream)| is_it(stream));
+        if let Some((&number, _)) = found {
+            self.cancel_chunks(now, number);
         }
+    }
+
+    /// Tells the tool that its chunks are not wanted any more, and the caller that no more will
+    /// come: a call that is cancelled has no other end.
+    pub(super) fn cancel_chunks(&mut self, now: Instant, number: u64) {
+        let Some(Answering { job: Job::Running { ticket, .. }, .. }) = self.streams.get(&number)
+        else {
+            return;
+        };
+        let ticket = *ticket;
+        self.tickets.remove(&ticket);
+        self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
+        self.end_chunks(now, number, Err(Failure::new(FailureKind::Cancelled, "cancelled")));
+        self.settle(now);
     }
 
     /// Calls that run may end before it is answered.

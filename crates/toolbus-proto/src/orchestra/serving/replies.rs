@@ -165,7 +165,12 @@ impl Server {
         self.put(number, &response_body(chunk));
     }
 
-    fn end_chunks(&mut self, now: Instant, number: u64, outcome: Result<Outcome, Failure>) {
+    pub(super) fn end_chunks(
+        &mut self,
+        now: Instant,
+        number: u64,
+        outcome: Result<Outcome, Failure>,
+    ) {
         let failed = match outcome {
             // The end as the plugin wrote it.
             Ok(Outcome::Native(body)) => return self.answer_body(now, number, &body),

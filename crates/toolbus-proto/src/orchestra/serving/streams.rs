@@ -25,7 +25,7 @@ impl Server {
     /// What stands behind the request says nothing, but for the cancelling of its stream.
     fn handle_behind(&mut self, now: Instant, number: u64, input: &mut BytesMut) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        let Job::Running { ticket, reply: Reply::Chunks { stream_id, .. } } = &stream.job else {
+        let Job::Running { reply: Reply::Chunks { stream_id, .. }, .. } = &stream.job else {
             stream.behind += input.len();
             let is_too_much = self.settings.drain_bytes_max < stream.behind;
             stream.is_read |= is_too_much && matches!(stream.job, Job::Answered);
@@ -49,9 +49,7 @@ impl Server {
             (None, _) => {}
             // The stream goes on until the plugin ends it, as if that had been asked elsewhere.
             (Some(body), Role::Hub) => self.ask_aside(now, "stream_cancel", body),
-            (Some(_), Role::Plugin) => {
-                self.ups.push_back((*ticket, Asked::Up(Up::Cancel(None))));
-            }
+            (Some(_), Role::Plugin) => self.cancel_chunks(now, number),
         }
     }
 

@@ -297,7 +297,7 @@ fn a_stream_may_be_cancelled_on_itself() {
             }
             (_, up) => panic!("{up:?}"),
         }
-        // It ends as the tool ends it.
+        // A plugin has said so by now, and a hub says what the plugin says.
         let failure = Failure::new(FailureKind::Cancelled, "enough");
         hands.machine.down(now, ticket, Down::Done(Err(failure)));
         assert_eq!(hands.leaves(now).len(), 1);

@@ -107,14 +107,14 @@ impl Asker for Inbox {
         state.wake();
         state.bytes += down.weight();
         state.may_send |= matches!(down, Down::Done(_));
-        if let (Down::Progress(_), Some(old @ Down::Progress(_))) =
-            (&down, state.waiting.back_mut())
-        {
-            // Nobody needs to know how far it was before it is where it is now.
-            let old = std::mem::replace(old, down);
-            state.bytes -= old.weight();
-        } else {
-            state.waiting.push_back(down);
+        match (down, state.waiting.back_mut()) {
+            (Down::Progress(later), Some(Down::Progress(waiting))) => {
+                let weights = waiting.as_bytes().len() + later.as_bytes().len();
+                *waiting = Down::latest_progress(waiting, later);
+                let weight = waiting.as_bytes().len();
+                state.bytes = state.bytes - weights + weight;
+            }
+            (down, _) => state.waiting.push_back(down),
         }
         if state.waiting.len() < ITEMS_WAITING_MAX && state.bytes < BYTES_WAITING_MAX {
             return Pressure::Ready;

@@ -6,6 +6,7 @@
 
 mod body;
 mod client;
+mod proxy;
 mod server;
 mod sink;
 mod socket;
@@ -15,6 +16,7 @@ pub use body::{Body, BodyError};
 pub use client::{Answer, CallError, Client, Origin, Timeouts};
 pub use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
 pub use hyper::http::{Request, Response, header, request, response};
+pub use proxy::{Proxy, ProxyError};
 pub use server::{Exchange, Limits, Responder, Server};
 pub use sink::BodySink;
 pub use streams::{AnswerReader, AnswerWriter, HttpOpener, RequestWriter, garbled, plain};

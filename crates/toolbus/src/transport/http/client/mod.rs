@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use self::pool::Pool;
 use super::body::{Body, Owner};
+use super::proxy::{Proxy, ProxyError};
 use super::sink::{BodySink, Pipe, Pushed};
 use crate::transport::tcp::{self, ConnectError};
 #[cfg(feature = "tls")]
@@ -62,7 +63,18 @@ impl Client {
     /// Calls `origin` over at most `connections_max` connections at a time (HTTP/2: one).
     /// Further calls wait in line. A connection that is not used for `idle_timeout` is closed.
     pub fn new(origin: Origin, connections_max: usize, idle_timeout: Duration) -> Client {
-        Client(Rc::new(Pool::new(origin, connections_max, idle_timeout)))
+        Client(Rc::new(Pool::new(origin, None, connections_max, idle_timeout)))
+    }
+
+    /// The same, but its connections go through a proxy: in a tunnel where they are safe, else
+    /// the proxy is asked to ask.
+    pub fn through(
+        proxy: Proxy,
+        origin: Origin,
+        connections_max: usize,
+        idle_timeout: Duration,
+    ) -> Client {
+        Client(Rc::new(Pool::new(origin, Some(proxy), connections_max, idle_timeout)))
     }
 
     /// Begins a call; its body follows by the sink, while the answer is awaited.
@@ -121,7 +133,7 @@ async fn call(
     pipe: Rc<Pipe>,
     timeouts: Timeouts,
 ) -> Result<Response<Body>, CallError> {
-    let target = Target::of(&pool.origin, head.uri())?;
+    let target = Target::of(&pool, head.uri())?;
     let mut request = head.map(|()| Pushed::new(pipe.clone(), None, ()));
     loop {
         let mut kept = pool.take(timeouts.connect).await?;
@@ -163,14 +175,18 @@ struct Target {
     authority: Authority,
     scheme: Scheme,
     path: PathAndQuery,
+    /// Whom a proxy is to ask for us, if it is one.
+    proxy: Option<Proxy>,
 }
 
 impl Target {
-    fn of(origin: &Origin, uri: &Uri) -> Result<Target, CallError> {
+    fn of(pool: &Pool, uri: &Uri) -> Result<Target, CallError> {
+        let origin = &pool.origin;
+        let proxy = pool.proxy.clone().filter(|_| !origin.is_secure());
         let scheme = if origin.is_secure() { Scheme::HTTPS } else { Scheme::HTTP };
         let path = uri.path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Ok(Target { authority: origin.authority()?, scheme, path })
+        Ok(Target { authority: origin.authority()?, scheme, path, proxy })
     }
 
     fn write<B>(&self, request: &mut Request<B>, is_http2: bool) {
@@ -182,6 +198,14 @@ impl Target {
             request.headers_mut().remove(header::HOST);
         } else if let Ok(host) = HeaderValue::from_str(self.authority.as_str()) {
             request.headers_mut().insert(header::HOST, host);
+            if let Some(proxy) = &self.proxy {
+                parts.scheme = Some(self.scheme.clone());
+                parts.authority = Some(self.authority.clone());
+                let value = proxy.authorization.as_deref().map(HeaderValue::from_str);
+                if let Some(Ok(value)) = value {
+                    request.headers_mut().insert(header::PROXY_AUTHORIZATION, value);
+                }
+            }
         }
         if let Ok(uri) = Uri::from_parts(parts) {
             *request.uri_mut() = uri;
@@ -204,6 +228,9 @@ pub enum CallError {
         /// Why not.
         source: TlsError,
     },
+    /// There is no way through the proxy.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The host can stand in no request.
     #[error("`{host}` is no host")]
     Host {

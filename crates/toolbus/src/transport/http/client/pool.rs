@@ -11,10 +11,11 @@ use hyper::http::Request;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{CallError, Origin, Sent};
 use crate::transport::Stream;
+use crate::transport::http::proxy::Proxy;
 use crate::transport::http::sink::{Pipe, Pushed};
 use crate::transport::http::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
 use crate::transport::tcp;
@@ -22,6 +23,7 @@ use crate::transport::tcp;
 /// The connections to one origin.
 pub(super) struct Pool {
     pub(super) origin: Origin,
+    pub(super) proxy: Option<Proxy>,
     idle_timeout: Duration,
     /// One permit for each HTTP/1.1 connection in use.
     places: Arc<Semaphore>,
@@ -61,9 +63,15 @@ pub(super) struct Connection {
 }
 
 impl Pool {
-    pub(super) fn new(origin: Origin, connections_max: usize, idle_timeout: Duration) -> Pool {
+    pub(super) fn new(
+        origin: Origin,
+        proxy: Option<Proxy>,
+        connections_max: usize,
+        idle_timeout: Duration,
+    ) -> Pool {
         Pool {
             origin,
+            proxy,
             idle_timeout,
             places: Arc::new(Semaphore::new(connections_max.max(1))),
             at_rest: RefCell::default(),
@@ -119,9 +127,18 @@ impl Pool {
         patience: Duration,
         place: OwnedSemaphorePermit,
     ) -> Result<Kept, CallError> {
-        let Origin { host, port, .. } = &self.origin;
+        let (host, port) = match &self.proxy {
+            Some(proxy) => (&proxy.host, proxy.port),
+            None => (&self.origin.host, self.origin.port),
+        };
         let until = Instant::now() + patience;
-        let stream = tcp::connect(host, *port, patience).await?;
+        let mut stream = tcp::connect(host, port, patience).await?;
+        if let Some(proxy) = self.proxy.as_ref().filter(|_| self.origin.is_secure()) {
+            let at = self.origin.shown();
+            let too_late = |_| CallError::TimedOut { at: at.clone(), patience };
+            let tunnel = timeout_at(until, proxy.tunnel(&mut stream, &at));
+            tunnel.await.map_err(too_late)??;
+        }
         let left = until.saturating_duration_since(Instant::now());
         let (stream, is_http2) = self.secured(stream, left).await?;
         let io = TokioIo::new(stream);

@@ -1,0 +1,190 @@
+//! One run, from its command line to its exit code.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use toolbus::bus::{Bus, BusError};
+use toolbus::chance::OsRandom;
+use toolbus::wire::godex::exec::Exec;
+use toolbus_proto::godex::{Run, RunError, Signal, flags, functions};
+use toolbus_proto::tool::ToolName;
+
+use super::ExecArgs;
+use super::plan::Plan;
+use super::screen::Screen;
+use crate::args::Globals;
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::render;
+use crate::runtime::{self, Signals};
+use crate::stderr;
+
+pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let begun = Instant::now();
+        let planned = unless_interrupted(&mut signals, Plan::of(args, globals)).await;
+        let mut plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => return Err(told(args, &error)),
+        };
+        if !globals.quiet {
+            for warning in &plan.warnings {
+                stderr::write(&format!("warning: {}\n", render::printable(warning)));
+            }
+        }
+        let mut buses = Buses::default();
+        let listed = async {
+            let list = buses.open(&mut plan);
+            match args.timeout {
+                Some(patience) => tokio::time::timeout(patience, list)
+                    .await
+                    .unwrap_or_else(|_| Err(RunError::not_in_time(patience))),
+                None => list.await,
+            }
+        };
+        let listed = unless_interrupted(&mut signals, listed).await;
+        let worked = match listed {
+            Err(error) => Err(told(args, &error)),
+            Ok(()) if args.dry_run => dry_run(&mut plan),
+            Ok(()) => {
+                let spent = begun.elapsed();
+                lead(args, globals, plan, &buses, spent, &mut signals).await
+            }
+        };
+        if let Err(Failed { exit: Exit::Interrupted | Exit::Terminated, .. }) = &worked {
+            buses.all.iter().for_each(Bus::hurry);
+        }
+        for bus in &buses.all {
+            signals.or_kill(bus.shutdown(), || bus.kill()).await;
+        }
+        worked
+    })
+}
+
+/// Says why nothing was asked: on both streams, if lines are wanted.
+fn told(args: &ExecArgs, error: &RunError) -> Failed {
+    stderr::write(&format!("error: {}\n", render::printable(&error.message)));
+    if args.is_json()
+        && let Err(failed) = render::print_own(&String::from_utf8_lossy(&error.line()))
+    {
+        return failed;
+    }
+    Failed::quietly(Exit::of(error.exit))
+}
+
+async fn unless_interrupted<T>(
+    signals: &mut Signals,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    tokio::select! {
+        biased;
+        exit = signals.next() => Err(RunError::interrupted(signal(exit))),
+        worked = work => worked,
+    }
+}
+
+fn signal(exit: Exit) -> Signal {
+    match exit {
+        Exit::Terminated => Signal::Terminate,
+        _ => Signal::Interrupt,
+    }
+}
+
+/// Whose tools the model may call.
+#[derive(Default)]
+struct Buses {
+    all: Vec<Bus>,
+    by_tool: HashMap<ToolName, Bus>,
+}
+
+impl Buses {
+    /// Opens all peers, and offers their tools.
+    async fn open(&mut self, plan: &mut Plan) -> Result<(), RunError> {
+        for peers in &plan.peers {
+            let bus = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
+            self.all.push(bus.clone());
+            bus.open().await.map_err(|error| match &error {
+                BusError::Unreachable { address, failure } => {
+                    RunError::unavailable(format!("cannot use `{address}`: {failure}"))
+                }
+                _ => RunError::usage(error.to_string()),
+            })?;
+            let tools = bus.offered();
+            let functions = &mut plan.settings.request.functions;
+            functions::with_tools(functions, &tools).map_err(RunError::usage)?;
+            self.by_tool.extend(tools.into_iter().map(|tool| (tool.name, bus.clone())));
+        }
+        if let Some(choice) = &plan.choice {
+            let choice = flags::choice(choice).map_err(RunError::usage)?;
+            let request = &mut plan.settings.request;
+            flags::check_choice(&choice, request).map_err(RunError::usage)?;
+            request.choice = choice;
+        }
+        Ok(())
+    }
+}
+
+fn dry_run(plan: &mut Plan) -> Result<(), Failed> {
+    use std::io::Write as _;
+    let body = plan.settings.request.body();
+    let line = format!("{}\n", String::from_utf8_lossy(&body));
+    if let Some(log) = &mut plan.log_requests {
+        log.write_all(line.as_bytes()).map_err(|error| {
+            Failed::new(Exit::Failed, "cannot write the log of requests").caused_by(&error)
+        })?;
+    }
+    render::print(&line)
+}
+
+async fn lead(
+    args: &ExecArgs,
+    globals: &Globals,
+    mut plan: Plan,
+    buses: &Buses,
+    spent: Duration,
+    signals: &mut Signals,
+) -> Result<(), Failed> {
+    let logs = (plan.log_requests.take(), plan.log_responses.take());
+    let screen = Screen::open(args.is_json(), globals.quiet, logs, plan.auth_file.take());
+    let mut screen = screen.map_err(|error| cannot_write(&error))?;
+    let settings = plan.settings;
+    let (base_url, refresh_url) = (settings.base_url.clone(), settings.refresh_url.clone());
+    let mut run = Run::new(settings, OsRandom::new());
+    run.has_taken(spent);
+    let exec = Exec {
+        base_url: &base_url,
+        refresh_url: refresh_url.as_ref(),
+        bus_of: &|tool: &ToolName| buses.by_tool.get(tool).cloned(),
+        tool_timeout: args.tool_timeout,
+    };
+    let interrupted = async { signal(signals.next().await) };
+    let led = exec.lead(&mut run, &mut screen, interrupted).await;
+    screen.close();
+    led.map_err(|error| cannot_write(&error))?;
+    let Some(ended) = run.ended() else { return Ok(()) };
+    if ended.exit != 0 {
+        return Err(Failed::quietly(Exit::of(ended.exit)));
+    }
+    if let Some(file) = plan.last_message.take() {
+        if ended.last_message.is_none() && !globals.quiet {
+            stderr::write(
+                "warning: the answer has no message; the file of the last one is empty\n",
+            );
+        }
+        file.write(ended.last_message.as_deref().unwrap_or_default()).map_err(|error| {
+            Failed::new(Exit::Failed, "cannot write the last message").caused_by(&error)
+        })?;
+    }
+    Ok(())
+}
+
+/// A reader that has gone has what it wanted.
+fn cannot_write(error: &std::io::Error) -> Failed {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failed::quietly(Exit::Failed),
+        _ => Failed::new(Exit::Failed, "cannot write to standard output").caused_by(error),
+    }
+}

@@ -1,0 +1,254 @@
+//! What a run says, on standard output, standard error and in files.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, IoSlice, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinHandle, spawn_local};
+use toolbus::transport::pipe::Output;
+use toolbus::transport::stdio;
+use toolbus::wire::godex::exec::Surface;
+use toolbus_proto::godex::auth::Tokens;
+use toolbus_proto::godex::{Note, Run, ToolCall};
+
+use super::files;
+use crate::render::printable;
+use crate::stderr;
+
+/// How often the spinner turns.
+const TURN: Duration = Duration::from_millis(100);
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// Where everything goes.
+pub(super) struct Screen {
+    out: Output,
+    /// Taken from the run, and not written yet.
+    pending: Vec<u8>,
+    written: usize,
+    is_json: bool,
+    is_terminal: bool,
+    is_quiet: bool,
+    log_requests: Option<File>,
+    log_responses: Option<File>,
+    auth_file: Option<PathBuf>,
+    spinner: Option<Spinner>,
+}
+
+impl Screen {
+    pub(super) fn open(
+        is_json: bool,
+        is_quiet: bool,
+        logs: (Option<File>, Option<File>),
+        auth_file: Option<PathBuf>,
+    ) -> io::Result<Screen> {
+        let has_spinner = !is_json && !is_quiet && io::stderr().is_terminal();
+        Ok(Screen {
+            out: stdio::stdout()?,
+            pending: Vec::new(),
+            written: 0,
+            is_json,
+            is_terminal: io::stdout().is_terminal(),
+            is_quiet,
+            log_requests: logs.0,
+            log_responses: logs.1,
+            auth_file,
+            spinner: has_spinner.then(Spinner::start),
+        })
+    }
+
+    /// Takes what the run has said.
+    fn take(&mut self, run: &mut Run) {
+        let lines = std::mem::take(run.said().lines());
+        if !lines.is_empty() {
+            self.log_lines(run, &lines);
+            if self.is_json {
+                self.put(&lines);
+            }
+        }
+        while let Some(text) = run.said().poll_text() {
+            if let Some(spinner) = &self.spinner {
+                spinner.rest();
+            }
+            match self.is_terminal {
+                true => self.put(printable(&text).as_bytes()),
+                false => self.put(text.as_bytes()),
+            }
+        }
+        let is_over = run.ended().is_some();
+        if is_over && !self.is_json && self.is_terminal && !run.said().is_at_line_start() {
+            self.put(b"\n");
+        }
+        while let Some(note) = run.said().poll_note() {
+            self.note(run, note);
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if self.written == self.pending.len() {
+            self.pending.clear();
+            self.written = 0;
+        }
+        self.pending.extend_from_slice(bytes);
+    }
+
+    fn note(&mut self, run: &Run, note: Note) {
+        let masked = |text: &str| printable(&run.secrets().masked(text)).into_owned();
+        let line = match note {
+            Note::Warning(text) if !self.is_quiet => format!("warning: {}", masked(&text)),
+            Note::Warning(_) => return,
+            Note::Error(text) => format!("error: {}", masked(&text)),
+            Note::Call { name, arguments } => {
+                format!("call {} {}", masked(&name), masked(&arguments))
+            }
+            Note::Trace(event) => run.secrets().masked(&event).into_owned(),
+            Note::Request(body) => return self.log_request(run, &body),
+            Note::Refreshed(tokens) => return self.rewrite(&tokens),
+        };
+        self.tell(&line);
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(spinner) = &self.spinner {
+            spinner.wipe();
+        }
+        stderr::write(&format!("{line}\n"));
+    }
+
+    fn log_request(&mut self, run: &Run, body: &[u8]) {
+        if let Some(log) = &mut self.log_requests {
+            let text = String::from_utf8_lossy(body);
+            let line = format!("{}\n", run.secrets().masked(&text));
+            if let Err(error) = log.write_all(line.as_bytes()) {
+                self.log_requests = None;
+                self.tell(&format!("warning: cannot write the log of requests: {error}"));
+            }
+        }
+    }
+
+    fn log_lines(&mut self, run: &Run, lines: &[u8]) {
+        if let Some(log) = &mut self.log_responses {
+            let text = String::from_utf8_lossy(lines);
+            if let Err(error) = log.write_all(run.secrets().masked(&text).as_bytes()) {
+                self.log_responses = None;
+                self.tell(&format!("warning: cannot write the log of responses: {error}"));
+            }
+        }
+    }
+
+    /// The file may have changed since it was read: what stands there now is kept.
+    fn rewrite(&self, tokens: &Tokens) {
+        let Some(path) = &self.auth_file else { return };
+        let text = std::fs::read_to_string(path).ok().and_then(|text| tokens.rewritten(&text));
+        let done = match text {
+            Some(text) => files::replace(path, &text).map_err(|error| error.to_string()),
+            None => Err("it is no JSON object any more".to_owned()),
+        };
+        if let Err(why) = done {
+            self.tell(&format!("warning: cannot rewrite `{}`: {why}", path.display()));
+        }
+    }
+
+    /// Nothing of ours is left on the terminal.
+    pub(super) fn close(&mut self) {
+        self.spinner = None;
+    }
+}
+
+impl Surface for Screen {
+    async fn show(&mut self, run: &mut Run) -> io::Result<()> {
+        self.take(run);
+        while self.written < self.pending.len() {
+            let count = self.out.write(&[IoSlice::new(&self.pending[self.written..])]).await?;
+            self.written += count;
+        }
+        Ok(())
+    }
+
+    fn calling(&mut self, call: &ToolCall) {
+        if let Some(spinner) = &self.spinner {
+            let arguments = toolbus_proto::printable::beginning(call.args.as_str());
+            self.tell(&format!(
+                "running {} {}",
+                printable(call.tool.as_str()),
+                printable(&arguments)
+            ));
+            spinner.call(call.index, call.tool.as_str());
+        }
+    }
+
+    fn called(&mut self, index: usize) {
+        if let Some(spinner) = &self.spinner {
+            spinner.called(index);
+        }
+    }
+}
+
+/// Turns on the terminal while there is nothing else to see.
+struct Spinner {
+    state: Rc<RefCell<Turning>>,
+    task: JoinHandle<()>,
+}
+
+struct Turning {
+    since: Instant,
+    is_shown: bool,
+    is_waiting: bool,
+    tools: Vec<(usize, String)>,
+}
+
+impl Spinner {
+    fn start() -> Spinner {
+        let state = Rc::new(RefCell::new(Turning {
+            since: Instant::now(),
+            is_shown: false,
+            is_waiting: true,
+            tools: Vec::new(),
+        }));
+        let turning = state.clone();
+        let task = spawn_local(async move {
+            for frame in FRAMES.iter().cycle() {
+                tokio::time::sleep(TURN).await;
+                let mut turning = turning.borrow_mut();
+                if turning.is_waiting {
+                    turning.is_shown = true;
+                    let names: Vec<_> = turning.tools.iter().map(|(_, name)| &**name).collect();
+                    let seconds = turning.since.elapsed().as_secs_f32();
+                    stderr::write(&format!("\r{frame} {seconds:.1}s {}\x1b[K", names.join(", ")));
+                }
+            }
+        });
+        Spinner { state, task }
+    }
+
+    fn wipe(&self) {
+        if std::mem::take(&mut self.state.borrow_mut().is_shown) {
+            stderr::write("\r\x1b[K");
+        }
+    }
+
+    /// There is something to see.
+    fn rest(&self) {
+        self.wipe();
+        self.state.borrow_mut().is_waiting = false;
+    }
+
+    fn call(&self, index: usize, tool: &str) {
+        let mut state = self.state.borrow_mut();
+        state.is_waiting = true;
+        state.tools.push((index, printable(tool).into_owned()));
+    }
+
+    fn called(&self, index: usize) {
+        self.state.borrow_mut().tools.retain(|(known, _)| *known != index);
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.wipe();
+    }
+}

@@ -1,0 +1,27 @@
+//! What a run says besides its output: for standard error, for files, for who owns it.
+
+use bytes::Bytes;
+
+use super::auth::Tokens;
+
+/// What a run says besides its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// Something is odd, and the run goes on: `warning: …` on standard error.
+    Warning(String),
+    /// Why the run failed: `error: …` on standard error.
+    Error(String),
+    /// The model asks for a tool, and nobody here will run it.
+    Call {
+        /// Which.
+        name: String,
+        /// Its arguments, byte for byte.
+        arguments: String,
+    },
+    /// An event of the server as it came, one line of JSON.
+    Trace(String),
+    /// The body of a request, before it is sent.
+    Request(Bytes),
+    /// The credentials were renewed: the file that holds them is to be rewritten.
+    Refreshed(Tokens),
+}

@@ -1,0 +1,7 @@
+//! Runs of `godex exec` and the children that speak it, replayed from `transcripts/godex`.
+
+mod ask;
+mod framing;
+mod limits;
+mod run;
+mod words;

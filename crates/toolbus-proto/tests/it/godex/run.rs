@@ -1,0 +1,349 @@
+//! Runs before a server that the conversation plays, replayed from `transcripts/godex`.
+
+use std::cell::Cell;
+use std::time::{Duration, SystemTime};
+
+use bytes::BytesMut;
+use toolbus_proto::godex::auth::Credential;
+use toolbus_proto::godex::base_url::BaseUrl;
+use toolbus_proto::godex::flags::{self, message};
+use toolbus_proto::godex::mock::Mode;
+use toolbus_proto::godex::{
+    Function, Lost, Note, Request, Run, RunSettings, Signal, Target, ToolCall, ToolOutput, Wanted,
+};
+use toolbus_proto::http::ResponseHead;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolSpec};
+use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
+
+use super::words::split;
+
+const FOLDERS: [&str; 4] = ["stream", "text", "loop", "http"];
+
+fn files() -> Vec<std::path::PathBuf> {
+    let folders = FOLDERS.iter().map(|folder| format!("transcripts/godex/{folder}"));
+    let files = folders.flat_map(transcript::files);
+    // That standard output is closed, only the hands see.
+    files.filter(|file| !file.ends_with("closed_stdout_ends_quietly.txt")).collect()
+}
+
+#[test]
+fn conversations_come_out_as_they_are_written() {
+    for file in files() {
+        transcript::check_file(&file, || Server::new(&file));
+    }
+}
+
+#[test]
+fn where_a_read_ends_does_not_matter() {
+    for file in files() {
+        transcript::sweep(&transcript::read(&file), || Server::new(&file));
+    }
+}
+
+/// Every line that leaves leaves in the same order.
+#[test]
+fn many_events_may_come_in_one_read() {
+    for file in files() {
+        let text = transcript::read(&file);
+        let whole = play(&text, &mut Server::new(&file), false);
+        let joined = play(&text, &mut Server::new(&file), true);
+        let leaves = |came: &[String]| -> Vec<String> {
+            came.iter().filter(|line| line.starts_with(">>")).cloned().collect()
+        };
+        assert_eq!(leaves(&joined), leaves(&whole), "{}", file.display());
+        assert_eq!(joined.last(), whole.last(), "{}", file.display());
+    }
+}
+
+fn play(text: &str, server: &mut Server, is_joined: bool) -> Vec<String> {
+    let mut came = Vec::new();
+    let mut waiting = Vec::new();
+    for line in text.lines() {
+        let arrivals = match (line.get(..2), line.get(3..)) {
+            (Some("--"), Some(words)) => vec![Arrival::Event(words.to_owned())],
+            (Some("<<"), Some(text)) => server.arrival("", text),
+            _ => continue,
+        };
+        for arrival in arrivals {
+            match arrival {
+                Arrival::Bytes(bytes) if is_joined => waiting.extend(bytes),
+                Arrival::Bytes(bytes) => came.extend(server.bytes("", &bytes)),
+                Arrival::Event(words) => {
+                    came.extend(server.bytes("", &std::mem::take(&mut waiting)));
+                    came.extend(server.happen(&words));
+                }
+            }
+        }
+    }
+    came.extend(server.bytes("", &waiting));
+    came
+}
+
+/// A server, and tools, that the conversation plays.
+struct Server {
+    clock: Clock,
+    /// Requests are a part of the conversation.
+    shows_requests: bool,
+    /// So are their header fields.
+    shows_headers: bool,
+    run: Option<Run>,
+    credential: Credential,
+    auth_file: Option<String>,
+    tools: Vec<ToolSpec>,
+    calls: Vec<ToolCall>,
+    tool_timeout: Duration,
+    input: BytesMut,
+    /// What arrives is events, and not the body of a refusal.
+    is_stream: Cell<bool>,
+    is_over: bool,
+}
+
+impl Server {
+    fn new(file: &std::path::Path) -> Server {
+        let folder = file.parent().and_then(std::path::Path::file_name).unwrap();
+        Server {
+            clock: Clock::new(),
+            shows_requests: folder == "http" || folder == "loop",
+            shows_headers: folder == "http",
+            run: None,
+            credential: Credential::None,
+            auth_file: None,
+            tools: Vec::new(),
+            calls: Vec::new(),
+            tool_timeout: Duration::from_secs(60),
+            input: BytesMut::new(),
+            is_stream: Cell::new(true),
+            is_over: false,
+        }
+    }
+
+    fn start(&mut self, line: &str) {
+        let words = split(line);
+        let value = |flag: &str| {
+            let at = words.iter().position(|word| word == flag)?;
+            words.get(at + 1).cloned()
+        };
+        let has = |flag: &str| words.iter().any(|word| word == flag);
+        let prompt = value("--prompt").unwrap();
+        let session_id = value("--session-id").unwrap_or_else(|| "s1".to_owned());
+        let mut request = Request::new(session_id, vec![message(&prompt, &[])]);
+        request.runs_tools = has("--tools-from");
+        for tool in &self.tools {
+            request.functions.push(Function::of_tool(tool).unwrap());
+        }
+        if let Some(choice) = value("--tool-choice") {
+            request.choice = flags::choice(&choice).unwrap();
+            flags::check_choice(&request.choice, &request).unwrap();
+        }
+        let is_json = has("--json");
+        let url = value("--base-url").unwrap_or_else(|| "http://127.0.0.1:7000/v1".to_owned());
+        let duration = |text: String| match text.strip_suffix("ms") {
+            Some(millis) => Duration::from_millis(millis.parse().unwrap()),
+            None => Duration::from_secs(text.parse().unwrap()),
+        };
+        self.tool_timeout = value("--tool-timeout").map_or(self.tool_timeout, duration);
+        let settings = RunSettings {
+            request,
+            wanted: Wanted {
+                lines: is_json,
+                all_events: value("--events").as_deref() == Some("all"),
+                text: !is_json,
+                refusals: true,
+                ..Wanted::default()
+            },
+            base_url: BaseUrl::parse(&url).unwrap(),
+            user_agent: "toolbus/VERSION".to_owned(),
+            credential: self.credential.clone(),
+            refresh_url: has("--allow-refresh").then(|| BaseUrl::parse(BaseUrl::REFRESH).unwrap()),
+            timeout: None,
+            idle_timeout: value("--idle-timeout").map_or(Duration::from_secs(120), duration),
+            retries: value("--retries").map_or(3, |count| count.parse().unwrap()),
+            max_turns: value("--max-turns").map_or(8, |count| count.parse().unwrap()),
+            mock: value("--mock-mode").map(|mode| Mode::named(&mode).unwrap()),
+        };
+        let mut run = Run::new(settings, |bytes: &mut [u8]| bytes.fill(0));
+        run.start(self.clock.now);
+        self.run = Some(run);
+    }
+
+    fn drain(&mut self) -> Vec<String> {
+        let mut came = Vec::new();
+        let Some(run) = &mut self.run else { return came };
+        loop {
+            let lines = String::from_utf8(std::mem::take(run.said().lines())).unwrap();
+            came.extend(lines.lines().map(|line| format!(">> {line}")));
+            while let Some(text) = run.said().poll_text() {
+                came.push(format!(">> text {}", Json::of(&text)));
+            }
+            while let Some(note) = run.said().poll_note() {
+                match note {
+                    Note::Warning(text) => came.push(format!("== stderr has warning: {text}")),
+                    Note::Error(text) => came.push(format!("== stderr has error: {text}")),
+                    Note::Call { name, arguments } => {
+                        came.push(format!("== stderr has call {name} {arguments}"));
+                    }
+                    Note::Refreshed(tokens) => {
+                        let file = self.auth_file.as_mut().unwrap();
+                        *file = tokens.rewritten(file).unwrap();
+                        came.push(format!("== file auth.json: {file}"));
+                    }
+                    Note::Trace(_) | Note::Request(_) => {}
+                }
+            }
+            self.calls.extend(std::iter::from_fn(|| run.poll_call()));
+            while let Some(exchange) = run.poll_exchange() {
+                if !self.shows_requests {
+                    continue;
+                }
+                let host = match exchange.target {
+                    Target::Server => "",
+                    Target::Refresh => "https://auth.openai.com",
+                };
+                came.push(format!(">> {} {host}{}", exchange.head.method, exchange.head.path));
+                let headers = exchange.head.headers.iter();
+                let headers =
+                    headers.filter(|(name, _)| self.shows_headers && *name != "user-agent");
+                came.extend(headers.map(|(name, value)| format!(">> {name}: {value}")));
+                came.push(format!(">> {}", String::from_utf8_lossy(&exchange.body)));
+            }
+            // The wait before another try is over as soon as it begins.
+            let is_waiting = !run.is_asking() && self.calls.is_empty() && run.ended().is_none();
+            match run.poll_timeout().filter(|_| is_waiting) {
+                Some(until) => {
+                    self.clock.now = until;
+                    run.handle_timeout(until);
+                }
+                None => break,
+            }
+        }
+        if let Some(ended) = run.ended()
+            && !std::mem::replace(&mut self.is_over, true)
+        {
+            came.push(format!("== exit {}", ended.exit));
+        }
+        came
+    }
+
+    fn happen_to_run(&mut self, what: &str) {
+        let now = self.clock.now;
+        let run = self.run.as_mut().unwrap();
+        let input = &mut self.input;
+        match what {
+            "stream ends" => run.handle_eof(now, input),
+            "connection cut inside an event" => {
+                input.extend_from_slice(b"data: {\"type\":\"response.output_text.del");
+                run.handle_bytes(now, input);
+                run.handle_lost(now, input, &Lost { message: "cut".into() });
+            }
+            "connection refused" => {
+                let message = "cannot connect to http://127.0.0.1:9/v1".to_owned();
+                run.handle_lost(now, input, &Lost { message });
+            }
+            "500ms pass without a byte" => {
+                self.clock.now += Duration::from_millis(499);
+                run.handle_timeout(self.clock.now);
+                assert!(run.ended().is_none(), "too early");
+                self.clock.now += Duration::from_millis(1);
+                run.handle_timeout(self.clock.now);
+            }
+            "SIGINT" => run.interrupt(Signal::Interrupt),
+            "SIGTERM" => run.interrupt(Signal::Terminate),
+            "no tool is called" => assert!(self.calls.is_empty()),
+            _ => self.happen_to_tool(what),
+        }
+    }
+
+    fn happen_to_tool(&mut self, what: &str) {
+        if let Some(call) = what.strip_prefix("call ") {
+            let shown = |call: &ToolCall| format!("{} {} {}", call.call_id, call.tool, call.args);
+            assert!(self.calls.iter().any(|known| shown(known) == call), "{call}");
+            return;
+        }
+        let mut words = Words::new(what);
+        let call_id = words.word().unwrap();
+        let at = self.calls.iter().position(|call| call.call_id == call_id).unwrap();
+        let call = self.calls.remove(at);
+        let (text, is_error) = match words.word().unwrap() {
+            "answers" => {
+                assert!(words.is("text"));
+                (serde_json::from_str(words.rest()).unwrap(), false)
+            }
+            "fails" => {
+                assert!(words.is("failed"));
+                let message: String = serde_json::from_str(words.rest()).unwrap();
+                (ToolOutput::failed(&Failure::new(FailureKind::Failed, message)), true)
+            }
+            "gives" => {
+                let mut deadline = Deadline::never(self.clock.now);
+                deadline.total = Some(self.tool_timeout);
+                (ToolOutput::failed(&deadline.missed()), true)
+            }
+            other => panic!("what is `{other}`?"),
+        };
+        let run = self.run.as_mut().unwrap();
+        run.handle_output(self.clock.now, call.index, text, is_error);
+    }
+
+    fn answered(&mut self, text: &str) {
+        let mut fields = text.split("; ");
+        let (status, media_type) = fields.next().unwrap().split_once(' ').unwrap();
+        let mut head = ResponseHead::new(status.parse().unwrap());
+        head.headers.push("content-type", media_type);
+        for field in fields {
+            let (name, value) = field.split_once(": ").unwrap();
+            head.headers.push(name.to_owned(), value);
+        }
+        let run = self.run.as_mut().unwrap();
+        run.handle_answered(self.clock.now, SystemTime::UNIX_EPOCH, head);
+    }
+}
+
+impl Player for Server {
+    fn happen(&mut self, what: &str) -> Vec<String> {
+        if let Some(line) = what.strip_prefix("toolbus exec ") {
+            self.start(line);
+        } else if let Some(head) = what.strip_prefix("answered ") {
+            self.answered(head);
+        } else if let Some(file) = what.strip_prefix("file ") {
+            let (_, text) = file.split_once(": ").unwrap();
+            self.credential = Credential::of_file(text).unwrap();
+            self.auth_file = Some(text.to_owned());
+        } else if let Some(key) = what.strip_prefix("environment OPENAI_API_KEY=") {
+            self.credential = Credential::Key(key.to_owned());
+        } else if let Some((_, tool)) = what.split_once(" offers ") {
+            let (name, rest) = tool.split_once(": ").unwrap();
+            let (description, schema) = rest.split_once(", ").unwrap();
+            let mut tool = ToolSpec::new(name, Json::parse(schema.to_owned()).unwrap());
+            tool.description = Some(description.to_owned());
+            self.tools.push(tool);
+        } else if what == "end of body" {
+            let run = self.run.as_mut().unwrap();
+            run.handle_eof(self.clock.now, &mut self.input);
+        } else {
+            self.happen_to_run(what);
+        }
+        self.drain()
+    }
+
+    fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
+        self.input.extend_from_slice(bytes);
+        if let Some(run) = &mut self.run {
+            run.handle_bytes(self.clock.now, &mut self.input);
+        }
+        self.drain()
+    }
+
+    /// `HTTP status type` is a head; what follows is events, or a whole body.
+    fn arrival(&self, _wire: &str, text: &str) -> Vec<Arrival> {
+        if let Some(head) = text.strip_prefix("HTTP ") {
+            self.is_stream.set(head.starts_with("200 text/event-stream"));
+            return vec![Arrival::Event(format!("answered {head}"))];
+        }
+        if self.is_stream.get() {
+            return vec![Arrival::Bytes(format!("data: {text}\n\n").into_bytes())];
+        }
+        let body = Arrival::Bytes(text.as_bytes().to_vec());
+        vec![body, Arrival::Event("end of body".to_owned())]
+    }
+}

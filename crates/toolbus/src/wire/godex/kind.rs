@@ -1,0 +1,122 @@
+//! What this wire says about itself, for the registry.
+
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use toolbus_proto::capture::Side;
+use toolbus_proto::godex::decode::Decoder;
+use toolbus_proto::tool::{Failure, Wire};
+
+use super::back::{Godex, Options};
+use super::{WIRE, check};
+use crate::address::{Address, Place, Scheme};
+use crate::bus::TIMEOUT;
+use crate::bus::back::{Back, LocalFuture};
+use crate::child::{EnvPolicy, Patience, Program};
+use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::decode::{Decoded, Decoding};
+use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::settings::Settings;
+use crate::wire::{OpenError, PeerKind};
+
+/// The godex wire, for the registry.
+pub static GODEX: GodexKind = GodexKind;
+
+/// What is to be known of the godex wire.
+pub struct GodexKind;
+
+impl PeerKind for GodexKind {
+    fn wire(&self) -> Wire {
+        WIRE
+    }
+
+    fn summary(&self) -> &'static str {
+        "a `godex exec` program"
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const { &[Scheme::command("godex+stdio:")] }
+    }
+
+    fn help(&self) -> &'static [(&'static str, &'static str)] {
+        &[("godex+stdio:COMMAND", "a program that asks a model, started for each call")]
+    }
+
+    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+        let Place::Command(words) = address.place() else {
+            return Err(not_yet(address, "the godex wire elsewhere"));
+        };
+        Ok(Rc::new(Godex::new(Options {
+            name: settings.name.clone().unwrap_or_else(|| file_name(words)),
+            program: program(words, settings, EnvPolicy::Inherit),
+            stop: patience(Patience::USUAL, settings).stop,
+            timeout: settings.timeout.unwrap_or(TIMEOUT),
+        })))
+    }
+
+    fn generic_tools(&self) -> &'static [&'static str] {
+        &["ask"]
+    }
+
+    /// Its front is the tool loop, which nobody connects to.
+    fn is_wire(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Option<&'static dyn CheckKind> {
+        Some(&GODEX)
+    }
+
+    /// What a caller says are the arguments of a process, which cannot be captured.
+    fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
+        match side {
+            Side::Call => None,
+            Side::Response => Some(Box::new(Captured::new(false))),
+        }
+    }
+}
+
+/// A captured stream of a server, being read.
+pub struct Captured(Decoder);
+
+impl Captured {
+    /// Tells the events that the document knows, or all.
+    pub fn new(all_events: bool) -> Captured {
+        Captured(Decoder::new(all_events))
+    }
+}
+
+impl Decoding for Captured {
+    fn take(&mut self, input: &mut BytesMut, is_end: bool, lines: &mut String) -> Decoded {
+        match is_end {
+            true => self.0.handle_eof(input),
+            false => self.0.handle_bytes(input),
+        }
+        lines.push_str(&String::from_utf8_lossy(self.0.lines()));
+        self.0.lines().clear();
+        self.0.exit().map_or(Decoded::More, Decoded::Ended)
+    }
+}
+
+impl CheckKind for GodexKind {
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command may stand there without its scheme.
+        let command = text.strip_prefix("godex+stdio:").unwrap_or(text);
+        let words = crate::child::words::split(command).map_err(TargetError::new)?;
+        if words.is_empty() {
+            return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
+        }
+        let program = Program::new(words);
+        let start = wanted.start.unwrap_or(Patience::USUAL.start);
+        Ok(Box::new(check::Subject { program, patience: start, stop: wanted.stop }))
+    }
+}
+
+impl Target for check::Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check::check(self, tell))
+    }
+}
