@@ -216,8 +216,7 @@ mod linux {
 
         #[test]
         fn our_own_folder_is_found() {
-            let check =
-                |cgroup, mounts| own_folder(cgroup, mounts).map(|path| path.into_os_string());
+            let check = |cgroup, mounts| own_folder(cgroup, mounts).map(PathBuf::into_os_string);
             let own = "12:pids:/user\n0::/user.slice/me.scope\n";
             let plain = "24 1 0:22 / /proc rw - proc proc rw\n\
                          35 24 0:29 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";

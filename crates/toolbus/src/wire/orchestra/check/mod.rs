@@ -72,14 +72,8 @@ async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> Result<(), F
     demanded("FIN-less request", without_end(&talk).await);
     demanded("unknown tool", unknown_tool(&talk).await);
     let tools = tools(&talk).await;
-    demanded(
-        "tools have unique names",
-        tools.as_ref().map_err(Clone::clone).and_then(|it| unique(it)),
-    );
-    demanded(
-        "tools have object schemas",
-        tools.as_ref().map_err(Clone::clone).and_then(|it| objects(it)),
-    );
+    demanded("tools have unique names", tools.as_deref().map_err(Clone::clone).and_then(unique));
+    demanded("tools have object schemas", tools.as_deref().map_err(Clone::clone).and_then(objects));
     // On a connection of its own: existing servers never give these streams back.
     let late = match subject.open_another().await {
         Ok(connection) => late_ends(&Talk::new(connection)).await,

@@ -115,7 +115,7 @@ fn a_stream_is_waited_for_within_the_deadline() {
                 (inbox, caller.start(call("never", "{}"), slot))
             })
             .collect();
-        while caller.ask(|machine| machine.is_idle()) {
+        while caller.ask(toolbus_proto::orchestra::Client::is_idle) {
             tokio::task::yield_now().await;
         }
         let (inbox, slot) = Inbox::new();
