@@ -20,7 +20,7 @@ impl OsRandom {
     }
 }
 
-/// So many bytes that nobody can foresee.
+/// So many bytes that cannot be foreseen.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! A tool that panics fails its own call and nobody else's.
+//! A tool that panics fails its own call and no other.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Longer than anybody waits, and short enough that adding it to a clock cannot overflow.
+/// Longer than any caller waits, and short enough that adding it to a clock cannot overflow.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Why some text is no time.

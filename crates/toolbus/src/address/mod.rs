@@ -52,14 +52,14 @@ pub enum Place {
 /// What an address is for, which decides on the parameters it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To reach somebody.
+    /// To reach a peer.
     Call,
     /// To be reached.
     Serve,
 }
 
 impl Address {
-    /// Reads the address of somebody to call.
+    /// Reads the address of a peer to call.
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         Address::parse_for(Purpose::Call, text)
     }
@@ -125,7 +125,7 @@ impl Address {
 
     /// Whether the first word of `[ADDRESS] TOOL` is meant as an address.
     ///
-    /// A scheme of two parts is one even if nobody has heard of it: `mpc+stdio:x` is a
+    /// A scheme of two parts is one even if no wire has it: `mpc+stdio:x` is a
     /// spelling mistake to be told, not a tool to be looked for.
     pub fn begins_like_one(word: &str) -> bool {
         let Some((scheme, _)) = word.split_once(':') else {
@@ -269,7 +269,7 @@ pub enum AddressError {
         /// How it might begin.
         supported: String,
     },
-    /// The command has a quote that nobody closed.
+    /// The command has a quote that is not closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
     MissingQuote {
         /// What the command was to speak.

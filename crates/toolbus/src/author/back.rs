@@ -1,4 +1,4 @@
-//! An author's tools as whoever answers the calls of a bus.
+//! An author's tools as the back that answers the calls of a bus.
 
 use std::rc::Rc;
 

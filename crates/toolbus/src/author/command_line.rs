@@ -65,7 +65,7 @@ fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {
             eprintln!("error: the caller broke the protocol: {why}");
             ExitCode::from(BROKE)
         }
-        // Whoever closed our output knows that it did.
+        // The client that closed our output knows that it did.
         Ok(Ended::PeerStoppedReading) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: cannot serve on standard input and output: {error}");

@@ -116,16 +116,16 @@ pub trait Back {
     /// work and must not call back.
     fn listen(&self, _hear: Rc<dyn Fn(&Notice)>) {}
 
-    /// Says goodbye and waits until nobody is left.
+    /// Says goodbye and waits until no process is left.
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {})
     }
 
-    /// Somebody wants us gone: the goodbye that follows is to be a short one, where the wire's
+    /// The user wants us gone: the goodbye that follows is to be a short one, where the wire's
     /// spec says so.
     fn hurry(&self) {}
 
-    /// Cuts the goodbye short: whoever is left is killed.
+    /// Cuts the goodbye short: what processes are left are killed.
     fn kill(&self) {}
 }
 

@@ -235,7 +235,7 @@ pub(super) fn check_name<'a>(
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A back cannot be opened, whoever is there.
+    /// A back cannot be opened, whatever is there.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A back is named so that its tools could not be called.

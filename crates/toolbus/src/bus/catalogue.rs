@@ -47,7 +47,7 @@ struct Entry {
 }
 
 impl Catalogue {
-    /// Puts offers together; a name that two of them have is nobody's.
+    /// Puts offers together; a name that two of them have belongs to neither.
     pub fn new(naming: Naming, offers: &[(usize, Offer)]) -> Result<Catalogue, NameTaken> {
         let mut entries: BTreeMap<ToolName, Entry> = BTreeMap::new();
         for (back, offer) in offers {
@@ -58,7 +58,7 @@ impl Catalogue {
                         let entry = Entry { back: *back, spec: spec.clone() };
                         entries.insert(name, entry);
                     }
-                    // Whoever wants that of another back names the back alone.
+                    // A caller that wants the one of another back names that back.
                     Some(_) if offer.is_generic(&spec.name) => {}
                     // Listed twice by its own server, it is still one tool.
                     Some(taken) if taken.back == *back && taken.spec.name == spec.name => {}

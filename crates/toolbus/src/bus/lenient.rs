@@ -22,11 +22,11 @@ use crate::engine::wake::Wake;
 /// which a client of ours doubts what it talks to.
 pub const SLOW: Duration = Duration::from_millis(1500);
 
-/// The bus, asked for its tools whenever somebody wants to know them.
+/// The bus, asked for its tools whenever a client wants to know them.
 pub struct LenientBus(Rc<Offered>);
 
 impl LenientBus {
-    /// Nobody is asked before somebody wants to know.
+    /// No back is asked before a client wants to know.
     pub fn new(bus: Rc<Bus>) -> LenientBus {
         LenientBus::telling(bus, Rc::default())
     }
@@ -47,7 +47,7 @@ impl LenientBus {
         LenientBus(Rc::new_cyclic(|this| Offered {
             this: this.clone(),
             bus,
-            heard: Cell::new(Heard::Nobody),
+            heard: Cell::new(Heard::None),
             changed,
             patience,
             slow,
@@ -95,9 +95,9 @@ struct Offered {
 /// Who was heard when the bus was last asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
-    /// Nobody was asked yet, or no list could be made.
-    Nobody,
-    /// Somebody did not answer.
+    /// No back was asked yet, or no list could be made.
+    None,
+    /// A back did not answer.
     Some,
     All,
 }
@@ -152,10 +152,10 @@ impl Offered {
         }
         match self.bus.offer(&listed) {
             Ok(()) => {}
-            Err(taken) if self.heard.get() == Heard::Nobody => {
+            Err(taken) if self.heard.get() == Heard::None => {
                 return Err(Failure::new(FailureKind::Unavailable, taken.to_string()));
             }
-            // Nobody loses a tool because another one came.
+            // No back loses a tool because another back came.
             Err(taken) => {
                 tracing::warn!("the list stays as it was: {taken}");
                 return Ok(self.bus.offered().into());
@@ -275,7 +275,7 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
-                // Whoever was left out may have come, and this is no list that says so.
+                // The back that was left out may have come, and this is no list that says so.
                 if offered.names() != before {
                     offered.changed.ring();
                 }

@@ -1,7 +1,7 @@
 //! The bus: who answers, and which call goes to whom.
 //!
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
-//! each call to its owner; what comes back goes straight to whoever asked.
+//! each call to its owner; what comes back goes straight to the caller.
 
 mod answer;
 pub mod back;
@@ -46,7 +46,7 @@ pub use request::{LocalReplyStream, Request};
 pub use route::Route;
 pub use swappable::SwappableRoute;
 
-/// How long a call may be quiet unless somebody says otherwise.
+/// How long a call may be quiet unless flag or config says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Tools of many backs, called by name.
@@ -273,7 +273,7 @@ impl Bus {
     }
 
     /// Offers from now on what need not be asked for: the tools inside toolbus itself. Who
-    /// calls one of those waits for nobody else.
+    /// calls one of those waits for no other back.
     pub fn offer_own(&self) {
         let listed = self.members.iter().map(|member| {
             let own = (member.back.wire() == Wire::INSIDE).then(|| {
@@ -286,7 +286,7 @@ impl Bus {
             };
             Listed { back: member.name.clone(), address: member.address.clone(), tools }
         });
-        // Names that fall together are told when everybody has been asked.
+        // Names that fall together are told when all backs have been asked.
         let _ = self.offer(&listed.collect::<Vec<_>>());
         // That they were not asked is no fault of theirs.
         self.known.borrow_mut().iter_mut().for_each(|known| known.failure = None);
@@ -353,7 +353,7 @@ impl Bus {
 
     /// Whose tool it is, and what its owner calls it.
     ///
-    /// Where a name alone says whose it is, nobody has to be asked before: the owner knows
+    /// Where a name alone says whose it is, no back has to be asked before: the owner knows
     /// best what it has.
     pub fn resolve(&self, name: &ToolName) -> Option<(Rc<dyn Back>, ToolName)> {
         self.route(name).map(|(member, tool)| (member.back.clone(), tool))
@@ -442,7 +442,7 @@ impl Bus {
         };
         match found {
             Ok(member) => {
-                // Set here, kept by whoever makes the call: the bus itself never looks at a clock.
+                // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
                 if call.deadline.quiet.is_none() && call.deadline.total.is_none() {
                     call.deadline.quiet = Some(member.settings.timeout.unwrap_or(TIMEOUT));
                 }
@@ -481,7 +481,7 @@ impl Bus {
 
     fn unknown(&self, name: &ToolName) -> Failure {
         let catalogue = self.catalogue.borrow().clone();
-        // Nobody may have been asked for tools yet; the names of the backs are known all the same.
+        // Perhaps no back was asked for tools yet; the names of the backs are known all the same.
         let tool = name.as_str().split_once('.').map_or("", |(_, tool)| tool);
         let has =
             |member: &&Rc<Member>| self.naming == Naming::Dotted && member.allows(&tool.into());
@@ -492,7 +492,7 @@ impl Bus {
         unknown_tool(name, names.chain(guesses.iter().map(String::as_str)))
     }
 
-    /// Says goodbye to all backs at the same time and waits until nobody is left.
+    /// Says goodbye to all backs at the same time and waits until no process is left.
     pub async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
         for member in &self.members {
@@ -502,18 +502,18 @@ impl Bus {
         leaving.join_all().await;
     }
 
-    /// Somebody wants us gone: the goodbye is to be a short one.
+    /// The user wants us gone: the goodbye is to be a short one.
     pub fn hurry(&self) {
         self.members.iter().for_each(|member| member.back.hurry());
     }
 
-    /// Cuts the goodbye short: whoever is left is killed.
+    /// Cuts the goodbye short: what processes are left are killed.
     pub fn kill(&self) {
         self.members.iter().for_each(|member| member.back.kill());
     }
 }
 
-/// The name, or with a number behind it if it is somebody's already.
+/// The name, or with a number behind it if another back has it already.
 fn unused(name: &str, members: &[Rc<Member>]) -> String {
     let is_free = |name: &String| members.iter().all(|member| *member.name != **name);
     let numbered = (2..).map(|number| format!("{name}{number}"));

@@ -8,7 +8,7 @@ use toolbus_proto::tool::Call;
 use super::Route;
 use crate::engine::calls::{ReplyTo, RunningCall};
 
-/// Leads to whoever it was last set to. Calls that are under way stay where they are.
+/// Leads to the bus it was last set to. Calls that are under way stay where they are.
 pub struct SwappableRoute(RefCell<Rc<dyn Route>>);
 
 impl SwappableRoute {

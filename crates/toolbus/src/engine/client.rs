@@ -1,4 +1,4 @@
-//! The joint between a calling machine and the bus: over one connection that nobody restarts,
+//! The joint between a calling machine and the bus: over one connection that is never restarted,
 //! or over as many streams as its opener gives.
 
 use std::cell::{Cell, RefCell};
@@ -162,7 +162,7 @@ impl<C: Calling + Streams + 'static> Client<C> {
     }
 
     /// Says the wire's goodbye and waits until the other side has closed, for ever if it does
-    /// not: whoever drops the client closes.
+    /// not: its owner closes by dropping the client.
     pub async fn close(&self) {
         let inner = &self.inner;
         inner.machine.borrow_mut().close(Instant::now());

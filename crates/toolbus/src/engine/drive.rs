@@ -44,7 +44,7 @@ pub(crate) trait Drivable {
     fn write_failed(&self, now: Instant, error: io::Error);
     /// Is our writing side to be closed?
     fn closing(&self) -> Closing;
-    /// Before something new is said: has the other side ended, though nobody was told yet?
+    /// Before something new is said: has the other side ended, though the machine was not told yet?
     fn has_ended(&self, now: Instant) -> bool;
     /// Rung when something changed from another side: a call, a reply, room.
     fn wake(&self) -> &Wake;
@@ -68,7 +68,7 @@ pub(crate) trait Drivable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadNext {
     Read,
-    /// Somebody was given a lot: others have their turn, then the channel is asked again.
+    /// A consumer was given a lot: others have their turn, then the channel is asked again.
     Turn,
     /// Nothing, until the channel's bell rings.
     Wait,
@@ -81,7 +81,7 @@ pub(crate) enum ReadNext {
 pub(crate) enum Forwarded {
     Nothing,
     Something,
-    /// Somebody needs a turn before the rest can be passed on.
+    /// The consumer needs a turn before the rest can be passed on.
     EnoughForNow,
 }
 
@@ -315,7 +315,7 @@ fn ask(
 async fn write(outbox: &mut Outbox, sink: Option<&mut impl Sink>) -> io::Result<()> {
     let Some(sink) = sink else { return std::future::pending().await };
     if outbox.is_empty() {
-        // What is owed behind the end may be owed to nobody.
+        // What is owed behind the end may have no reader left.
         sink.closed().await;
         return Err(io::ErrorKind::BrokenPipe.into());
     }
@@ -363,7 +363,7 @@ impl Alarm {
         if let Some(sleep) = sleep.as_mut() {
             sleep.as_mut().await;
         }
-        // Rung, perhaps too early: whoever asked looks at the time and asks again.
+        // Rung, perhaps too early: the machine that asked looks at the time and asks again.
         *sleep = None;
     }
 }

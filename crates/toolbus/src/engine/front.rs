@@ -210,7 +210,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
         self.lanes.abort();
     }
 
-    /// Something changed behind us that whoever is served may want to know.
+    /// Something changed behind us that the client may want to know.
     pub fn tell(&self, notice: &Notice) {
         self.tell_machine(|machine, now| machine.tell(now, notice));
     }
@@ -220,7 +220,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
         question(&self.machine.borrow())
     }
 
-    /// Ends what is under way: nobody waits for it any more.
+    /// Ends what is under way: the client waits for it no more.
     pub fn cancel_all(&self) {
         // Nothing stays borrowed while it is dropped, which is what cancels it.
         let running = self.running.take();
@@ -275,7 +275,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             passed = Forwarded::Something;
             match asked {
                 Asked::Call(call) => {
-                    // Whoever answers has a turn before the input is read, which may be broken.
+                    // The tool that answers has a turn before the input is read, which may be broken.
                     let goes_on = call.options.sends_parts;
                     self.start(ticket, call, lane);
                     if goes_on {

@@ -30,7 +30,7 @@ pub(crate) trait Joint: Sized + 'static {
 
     fn machine(&self) -> &RefCell<Self::Machine>;
     fn lanes(&self) -> &Lanes<Self>;
-    /// Passes on what the machine has to say, as far as whoever gets it can take it. It may
+    /// Passes on what the machine has to say, as far as its consumer can take it. It may
     /// have been heard on `lane`.
     fn pass_on(&self, lane: Option<&Rc<Lane>>) -> Forwarded;
     /// The same, after something was handed out to be written.

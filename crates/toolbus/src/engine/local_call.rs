@@ -120,7 +120,7 @@ impl Conversation {
             (input.pop_front()?, input.is_empty())
         };
         self.input_bytes.set(self.input_bytes.get() - up.weight());
-        // More comes only when others have had their turn: nobody is kept waiting here.
+        // More comes only when others have had their turn: no other task is kept waiting here.
         if is_last && self.is_full.take() {
             self.slot.resume();
         }
@@ -148,7 +148,7 @@ impl Conversation {
         work: impl Future<Output = Result<Outcome, Failure>>,
     ) -> Result<Outcome, Failure> {
         let mut work = pin!(work);
-        // Polled with care: a panic must end this call, not the task before it has told anyone.
+        // Polled with care: a panic must end this call, not the task before it has told its caller.
         let work = poll_fn(|context| {
             let polled = caught(|| Ok(work.as_mut().poll(context)));
             self.moment.pass();
@@ -166,7 +166,7 @@ impl Conversation {
         loop {
             let instant = deadline.instant(self.heard.get());
             until(instant).await;
-            // Somebody may have been heard meanwhile.
+            // A message may have come meanwhile.
             if instant == deadline.instant(self.heard.get()) {
                 return;
             }
@@ -285,7 +285,7 @@ mod tests {
         tokio::time::advance(later).await;
         let _ = send();
         assert_eq!(conversation.heard.get() + later, now());
-        // It has its turn and listens no more: whoever speaks now is heard when it speaks.
+        // It has its turn and listens no more: what the tool says now is heard when it says it.
         assert!(turn().is_pending());
         for _ in 0..2 {
             tokio::time::advance(later).await;

@@ -53,7 +53,7 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
     match notice {
         Notice::Stray(line) => tracing::warn!(peer, "line that answers nothing: {line}"),
         Notice::Noted(rule) => tracing::info!(peer, "note: {rule}"),
-        // Whoever asked is told, and tells it.
+        // The caller is told, and tells it.
         Notice::Broke(what) => tracing::info!(peer, "broke the protocol: {what}"),
         Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-/// A moment: what is said between two turns of whoever handles it is said at the same time.
+/// A moment: what is said between two turns of its handler is said at the same time.
 /// A clock costs more than a small message does, and deadlines are not that short.
 #[derive(Debug, Default)]
 pub(crate) struct Moment(Cell<Option<Instant>>);
@@ -16,12 +16,12 @@ impl Moment {
         now
     }
 
-    /// When it began, if it has; else the time, and it does not begin: nobody's turn is near.
+    /// When it began, if it has; else the time, and it does not begin: no turn is near.
     pub(crate) fn seen(&self, clock: impl FnOnce() -> Instant) -> Instant {
         self.0.get().unwrap_or_else(clock)
     }
 
-    /// Whoever handles what was said has its turn: what follows is said later.
+    /// The handler of what was said has its turn: what follows is said later.
     pub(crate) fn pass(&self) {
         self.0.set(None);
     }

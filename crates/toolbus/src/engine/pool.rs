@@ -175,7 +175,7 @@ impl<S: Supply> Pool<S> {
         }
     }
 
-    /// Leads calls over one carrier until it is over, or nobody needs it; gives the call that
+    /// Leads calls over one carrier until it is over, or no call needs it; gives the call that
     /// needs another.
     async fn lead(&self, carrier: &S::Carrier, first: Rc<Relay>) -> Option<Rc<Relay>> {
         let begin = |relay: Rc<Relay>| {

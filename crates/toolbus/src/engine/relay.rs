@@ -1,4 +1,4 @@
-//! Stands between a caller and whoever will answer: the call may have to wait before it is
+//! Stands between a caller and the back that will answer: the call may have to wait before it is
 //! made, and its end may have to be seen.
 //!
 //! What is said behind a call that waits is kept in order, and held back when it is much.
@@ -110,7 +110,7 @@ impl Relay {
         for up in ups {
             room = uplink.send(up);
         }
-        // Whoever was told to wait may go on; if there is no room they are told again later.
+        // A producer that was told to wait may go on; if there is no room it is told again later.
         if room == Pressure::Ready {
             self.down.resume();
         }

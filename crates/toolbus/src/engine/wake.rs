@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A bell: whoever rings it wakes the one task that listens. A ring that nobody hears is kept.
+/// A bell: ringing it wakes the one task that listens. A ring that is not heard is kept.
 #[derive(Default)]
 pub(crate) struct Wake {
     rung: Cell<bool>,
@@ -20,7 +20,7 @@ impl Wake {
         self.rouse();
     }
 
-    /// Rings it. Tells whether somebody was woken by that, and will be there soon.
+    /// Rings it. Tells whether a task was woken by that, and will be there soon.
     pub(crate) fn rouse(&self) -> bool {
         if self.rung.replace(true) {
             return false;
@@ -45,8 +45,8 @@ impl Wake {
     }
 }
 
-/// Waits until everybody who can run has run. `yield_now` alone would end as soon as anything
-/// else wakes the task, perhaps before anybody had its turn.
+/// Waits until every task that can run has run. `yield_now` alone would end as soon as anything
+/// else wakes the task, perhaps before any other had its turn.
 pub(crate) async fn turn() {
     let mut turn: Option<Arc<Turn>> = None;
     poll_fn(|context| {

@@ -245,7 +245,7 @@ impl<A: 'static> Writer for MemoryWriter<A> {
         let way = self.way.clone();
         poll_fn(move |context| {
             let mut state = way.0.borrow_mut();
-            // Who has seen the end to read wants no more either, and nobody minds.
+            // Who has seen the end to read wants no more either, which is no error.
             if let Some(code) = state.stopped.filter(|_| state.end.is_none()) {
                 return Poll::Ready(Stop::Asked(Some(code)));
             }

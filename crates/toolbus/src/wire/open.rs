@@ -44,7 +44,7 @@ pub(super) fn patience(usual: Patience, settings: &Settings) -> Patience {
     }
 }
 
-/// Why an address cannot be opened, whoever is there.
+/// Why an address cannot be opened, whatever is there.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// Something that it needs is not there yet, or not in this build.
@@ -68,7 +68,7 @@ pub enum OpenError {
         #[source]
         cause: Option<Cause>,
     },
-    /// Whoever may use the shell has to say so.
+    /// Only a user who allows the shell gets it.
     #[error("`shell:` is off: whoever calls it can run any command")]
     ShellIsOff,
 }

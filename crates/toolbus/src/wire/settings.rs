@@ -116,7 +116,7 @@ impl<T> Secret<T> {
         Secret(value)
     }
 
-    /// For whoever has to hand it on.
+    /// For a caller that has to hand it on.
     pub fn reveal(&self) -> &T {
         &self.0
     }

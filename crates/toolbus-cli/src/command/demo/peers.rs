@@ -63,7 +63,7 @@ impl Peers {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        // Nobody needs it; if it cannot be removed, the system will.
+        // It is not needed any more; if it cannot be removed, the system will.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

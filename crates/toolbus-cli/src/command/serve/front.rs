@@ -84,7 +84,7 @@ impl Front {
         self.running.lead_to(bus.clone());
     }
 
-    /// Takes nobody any more. It is over when its last calls are.
+    /// Takes no client any more. It is over when its last calls are.
     pub(super) fn stop(self) -> JoinHandle<()> {
         self.running.stop();
         self.serving

@@ -254,18 +254,18 @@ impl Running {
         self.fronts.drain(..).map(Front::stop).collect()
     }
 
-    /// Whoever has not been told goodbye yet.
-    fn everybody(&self) -> impl Iterator<Item = &Bus> {
+    /// The buses that were not told goodbye yet.
+    fn living(&self) -> impl Iterator<Item = &Bus> {
         self.leaving.iter().map(|leaving| &leaving.bus).chain([&self.bus])
     }
 
     fn hurry(&self) {
-        self.everybody().for_each(Bus::hurry);
+        self.living().for_each(Bus::hurry);
     }
 
     async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
-        for bus in self.everybody() {
+        for bus in self.living() {
             let bus = bus.clone();
             leaving.spawn_local(async move { bus.shutdown().await });
         }
@@ -273,7 +273,7 @@ impl Running {
     }
 
     fn kill(&self) {
-        self.everybody().for_each(Bus::kill);
+        self.living().for_each(Bus::kill);
     }
 }
 
@@ -293,7 +293,7 @@ impl Leaving {
     }
 }
 
-/// Tells which tools nobody can call for now.
+/// Tells which tools cannot be called for now.
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
         if let Err(failure) = tools {

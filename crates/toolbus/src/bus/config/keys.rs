@@ -31,7 +31,7 @@ impl Source<'_> {
     }
 }
 
-/// The keys of one table that nobody has taken yet.
+/// The keys of one table that were not read yet.
 pub(super) struct Keys<'a> {
     source: Source<'a>,
     /// The table, as in `back.math`; nothing for the whole file.

@@ -2,7 +2,7 @@
 //!
 //! Reading it is a function of the text, the environment and the files of secrets that it
 //! names. Everything is
-//! checked here, also what nobody uses yet, so that a mistake is told with its line and not
+//! checked here, also what is not used yet, so that a mistake is told with its line and not
 //! found out later.
 
 mod error;

@@ -33,7 +33,7 @@ impl BlockingBus {
         wait(&self.0, self.0.tools())?
     }
 
-    /// Ends the bus for all who hold it, and waits until nobody is left.
+    /// Ends the bus for all who hold it, and waits until no process is left.
     pub fn shutdown(&self) {
         // On its own thread it cannot be waited for, and ends all the same.
         self.0.0.stop.notify_one();

@@ -93,7 +93,7 @@ impl BusHandle {
         answered.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Ends the bus for all who hold it: says goodbye to all backs and waits until nobody is left.
+    /// Ends the bus for all who hold it: says goodbye to all backs and waits until no process is left.
     pub async fn shutdown(&self) {
         // Kept for a thread that is just about to wait for it.
         self.0.stop.notify_one();

@@ -45,7 +45,7 @@ fn host(
     stop: &Notify,
     opened: &std_mpsc::SyncSender<Result<(), BuildError>>,
 ) {
-    // Whoever asked for the bus waits for this one word, so that it can always be said.
+    // The thread that asked for the bus waits for this one word, so that it can always be said.
     let tell = |told| drop(opened.send(told));
     let runtime = match runtime() {
         Ok(runtime) => runtime,

@@ -22,7 +22,7 @@ use crate::transport::ready::{self, Wanted};
 
 /// A program that is called from one thread at a time.
 ///
-/// Dropping it kills whoever is left.
+/// Dropping it kills what processes are left.
 pub(crate) struct Caller<C> {
     name: String,
     program: Program,
@@ -67,7 +67,7 @@ impl<C: Calling + Channel> Caller<C> {
 
     /// Calls and waits for the outcome. `ask` may be asked a second time for the same call.
     pub(crate) fn call(&mut self, ask: impl Fn(Instant) -> Call) -> Result<Outcome, Failure> {
-        // Whoever has ended since the last call is not asked any more.
+        // A process that has ended since the last call is not asked any more.
         self.look();
         let mut ticket = self.ask(&ask);
         let mut asked_again = false;
@@ -103,12 +103,12 @@ impl<C: Calling + Channel> Caller<C> {
         None
     }
 
-    /// Does nobody run?
+    /// Does no process run?
     pub(crate) fn is_idle(&self) -> bool {
         self.supervisor.is_idle()
     }
 
-    /// Says goodbye and waits until nobody is left.
+    /// Says goodbye and waits until no process is left.
     pub(crate) fn shutdown(&mut self) {
         self.supervisor.stop(Instant::now());
         loop {
@@ -229,7 +229,7 @@ impl<C: Calling + Channel> Caller<C> {
         }
     }
 
-    /// Nobody will look at the processes for a while: whoever has to end ends all the same.
+    /// No call will look at the processes for a while: those that have to end do so all the same.
     fn leave(&mut self) {
         self.carry_out();
         if let Some(instant) = self.supervisor.poll_timeout() {

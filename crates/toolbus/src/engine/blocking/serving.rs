@@ -76,7 +76,7 @@ pub fn serve_talking(
     server.run(handle)
 }
 
-/// Whoever waits for the call that is being answered.
+/// The client that waits for the call that is being answered.
 pub trait Caller {
     /// Tells it more, now. Waits while it does not read.
     fn tell(&mut self, down: Down);
@@ -102,10 +102,10 @@ struct Server<'a, M> {
     /// The call that is being answered, unless its caller has changed its mind.
     in_hand: Option<Ticket>,
     outbox: Outbox,
-    /// Something was read that nobody has looked at.
+    /// Something was read that the machine has not looked at.
     has_read_ahead: bool,
     is_eof: bool,
-    /// Whoever does not read any more has ended the conversation as well.
+    /// A client that reads no more has ended the conversation as well.
     is_heard: bool,
 }
 
@@ -148,7 +148,7 @@ impl<M: Serving + Channel> Server<'_, M> {
             }
             // What came while answers were written may be all that the caller has to say.
             if !std::mem::take(&mut self.has_read_ahead) {
-                // There is nobody to pause for: all that was asked is answered.
+                // There is no reason to pause: all that was asked is answered.
                 self.read()?;
             }
         }
@@ -281,7 +281,7 @@ impl<M: Serving + Channel> Server<'_, M> {
                     self.is_eof = count == 0;
                     return Ok(());
                 }
-                // Somebody who shares our input has made it so.
+                // Another process that shares our input has made it so.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready::has_input(self.input, None);
                 }

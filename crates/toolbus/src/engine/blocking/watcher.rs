@@ -1,9 +1,9 @@
-//! Keeps an eye on one process while nobody waits for it: a thread that sleeps until the
+//! Keeps an eye on one process while no call waits for it: a thread that sleeps until the
 //! process writes to its standard error, closes its output or ends.
 //!
 //! So a call needs no look at the process of its own: it asks [`Watcher::has_news`], which is
 //! a flag, and then reads until something comes. A read that would wait for ever, because the
-//! process is gone but somebody else holds its output, is woken from here.
+//! process is gone but another process holds its output, is woken from here.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter};
@@ -102,7 +102,7 @@ impl Watcher {
         std::mem::take(&mut self.seen.notes().lines)
     }
 
-    /// Nobody may look at this process for a while: kill its session then, if it still lives.
+    /// No call may look at this process for a while: kill its session then, if it still lives.
     pub(super) fn kill_at(&self, instant: Instant) {
         self.seen.notes().kill_at = Some(instant);
         if let Some(poke) = &self.poke {
@@ -199,7 +199,7 @@ impl Eye {
     }
 
     /// The leader is gone; what it left behind has to go as well (`docs/protocols/oracle.md` S2), even
-    /// if nobody makes a call for an hour.
+    /// if no call is made for an hour.
     fn handle_exit(&mut self) {
         self.exit = None;
         self.session.signal(Signal::Term);
@@ -207,8 +207,8 @@ impl Eye {
         self.seen.news.store(true, Ordering::Release);
         let is_held = self.stdout_open && !ready::has_hung_up(self.stdout.as_fd());
         if is_held && let Ok(writer) = second_writer(self.stdout.as_fd()) {
-            // A blank line to whoever reads. The process will complete none any more; and a
-            // full pipe, where this fails, leaves nobody waiting.
+            // A blank line to the thread that reads. The process will complete none any more; and a
+            // full pipe, where this fails, leaves no thread waiting.
             let _ = rustix::io::write(writer, b"\n");
         }
     }

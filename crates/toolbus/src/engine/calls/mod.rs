@@ -1,4 +1,4 @@
-//! How one call hangs between whoever asked and whoever answers.
+//! How one call hangs between its caller and the back that answers.
 //!
 //! A front, the command line or a test holds the [`RunningCall`]; a back holds the [`ReplyTo`]. Both
 //! are plain calls on one thread: what a peer wrote is in the other peer's outbox before the

@@ -76,7 +76,7 @@ impl Calls {
         ticket
     }
 
-    /// Hands out what came back, on `lane` if it came on one: that is not read until whoever
+    /// Hands out what came back, on `lane` if it came on one: that is not read until the caller that
     /// was filled by it goes on. Nothing stays borrowed meanwhile: who receives something may
     /// call right back.
     pub(crate) fn deliver(&self, from: &impl Answers, lane: Option<&Rc<Lane>>) -> Forwarded {

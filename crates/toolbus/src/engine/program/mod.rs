@@ -32,7 +32,7 @@ use crate::engine::wake::{Wake, turn};
 pub(crate) use apart::{Apart, Life};
 use handle::ChildHandle;
 
-/// A program behind the bus. Dropping it kills whoever runs and ends whatever calls it has.
+/// A program behind the bus. Dropping it kills the process and ends its calls.
 pub(crate) struct Child<C: Calling + Channel + 'static> {
     inner: Rc<Inner<C>>,
     keeper: JoinHandle<()>,
@@ -230,7 +230,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
                 Failure::new(FailureKind::Unavailable, message)
             })
         });
-        // Nobody starts anything for a back that is being dropped.
+        // Nothing is started for a back that is being dropped.
         let Some(this) = self.this.upgrade() else { return };
         match hand {
             Ok((hand, ends)) => {

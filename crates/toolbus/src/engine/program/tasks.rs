@@ -71,7 +71,7 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     fn eof(&self, _now: Instant, input: &mut BytesMut) -> ReadNext {
         self.inner.act(|supervisor, now| supervisor.handle_eof(now, self.run, input));
         self.hand.closing.set(Closing::Now);
-        // Whoever was not written yet goes to another process.
+        // A call that was not written yet goes to another process.
         self.inner.wake();
         ReadNext::Close
     }

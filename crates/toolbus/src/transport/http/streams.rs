@@ -198,7 +198,7 @@ pub fn plain(value: &HeaderValue) -> Option<String> {
 }
 
 /// Header fields whatever they are: what is not text is garbled, and not left out, so that
-/// nobody passes a check by being unreadable.
+/// no request passes a check by being unreadable.
 pub fn garbled(value: &HeaderValue) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }

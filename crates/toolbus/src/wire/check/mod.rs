@@ -1,4 +1,4 @@
-//! Tests of somebody else's peer against the rules of its document, one file a protocol.
+//! Tests of a foreign peer against the rules of its document, one file a protocol.
 //!
 //! They talk to it by hand: our own machines are too kind to show what is wrong.
 
@@ -55,7 +55,7 @@ impl Wanted {
     }
 }
 
-/// Whoever is tested.
+/// The peer under test.
 pub trait Target {
     /// Tests it, and tells what became of each rule as soon as that is known. Fails only if it
     /// cannot be started or reached at all. Must be called inside a `LocalSet`.
@@ -65,7 +65,7 @@ pub trait Target {
     ) -> LocalFuture<'a, Result<(), Failure>>;
 }
 
-/// Why a text names nobody who could be tested.
+/// Why a text names no peer that could be tested.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct TargetError {
@@ -104,7 +104,7 @@ pub enum Verdict {
     Ok,
     /// No, and the document demands it.
     Fail(String),
-    /// No, or nobody knows; it is only worth knowing.
+    /// No, or it cannot be told; it is only worth knowing.
     Note(String),
 }
 

@@ -65,7 +65,7 @@ impl Mcp {
     fn each(&self, tell: impl Fn(&Child<Client>)) {
         match &self.legacy {
             Legacy::All(child) => tell(child),
-            Legacy::Sessions(sessions) => sessions.everybody().iter().for_each(|child| tell(child)),
+            Legacy::Sessions(sessions) => sessions.living().iter().for_each(|child| tell(child)),
         }
         tell(&self.modern);
     }

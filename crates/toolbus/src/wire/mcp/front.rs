@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 /// Serves the tools of a bus until the client has had enough. The bus is
-/// [named without dots](Bus::named_without_dots); nobody behind it is asked before the client is there.
+/// [named without dots](Bus::named_without_dots); no back is asked before the client is there.
 ///
 /// Must be called inside a `LocalSet`.
 pub async fn serve(
@@ -75,14 +75,14 @@ pub struct Backs {
 }
 
 impl Backs {
-    /// Those of a bus that is [named without dots](Bus::named_without_dots). Nobody is asked yet.
+    /// Those of a bus that is [named without dots](Bus::named_without_dots). No back is asked yet.
     pub fn of(bus: Rc<Bus>) -> Backs {
         let changed = Rc::new(Wake::default());
         let (behind, route) = route(bus, &changed);
         Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed }
     }
 
-    /// Whoever answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
+    /// What answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
     /// one MCP server.
     pub fn new(behind: Behind, route: Rc<dyn Route>) -> Backs {
         Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed: Rc::default() }

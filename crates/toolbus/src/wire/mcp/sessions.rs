@@ -102,8 +102,8 @@ impl Sessions {
         });
     }
 
-    /// Whoever has not gone yet.
-    pub(super) fn everybody(&self) -> Vec<Rc<Child<Client>>> {
+    /// The servers that have not gone yet.
+    pub(super) fn living(&self) -> Vec<Rc<Child<Client>>> {
         let open = self.open.borrow();
         let leaving = self.leaving.borrow();
         open.values().map(|session| &session.child).chain(leaving.iter()).cloned().collect()
@@ -111,7 +111,7 @@ impl Sessions {
 
     pub(super) async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
-        for child in self.everybody() {
+        for child in self.living() {
             leaving.spawn_local(async move { child.shutdown().await });
         }
         leaving.join_all().await;

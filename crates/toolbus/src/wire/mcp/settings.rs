@@ -113,9 +113,9 @@ const ALL_OF_US: &str = r#"{"roots":{},"sampling":{},"elicitation":{"form":{},"u
 /// Who shares one process of an MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Share {
-    /// Everybody.
+    /// All sessions.
     #[default]
     All,
-    /// Nobody: each legacy session has its own.
+    /// None: each legacy session has its own.
     Session,
 }

@@ -135,7 +135,7 @@ pub enum BlobLen {
 pub struct MediocreFrontSettings {
     /// How their bytes are read.
     pub reading: MediocreSettings,
-    /// What is read of a stream that nobody wants any more.
+    /// What is read of a stream that its caller wants no more.
     pub drain_bytes_max: Option<usize>,
     /// How long that may take.
     pub drain_timeout: Option<Duration>,

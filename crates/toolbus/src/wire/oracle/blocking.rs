@@ -35,7 +35,7 @@ pub struct Settings {
     pub line_bytes_max: usize,
     /// What becomes of felts that are not below the prime.
     pub leniency: Leniency,
-    /// May `shell:` be called? Whoever calls it can run any command.
+    /// May `shell:` be called? A caller of it can run any command.
     pub allow_shell: bool,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
 ///
 /// It may be sent to another thread and is used by one at a time: an executor's calls are
 /// strictly one after another. [`Oracles::shutdown`] says goodbye; dropping it without that
-/// kills whoever is left, and nobody survives the host however it ends.
+/// kills what oracles are left, and none survives the host however it ends.
 ///
 /// ```
 /// use toolbus::wire::oracle::blocking::{Oracles, Settings};
@@ -132,7 +132,7 @@ impl Oracles {
         }
     }
 
-    /// Says goodbye to all oracles and waits until nobody is left, however long they take
+    /// Says goodbye to all oracles and waits until none is left, however long they take
     /// together: the stop time-out, and at most a few seconds for those who would not go.
     pub fn shutdown(self) {
         let Opened { recent, others } = self.opened;

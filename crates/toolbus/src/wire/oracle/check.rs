@@ -60,7 +60,7 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
         tell(rule, verdict);
     }
     tell("error-ack", Verdict::demanded(error_ack(subject).await));
-    // Whoever did not survive the calls says nothing about goodbyes.
+    // An oracle that did not survive the calls says nothing about goodbyes.
     let talk = if calls.iter().all(Result::is_ok) { Some(talk) } else { None };
     tell("shutdown", Verdict::demanded(shutdown(subject, talk).await));
 
@@ -74,7 +74,7 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
 
 const UNANSWERED: &str = "not tried: no call was answered";
 
-/// What can only be tried with somebody who is there.
+/// What can only be tried with an oracle that is there.
 const NEEDS_READY: [&str; 9] = [
     "quiet-before-ack",
     "answers-invoke",

@@ -189,7 +189,7 @@ pub(crate) struct ServeArgs {
 /// `--as call` for the side that calls, `--as response` for the side that answers.
 ///
 /// A blob is printed when it is complete, in base64; one over 16 MiB by its length and hash.
-/// What breaks a rule that nobody insists on is a line `{"event":"note",…}` behind its event.
+/// What breaks a rule that may be broken is a line `{"event":"note",…}` behind its event.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   printf '{\"method\":\"add\",\"args\":[1,2]}' | toolbus decode mediocre --as call

@@ -171,7 +171,7 @@ pub enum OptionsError {
     /// The token is not there.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// Whoever listens in would have the token.
+    /// An eavesdropper would have the token.
     #[error("will not send a token to `{host}` in clear")]
     InClear {
         /// Whom it would have been sent to.

@@ -130,7 +130,7 @@ impl Line {
         }
     }
 
-    /// Tells something that nobody answers. That it does is seen at once over HTTP, and by the
+    /// Tells something that is not answered. That it does is seen at once over HTTP, and by the
     /// next answer over pipes.
     #[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "only HTTP repeats it"))]
     pub(super) async fn tell(&mut self, era: Era, method: &str) -> Result<(), String> {

@@ -8,7 +8,7 @@ use toolbus_proto::jsonrpc::{self, Message, Rules};
 use toolbus_proto::mcp::RULES;
 use toolbus_proto::mcp::wire::{CAPABILITIES_KEY, CLIENT_KEY, Era, Revision, VERSION_KEY};
 
-/// A tool and a method that nobody has.
+/// A tool and a method that no server has.
 pub(super) const NOBODYS: &str = "toolbus_check";
 
 /// A request.

@@ -107,7 +107,7 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
 }
 
 impl Place {
-    /// What can only be tried with somebody who was greeted, in the order in which it is told.
+    /// What can only be tried with a server that was greeted, in the order in which it is told.
     fn needs_handshake(&self) -> impl Iterator<Item = &'static str> {
         let own: &[_] = match self {
             Place::Program(_) => &["stdout", "eof"],

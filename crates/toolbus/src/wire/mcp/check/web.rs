@@ -36,7 +36,7 @@ impl Web {
         Web { options, session: None, version: None }
     }
 
-    /// Does anybody listen there?
+    /// Does a server listen there?
     pub(super) async fn is_there(&self) -> Result<(), CallError> {
         self.options.ask(Method::GET, &[], Bytes::new()).await.map(drop)
     }
@@ -51,7 +51,7 @@ impl Web {
         answered.reply.clone().ok_or_else(|| answered.shown())
     }
 
-    /// Tells something that nobody answers.
+    /// Tells something that is not answered.
     pub(super) async fn tell(&mut self, era: Era, method: &str) -> Result<(), String> {
         let mut headers = self.headers(None);
         if era == Era::Modern {

@@ -32,7 +32,7 @@ impl FromStr for At {
         let host = match (host, bare) {
             ("", _) => Ipv4Addr::LOCALHOST.to_string(),
             (_, Some(bare)) => bare.to_owned(),
-            // An IPv6 address without brackets: which colon is the last is anybody's guess.
+            // An IPv6 address without brackets: which colon is the last cannot be told.
             (host, None) if host.contains(':') => return Err(fault()),
             (host, None) => host.to_owned(),
         };
@@ -83,7 +83,7 @@ impl AtError {
 /// Why we do not listen.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Anybody could call all tools.
+    /// Any host that reaches the port could call all tools.
     #[error(transparent)]
     Unprotected(#[from] Unprotected),
     /// The system does not let us.

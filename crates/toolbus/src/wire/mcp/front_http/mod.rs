@@ -1,4 +1,4 @@
-//! Being an MCP server over HTTP: the tools of the bus for whoever can reach our port.
+//! Being an MCP server over HTTP: the tools of the bus for the clients that can reach our port.
 //!
 //! All clients, of both eras, talk to one [`Endpoint`]. Here is where to listen, and until when.
 
@@ -62,7 +62,7 @@ impl Default for Options {
     }
 }
 
-/// Serves whoever comes to `listener`, which [`listen`] has opened, until `stop`. What is under
+/// Serves the clients that come to `listener`, which [`listen`] has opened, until `stop`. What is under
 /// way then may end, but not for long; what is left, or under way when this is dropped, is
 /// cancelled. Must be called inside a `LocalSet`.
 pub async fn serve(
@@ -109,7 +109,7 @@ fn session_name() -> String {
     format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }
 
-/// Why nobody can be served.
+/// Why no client can be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// It is not known who can reach us.

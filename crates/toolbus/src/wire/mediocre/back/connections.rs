@@ -85,8 +85,8 @@ impl Supply for Connections {
         connection.client.ended().await;
     }
 
-    /// The end of the stream, or a response that nobody asked for, may be there already,
-    /// though nobody has read it.
+    /// The end of the stream, or a response that was not asked for, may be there already,
+    /// though we have not read it.
     fn is_good(&self, connection: &Connection) -> bool {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

@@ -97,14 +97,14 @@ enum Peer {
 }
 
 impl Mediocre {
-    /// Connects to nobody yet. Must be called inside a `LocalSet`.
+    /// Does not connect yet. Must be called inside a `LocalSet`.
     pub fn at(host: Host, options: Options, patience: Duration) -> Mediocre {
         let (name, timeout) = (options.name.clone(), options.timeout);
         let pool = Pool::new(name, LIMITS, Connections::new(host, options, patience));
         Mediocre { peer: Peer::Host(pool), timeout }
     }
 
-    /// Connects to nobody yet; calls go to `path`. Must be called inside a `LocalSet`.
+    /// Does not connect yet; calls go to `path`. Must be called inside a `LocalSet`.
     #[cfg(feature = "http")]
     pub fn over_http(origin: Origin, path: Uri, options: Options, patience: Duration) -> Mediocre {
         let timeout = options.timeout;

@@ -23,7 +23,7 @@ pub use place::Place;
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// A method that nobody has.
+/// A method that no server has.
 const NOBODYS: &str = r#"{"method":"toolbus.check"}"#;
 
 /// Who is tested, and what may be called.
@@ -90,7 +90,7 @@ async fn half_close(subject: &Subject) -> Result<(), String> {
     talk.ends().await
 }
 
-/// Nobody can know what comes behind them: at most one error is said.
+/// What comes behind them cannot be known: at most one error is said.
 async fn stray_bytes(subject: &Subject) -> Result<(), String> {
     let mut talk = subject.talk().await?;
     talk.say("]").await;
@@ -147,7 +147,7 @@ impl Subject {
     }
 }
 
-/// One connection to whoever is tested, or one exchange with it.
+/// One connection to the server under test, or one exchange with it.
 struct Talk {
     line: Line,
     decoder: Decoder,

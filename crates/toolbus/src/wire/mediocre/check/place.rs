@@ -83,7 +83,7 @@ impl Place {
         false
     }
 
-    /// Is anybody there at all?
+    /// Is a server there at all?
     pub(super) async fn reach(&self, patience: Duration) -> Result<(), Failure> {
         match self {
             #[cfg(feature = "http")]

@@ -30,7 +30,7 @@ enum Socket {
     Host(Url),
 }
 
-/// A door at which somebody listens.
+/// A door at which we listen.
 #[derive(Debug)]
 pub struct OpenListener {
     listener: Listener,
@@ -88,7 +88,7 @@ impl ListenAddress {
         matches!(&self.socket, Socket::Host(url) if is_http(url))
     }
 
-    /// Accepts from now on: whoever connects waits until they are served.
+    /// Accepts from now on: a client that connects waits until it is served.
     pub async fn open(&self) -> Result<OpenListener, OpenError> {
         let (listener, path, url) = match &self.socket {
             Socket::Unix { path, shown } => (Listener::unix(path)?, None, shown.clone()),
@@ -120,7 +120,7 @@ impl OpenListener {
 }
 
 impl Mediocre {
-    /// Serves whoever comes in, until it is told to stop and the last call is over.
+    /// Serves the clients that come in, until it is told to stop and the last call is over.
     pub async fn serve(&self, door: OpenListener) {
         match door.http {
             None => self.listen(door.listener).await,
@@ -182,10 +182,10 @@ fn server_tls(
     loaded.map(Some).map_err(|source| ListenAddressError::Tls { address: address.clone(), source })
 }
 
-/// Why an address cannot be listened on, whoever is there.
+/// Why an address cannot be listened on, whatever is there.
 #[derive(Debug, Error)]
 pub enum ListenAddressError {
-    /// Nobody can come in by it.
+    /// No client can come in by it.
     #[error("cannot listen on `{address}`: nobody can connect to it")]
     NoDoor {
         /// Where it would have been.

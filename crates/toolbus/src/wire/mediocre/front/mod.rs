@@ -1,4 +1,4 @@
-//! Being a mediocre-rpc server: the tools of the bus for whoever connects (`docs/protocols/mediocre.md` §5, §6).
+//! Being a mediocre-rpc server: the tools of the bus for the clients that connect (`docs/protocols/mediocre.md` §5, §6).
 //!
 //! Each connection, and each exchange over HTTP, has a machine of its own before one bus;
 //! calls of one connection wait for each other, calls of many do not.
@@ -53,7 +53,7 @@ impl Mediocre {
         self.is_stopping.send_replace(true);
     }
 
-    /// Serves whoever connects, until it is told to stop and the last call is over.
+    /// Serves the clients that connect, until it is told to stop and the last call is over.
     pub async fn listen(&self, listener: Listener) {
         let welcome = |arrival, member| self.clone().welcome(arrival, member);
         let ((), mut connections) =
