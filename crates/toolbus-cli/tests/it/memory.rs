@@ -325,6 +325,26 @@ cat > /dev/null
 }
 
 #[test]
+fn a_provider_has_the_same_limit() {
+    let folder = Scratch::new();
+    let script = folder.path().join("provider.sh");
+    let text = r#"read -r describe
+printf '{"id":1,"result":{"schema":{"name":"many","version":"1","protocol":"1","actions":{'
+seq 1 10001 | sed 's/.*/"a&":{}/' | paste -s -d , | tr -d '\n'
+printf '}}}}\n'
+cat > /dev/null
+"#;
+    std::fs::write(&script, text).expect("the folder is ours");
+    let page =
+        Page::of(&["tools", &format!("orchard+stdio:sh {}", script.display())]).run().to_string();
+    assert!(
+        page.contains("it offers more than 10000 tools, which is the limit for one peer"),
+        "{page}"
+    );
+    assert!(page.ends_with("exit 3\n"), "{page}");
+}
+
+#[test]
 fn a_limit_that_could_not_be_held_is_refused() {
     Page::of(&["oracle", "serve", "--line-max", "1GiB", "builtin:"]).check(expect![[r#"
         stderr

@@ -173,10 +173,12 @@ impl Client {
                 for note in notes.iter().filter(|note| note.oddity != Oddity::Extra) {
                     self.warn(&format!("has an odd schema: {note}"));
                 }
-                self.notices.push_back(Notice::Described(schema.write()));
+                let written = schema.write();
+                let bytes = written.as_bytes().len();
+                self.notices.push_back(Notice::Described(written));
                 let tools = schema.actions.iter().map(|(name, action)| tool(name, action));
                 let tools = tools.collect();
-                self.described = Some(Described { schema, tools });
+                self.described = Some(Described { schema, tools, bytes });
                 self.readiness = Readiness::Open;
             }
             Err(error) => {

@@ -91,6 +91,8 @@ pub struct Client {
 struct Described {
     schema: ProviderSchema,
     tools: Arc<[ToolSpec]>,
+    /// What the schema takes on the wire.
+    bytes: usize,
 }
 
 /// How far `configure` is.
@@ -266,6 +268,10 @@ impl Machine for Client {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.line.weight() + self.collecting.weight() + self.out.len()
     }
 }
 

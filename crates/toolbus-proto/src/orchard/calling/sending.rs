@@ -17,7 +17,7 @@ use crate::jsonrpc::string;
 use crate::orchard::schema::{self, AttrError};
 use crate::orchard::{WIRE, wire};
 use crate::outstanding::Waiting;
-use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, What};
+use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, What, too_many_tools};
 
 /// Executes that a provider with the extension `parallel` gets at a time.
 const EXECUTES_MAX: usize = 1024;
@@ -73,10 +73,13 @@ impl Client {
         for Waiting { ticket, call, .. } in self.line.take_asking(is_wanted) {
             let Some(described) = &self.described else { continue };
             let outcome = match call.what {
-                What::Tools => Outcome::Tools(described.tools.clone()),
-                _ => Outcome::Native(described.schema.write().as_bytes().clone()),
+                What::Tools => match too_many_tools(described.tools.len(), described.bytes) {
+                    Some(failure) => Err(failure),
+                    None => Ok(Outcome::Tools(described.tools.clone())),
+                },
+                _ => Ok(Outcome::Native(described.schema.write().as_bytes().clone())),
             };
-            self.done(ticket, Ok(outcome));
+            self.done(ticket, outcome);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::orchestra::fold::too_large;
 use crate::orchestra::protobuf::Malformed;
 use crate::orchestra::translate;
 use crate::orchestra::wire::{Response, StreamChunk, ToolResponse};
-use crate::tool::{Failure, FailureKind, Outcome, Part, Piece};
+use crate::tool::{Failure, FailureKind, Outcome, Part, Piece, too_many_tools};
 
 /// What comes of one frame.
 enum Came {
@@ -111,7 +111,12 @@ impl Ask {
             Purpose::Native { .. } => native(&envelope.body),
             Purpose::Tools => Came::Done(match envelope.response()? {
                 Some(Response::ListTools(list)) => {
-                    Ok(Outcome::Tools(list.tools.iter().map(translate::tool).collect()))
+                    match too_many_tools(list.tools.len(), envelope.body.len()) {
+                        Some(failure) => Err(failure),
+                        None => {
+                            Ok(Outcome::Tools(list.tools.iter().map(translate::tool).collect()))
+                        }
+                    }
                 }
                 Some(Response::ToolCall(response)) => Err(translate::failure(&response)),
                 _ => Err(unexpected()),
