@@ -303,7 +303,15 @@ async def streams():
             event = (await asyncio.wait_for(anext(events), PATIENCE)).event_delivery
             assert (event.topic, m.plain(event.payload)) == ("news", {"id": "7"}), event
             await hub.said(f"[{PLUGIN}] event news")
-            held("events reach a caller on its stream, and a plugin that needs them")
+            words = ("--profile", "full", "--events", "news")
+            async with Stdio(hub.address, hub.certs, *words) as stdio:
+                await stdio.call(1, "echo", text="subscribed by now")
+                assert text(await stdio.hear()) == "subscribed by now"
+                await caller.ask(publish)
+                event = await stdio.hear()
+                assert event["method"] == "notifications/event", event
+                assert event["params"]["payload"] == {"id": "7"}, event
+            held("events reach a caller on its stream, a plugin that needs them, and an MCP client")
 
 
 async def lines():

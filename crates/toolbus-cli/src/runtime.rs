@@ -12,11 +12,32 @@ use crate::failed::Failed;
 
 /// Runs a command on a current-thread runtime, where everything of a bus lives.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    check_descriptors()?;
     let cannot = |error: std::io::Error| {
         Failed::new(Exit::Failed, "cannot start the event loop").caused_by(&error)
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     LocalSet::new().block_on(&runtime, command)
+}
+
+/// So many files we open before the first peer: those of the event loop, of signals and of the
+/// guard, and the pipes of a program that is being started.
+const DESCRIPTORS_MIN: usize = 24;
+
+/// Can so many files be opened? Without them the event loop would panic, and not say why.
+fn check_descriptors() -> Result<(), Failed> {
+    let open = |_| rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3);
+    // Looked at and closed again.
+    match (0..DESCRIPTORS_MIN).map(open).collect::<Result<Vec<_>, _>>() {
+        // Without a standard error there is nothing that could be opened once more.
+        Ok(_) | Err(rustix::io::Errno::BADF) => Ok(()),
+        Err(error) => {
+            let message =
+                format!("cannot have {DESCRIPTORS_MIN} more files open, which toolbus needs");
+            let failed = Failed::new(Exit::Failed, message).caused_by(&error);
+            Err(failed.hint("raise the limit of open files, e.g. by `ulimit -n 1024`"))
+        }
+    }
 }
 
 /// SIGINT and SIGTERM, which ask us to end.

@@ -165,6 +165,35 @@ impl Call {
             options: CallOptions::default(),
         }
     }
+
+    /// What it weighs in a queue.
+    pub fn weight(&self) -> usize {
+        let debug = self.debug.as_ref().map_or(0, |debug| debug.as_bytes().len());
+        debug
+            + match &self.what {
+                What::Tools => 0,
+                What::Tool { args, .. } => args.as_ref().map_or(0, |args| args.as_bytes().len()),
+                What::Native { method, body, .. } => method.len() + body.len(),
+            }
+    }
+}
+
+/// How many tools one peer may offer.
+pub const TOOLS_MAX: usize = 10_000;
+/// How many bytes the tools of one peer may take on the wire.
+pub const TOOLS_BYTES_MAX: usize = 16 << 20;
+
+/// Why the tools that a peer offers are not taken, if they are too many or too large.
+pub fn too_many_tools(count: usize, bytes: usize) -> Option<Failure> {
+    let message = if TOOLS_MAX < count {
+        format!("it offers more than {TOOLS_MAX} tools, which is the limit for one peer")
+    } else if TOOLS_BYTES_MAX < bytes {
+        let mib = TOOLS_BYTES_MAX >> 20;
+        format!("its tools take more than {mib} MiB, which is the limit for one peer")
+    } else {
+        return None;
+    };
+    Some(Failure::new(FailureKind::TooLarge, message))
 }
 
 /// What a call asks for.

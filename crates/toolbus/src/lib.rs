@@ -32,7 +32,7 @@
 
 // Where a wire is left out, so is the only use of some of the engine.
 #![cfg_attr(
-    not(all(feature = "mcp", feature = "mediocre", feature = "oracle")),
+    not(all(feature = "mcp", feature = "mediocre", feature = "oracle", feature = "orchestra")),
     allow(dead_code, unused_imports)
 )]
 

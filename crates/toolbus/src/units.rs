@@ -59,6 +59,19 @@ pub enum SizeError {
     Zero(String),
     #[error("`{0}` is more than this machine can count")]
     TooLarge(String),
+    #[error("`{0}` is more than is ever held for one peer: 64MiB is the most")]
+    NotHeld(String),
+}
+
+/// What is held in memory for one peer at most, so that no limit of a message can be higher.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// The size of something that has to be held in memory, as [`size`] reads it.
+pub fn held_size(text: &str) -> Result<usize, SizeError> {
+    match size(text)? {
+        bytes if HELD_BYTES_MAX < bytes => Err(SizeError::NotHeld(text.to_owned())),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A number of bytes as in `65536`, `64KiB`, `16MiB` or `1GiB`.
@@ -134,5 +147,16 @@ mod tests {
         for text in ["99999999999999999999", "99999999999999999GiB"] {
             assert_eq!(size(text), Err(SizeError::TooLarge(text.to_owned())), "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_no_limit() {
+        assert_eq!(held_size("64MiB"), Ok(HELD_BYTES_MAX));
+        for text in ["67108865", "65MiB", "1GiB"] {
+            assert_eq!(held_size(text), Err(SizeError::NotHeld(text.to_owned())), "{text:?}");
+            assert!(size(text).is_ok(), "{text:?}");
+        }
+        let why = held_size("1GiB").unwrap_err().to_string();
+        assert_eq!(why, "`1GiB` is more than is ever held for one peer: 64MiB is the most");
     }
 }

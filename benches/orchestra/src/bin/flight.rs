@@ -45,9 +45,16 @@ async fn compare(hops: usize, in_flight: usize) {
     }
     let bare = bare.dial(at).await;
     let (mut rates, mut bares, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    // One of them alone, to be looked at by other tools.
+    let only = std::env::args().nth(1);
     for round in 0..=ROUNDS {
-        let rate = ours.run(in_flight).await;
-        let limit = bare_rate(&bare, in_flight).await;
+        let (mut rate, mut limit) = (f64::NAN, f64::NAN);
+        if only.as_deref() != Some("bare") {
+            rate = ours.run(in_flight).await;
+        }
+        if only.as_deref() != Some("ours") {
+            limit = bare_rate(&bare, in_flight).await;
+        }
         // The first round only warms up.
         if 0 < round {
             rates.push(rate);

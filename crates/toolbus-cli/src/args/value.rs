@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use thiserror::Error;
-pub(crate) use toolbus::units::{duration, size};
+pub(crate) use toolbus::units::{duration, held_size, size};
 
 #[derive(Debug, Error)]
 pub(crate) enum ArgumentsError {

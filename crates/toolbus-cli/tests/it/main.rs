@@ -27,6 +27,9 @@ mod mcp_backs;
 mod mcp_http;
 mod mcp_serve;
 mod mcp_stop;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod memory;
 mod oracle_batch;
 mod oracle_calls;
 mod oracle_invoke;

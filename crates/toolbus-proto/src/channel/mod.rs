@@ -28,6 +28,13 @@ pub trait Machine {
 
     /// What happened that is no answer and no call, for the log and for who owns the machine.
     fn poll_notice(&mut self) -> Option<Notice>;
+
+    /// How many bytes it keeps for its peer that the hands cannot see: calls that wait for
+    /// their turn, answers that are owed, what is kept in case it is asked for again. Asked
+    /// often, so it is to be known without counting.
+    fn weight(&self) -> usize {
+        0
+    }
 }
 
 /// One end of one ordered run of bytes: a pipe, a socket. The hands read and write; the
@@ -336,4 +343,12 @@ pub enum Notice {
     Stderr(String),
     /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
     Hangs,
+}
+
+impl Notice {
+    /// Does it tell of a frame that served no purpose? A peer that sends nothing else is heard
+    /// less often than the others.
+    pub fn is_noise(&self) -> bool {
+        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_))
+    }
 }

@@ -14,6 +14,9 @@ use crate::json::write_string;
 /// From this size on a payload is not copied into the joined bytes.
 const WHOLE_FROM: usize = 16 * 1024;
 
+/// With so much waiting, a call had better wait where it can still be taken back or moved on.
+const ROOM_BYTES: usize = 64 * 1024;
+
 /// Bytes waiting to be written, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -22,12 +25,73 @@ pub struct Outbox {
     /// Small pieces are joined here.
     tail: BytesMut,
     len: usize,
+    /// How many bytes have left it, ever.
+    left: u64,
+    /// The frames that can be taken back, as long as none of their bytes has left.
+    frames: VecDeque<Frame>,
+}
+
+/// Where a frame is among all bytes that were ever put in.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    number: u64,
+    from: u64,
+    to: u64,
 }
 
 impl Outbox {
     /// Nothing to write.
     pub fn new() -> Outbox {
         Outbox::default()
+    }
+
+    /// Is so little waiting that the next call may join it?
+    pub fn has_room(&self) -> bool {
+        self.len < ROOM_BYTES
+    }
+
+    /// Appends a frame by `put`, which [`Outbox::withdraw`] knows by this number. Whoever uses
+    /// it gives each frame another one.
+    pub fn put_frame(&mut self, number: u64, put: impl FnOnce(&mut Outbox)) {
+        while self.frames.front().is_some_and(|frame| frame.from < self.left) {
+            self.frames.pop_front();
+        }
+        let from = self.left + self.len as u64;
+        put(self);
+        let to = self.left + self.len as u64;
+        self.frames.push_back(Frame { number, from, to });
+    }
+
+    /// Takes back a frame of which no byte has left. Tells whether it was there.
+    pub fn withdraw(&mut self, number: u64) -> bool {
+        let Some(at) = self.frames.iter().position(|frame| frame.number == number) else {
+            return false;
+        };
+        let Some(Frame { from, to, .. }) = self.frames.remove(at) else { return false };
+        if from < self.left {
+            return false;
+        }
+        // Both fit: they are places among what waits.
+        let (start, end) = ((from - self.left) as usize, (to - self.left) as usize);
+        self.cut_out(start, end);
+        for later in self.frames.range_mut(at..) {
+            later.from -= to - from;
+            later.to -= to - from;
+        }
+        true
+    }
+
+    fn cut_out(&mut self, start: usize, end: usize) {
+        let tail = self.tail.split().freeze();
+        let pieces = std::mem::take(&mut self.pieces);
+        let mut at = 0;
+        for piece in pieces.into_iter().chain([tail]) {
+            let within = |place: usize| place.saturating_sub(at).min(piece.len());
+            let (before, behind) = (piece.slice(..within(start)), piece.slice(within(end)..));
+            self.pieces.extend([before, behind].into_iter().filter(|part| !part.is_empty()));
+            at += piece.len();
+        }
+        self.len -= end - start;
     }
 
     /// Makes room for so many bytes, unless there is.
@@ -83,7 +147,10 @@ impl Outbox {
     pub fn append(&mut self, other: &mut Outbox) {
         // A few bytes are copied, so that the room there is here is used again.
         if self.is_empty() && WHOLE_FROM <= other.len {
-            return std::mem::swap(self, other);
+            std::mem::swap(&mut self.pieces, &mut other.pieces);
+            std::mem::swap(&mut self.tail, &mut other.tail);
+            self.len = std::mem::take(&mut other.len);
+            return;
         }
         for piece in other.pieces.drain(..) {
             self.put_shared(&piece);
@@ -123,6 +190,7 @@ impl Outbox {
     /// The first `count` waiting bytes have been written.
     pub fn advance(&mut self, mut count: usize) {
         self.len -= count;
+        self.left += count as u64;
         while let Some(piece) = self.pieces.front_mut() {
             if count < piece.len() {
                 piece.advance(count);
@@ -151,6 +219,7 @@ impl Outbox {
             self.pieces.push_front(piece.split_off(bytes_max));
         }
         self.len -= piece.len();
+        self.left += piece.len() as u64;
         Some(piece)
     }
 
@@ -162,6 +231,7 @@ impl Outbox {
         }
         all.extend_from_slice(&self.tail);
         self.tail.clear();
+        self.left += self.len as u64;
         self.len = 0;
         all.freeze()
     }
@@ -191,6 +261,42 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_frame_can_be_taken_back_until_its_first_byte_has_left(
+            sizes in prop::collection::vec(1usize..20_000, 1..8),
+            written in 0usize..60_000,
+            taken_back in prop::collection::vec(0u64..8, 1..8),
+        ) {
+            let mut outbox = Outbox::new();
+            for (index, size) in sizes.iter().enumerate() {
+                let bytes = Bytes::from(vec![index as u8; *size]);
+                outbox.put_frame(index as u64, |out| out.put_shared(&bytes));
+            }
+            let written = written.min(outbox.len());
+            outbox.advance(written);
+            let mut expected: Vec<Vec<u8>> =
+                sizes.iter().enumerate().map(|(at, size)| vec![at as u8; *size]).collect();
+            let mut skipped = written;
+            for frame in &mut expected {
+                let count = skipped.min(frame.len());
+                frame.drain(..count);
+                skipped -= count;
+            }
+            for number in taken_back {
+                let Some(frame) = expected.get_mut(number as usize) else {
+                    prop_assert!(!outbox.withdraw(number));
+                    continue;
+                };
+                let is_whole = !frame.is_empty() && frame.len() == sizes[number as usize];
+                prop_assert_eq!(outbox.withdraw(number), is_whole);
+                if is_whole {
+                    frame.clear();
+                }
+                prop_assert_eq!(outbox.len(), expected.concat().len());
+            }
+            prop_assert_eq!(outbox.take(), expected.concat());
+        }
+
         #[test]
         fn whatever_is_put_comes_out_in_order(
             sizes in prop::collection::vec(0usize..40_000, 1..8),

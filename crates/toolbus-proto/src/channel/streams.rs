@@ -123,6 +123,13 @@ pub trait Streams: Machine {
     /// handed out and end it as this says. [`Writing::Open`] then counts as
     /// [`Writing::BreakOff`]: what may not be complete must not look as if it were.
     fn writing(&self, stream: StreamId) -> Writing;
+
+    /// Whose `stream` is, where one conversation serves many peers: streams of the same number
+    /// belong to one of them. `None` is whoever opened it.
+    fn owner(&self, stream: StreamId) -> Option<u64> {
+        let _ = stream;
+        None
+    }
 }
 
 /// The one stream of a [`Channel`].

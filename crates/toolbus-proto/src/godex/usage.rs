@@ -142,7 +142,7 @@ mod tests {
         let one = Usage::read(Some(r#"{"input_tokens":1,"output_tokens":2,"total_tokens":3}"#));
         let two = Usage::read(Some(r#"{"input_tokens":1,"input_tokens_details":{}}"#));
         let (one, two) = (one.unwrap(), two.unwrap());
-        assert_eq!(one.plus(&one).to_json().contains("\"total_tokens\":6"), true);
+        assert!(one.plus(&one).to_json().contains("\"total_tokens\":6"));
         assert_eq!(
             one.plus(&two).to_json(),
             r#"{"input_tokens":2,"output_tokens":2,"cached_tokens":0}"#

@@ -20,7 +20,7 @@ use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
 use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
+use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, too_many_tools};
 
 /// Lines that belong to nothing, between one answer and the next.
 const STRAYS_MAX: u32 = 1000;
@@ -157,7 +157,16 @@ impl Client {
             let message = format!("{message}, but its first line is: {shown}");
             return self.break_off(Farewell::Patient, FailureKind::Unavailable, message);
         }
-        for text in wire::offered(params) {
+        let offered = wire::offered(params);
+        let bytes = offered.iter().map(String::len).sum();
+        let mut too_many = too_many_tools(offered.len(), bytes);
+        for text in offered {
+            // A text may hold many functions.
+            too_many = too_many.or_else(|| too_many_tools(self.functions.len(), 0));
+            if let Some(Failure { kind, message, .. }) = too_many {
+                jsonrpc::write_error(&mut self.out, &id, -32602, &message, None);
+                return self.break_off(Farewell::Patient, kind, message);
+            }
             self.notices.extend(self.functions.offer(&text));
         }
         wire::write_ack(&mut self.out, &id);
@@ -304,6 +313,10 @@ impl Machine for Client {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.line.weight() + self.out.len()
     }
 }
 

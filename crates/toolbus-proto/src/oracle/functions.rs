@@ -70,6 +70,11 @@ impl Functions {
         self.by_name.get(name).map(|known| &*known.function)
     }
 
+    /// How many there are, without the generic `invoke`.
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
     /// All of them, sorted by name; the generic `invoke` among them.
     pub fn iter(&self) -> impl Iterator<Item = &Function> {
         let known = self.by_name.values().map(|known| &*known.function);

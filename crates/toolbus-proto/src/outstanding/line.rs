@@ -16,6 +16,8 @@ const UPS_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Line {
     waiting: VecDeque<Waiting>,
+    /// What all of them weigh.
+    bytes: usize,
     count_max: usize,
     /// What they wait for, in words.
     what_for: &'static str,
@@ -39,12 +41,17 @@ pub struct Waiting {
 impl Line {
     /// At most `count_max` calls, which wait for `what_for`: "this server".
     pub fn new(count_max: usize, what_for: &'static str) -> Line {
-        Line { waiting: VecDeque::new(), count_max, what_for, earliest: None }
+        Line { waiting: VecDeque::new(), bytes: 0, count_max, what_for, earliest: None }
     }
 
     /// Does no call wait?
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// What the calls and all that was said behind them weigh together.
+    pub fn weight(&self) -> usize {
+        self.bytes
     }
 
     /// The calls as they are asked, the oldest first.
@@ -65,6 +72,7 @@ impl Line {
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
         self.earliest = earlier(self.earliest, give_up);
+        self.bytes += call.weight();
         self.waiting.push_back(Waiting { ticket, call, ups: Vec::new(), ups_bytes: 0, give_up });
         Ok(())
     }
@@ -72,6 +80,7 @@ impl Line {
     /// Whose turn it is.
     pub fn pop(&mut self) -> Option<Waiting> {
         let next = self.waiting.pop_front();
+        self.bytes -= next.as_ref().map_or(0, Waiting::weight);
         if self.waiting.is_empty() {
             self.earliest = None;
         }
@@ -85,7 +94,9 @@ impl Line {
             Up::Cancel(_) => Failure::cancelled(),
             up => {
                 // Many empty ones must not be free.
-                waiting.ups_bytes += up.weight() + size_of::<Up>();
+                let bytes = up.weight() + size_of::<Up>();
+                waiting.ups_bytes += bytes;
+                self.bytes += bytes;
                 waiting.ups.push(up);
                 if waiting.ups_bytes <= UPS_BYTES_MAX {
                     return None;
@@ -101,7 +112,9 @@ impl Line {
     /// Takes one out whose caller no longer waits for its turn.
     pub fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.ticket == ticket)?;
-        self.waiting.remove(at)
+        let removed = self.waiting.remove(at);
+        self.bytes -= removed.as_ref().map_or(0, Waiting::weight);
+        removed
     }
 
     /// From now on other rules tell when a call has waited long enough: the peer is ready.
@@ -138,18 +151,26 @@ impl Line {
     /// Takes out all.
     pub fn take_all(&mut self) -> VecDeque<Waiting> {
         self.earliest = None;
+        self.bytes = 0;
         std::mem::take(&mut self.waiting)
     }
 
     fn take(&mut self, which: impl FnMut(&Waiting) -> bool) -> VecDeque<Waiting> {
         let (taken, left) = self.take_all().into_iter().partition(which);
         self.waiting = left;
+        self.bytes = self.waiting.iter().map(Waiting::weight).sum();
         self.find_earliest();
         taken
     }
 
     fn find_earliest(&mut self) {
         self.earliest = self.waiting.iter().filter_map(|waiting| waiting.give_up).min();
+    }
+}
+
+impl Waiting {
+    fn weight(&self) -> usize {
+        self.call.weight() + self.ups_bytes
     }
 }
 
@@ -192,6 +213,27 @@ mod tests {
         assert_eq!(line.pop().unwrap().ticket, Ticket(0));
         assert_eq!(tickets(line.expire(now + SECOND * 7)), [1]);
         assert_eq!(line.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_waits_is_weighed_however_it_leaves() {
+        let now = Instant::now();
+        let mut line = Line::new(9, "this peer");
+        let args = || Some(crate::json::Json::from_trusted("[1234567]"));
+        for ticket in 0..5 {
+            let give_up = (ticket == 3).then_some(now);
+            line.push(Ticket(ticket), Call::tool(now, "t", args()), give_up).unwrap();
+        }
+        assert_eq!(line.weight(), 5 * 9);
+        line.up(Ticket(4), Up::End(None));
+        assert_eq!(line.weight(), 5 * 9 + size_of::<Up>());
+        line.pop();
+        line.remove(Ticket(1));
+        assert_eq!(line.expire(now).len(), 1);
+        assert_eq!(line.weight(), 2 * 9 + size_of::<Up>());
+        assert_eq!(line.take_unfollowed().len(), 1);
+        line.up(Ticket(4), Up::Cancel(None));
+        assert_eq!(line.weight(), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod mcp_calling;
 mod mcp_faults;
 mod mcp_http;
 mod mcp_http_faults;
+mod mcp_memory;
 mod mcp_remote;
 mod mcp_serving;
 mod mediocre;

@@ -89,6 +89,7 @@ impl Play {
             "flood-err" => self.flood(|lines| drop(io::stderr().write_all(lines))),
             "pause" => {
                 let time = Duration::from_millis(self.number() as u64);
+                #[expect(clippy::disallowed_methods, reason = "to pause is what it is asked for")]
                 std::thread::sleep(time);
             }
             "stop" => {

@@ -106,6 +106,7 @@ mod linux {
     }
 
     /// Kills all that is left in the folder and removes it: what the guard does when we are gone.
+    #[expect(clippy::disallowed_methods, reason = "how often to look, no guess how long it takes")]
     pub(in crate::child) fn end(folder: &Path) {
         kill(folder);
         for _ in 0..ROUNDS_MAX {

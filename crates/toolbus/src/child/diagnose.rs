@@ -105,6 +105,14 @@ pub enum SpawnError {
     },
 }
 
+/// What the user can do where no more files can be opened.
+const OPEN_FILES: &str = "raise the limit of open files, `ulimit -n`";
+
+fn is_full(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 impl SpawnError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
@@ -134,10 +142,11 @@ impl SpawnError {
                 format!("build it for {}", std::env::consts::ARCH)
             }
             SpawnError::NotAProgram { .. } => "a script needs a first line like `#!/bin/sh`".into(),
+            SpawnError::Guard { source } if is_full(source) => OPEN_FILES.into(),
             SpawnError::Guard { .. } => "is there a `/bin/sh`?".into(),
+            SpawnError::Failed { source, .. } if is_full(source) => OPEN_FILES.into(),
             SpawnError::Failed { source, .. } => match rustix::io::Errno::from_io_error(source)? {
                 rustix::io::Errno::TXTBSY => "somebody is still writing the file".into(),
-                rustix::io::Errno::MFILE => "raise the limit of open files, `ulimit -n`".into(),
                 rustix::io::Errno::AGAIN => "raise the limit of processes, `ulimit -u`".into(),
                 _ => return None,
             },

@@ -13,6 +13,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::account::{Account, CutOff};
 use super::calls::{Answerer, Answers, ByTicket, Calls, Pressure, ReplyTo, RunningCall};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
@@ -69,7 +70,7 @@ impl<C: Calling + Streams + 'static> Client<C> {
     /// Drives `machine` over the streams that `opener` opens for it. Must be called inside a
     /// `LocalSet`.
     pub fn over(name: &str, machine: C, opener: impl Opener<C> + 'static) -> Client<C> {
-        let lanes = |this| Lanes::with_opener(this, opener);
+        let lanes = |this, account| Lanes::with_opener(this, account, opener);
         // A stream waits for whom it fills: others have streams of their own.
         let inner = Inner::new(name, machine, Sharing::Alone, lanes);
         let task = spawn_local(Lanes::keep(Rc::downgrade(&inner)));
@@ -90,12 +91,14 @@ impl<C: Calling + Streams + 'static> Client<C> {
     /// Asks, at once.
     pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let ended = self.inner.ended.borrow().clone();
-        if let Some(failure) = ended {
+        let account = &self.inner.lanes.account;
+        if let Some(failure) = ended.or_else(|| account.is_full().then(|| account.refusal())) {
             let _ = down.send(Down::Done(Err(failure)));
             return RunningCall::ended();
         }
         let ticket = self.inner.calls.insert(down);
         self.inner.machine.borrow_mut().call(Instant::now(), ticket, call);
+        self.inner.lanes.weigh(&self.inner.machine);
         self.inner.settle();
         RunningCall::new(self.inner.clone(), ticket)
     }
@@ -191,18 +194,22 @@ impl<C: Calling + Streams> Inner<C> {
         name: &str,
         machine: C,
         sharing: Sharing,
-        lanes: impl FnOnce(Weak<Inner<C>>) -> Lanes<Inner<C>>,
+        lanes: impl FnOnce(Weak<Inner<C>>, Account) -> Lanes<Inner<C>>,
     ) -> Rc<Inner<C>> {
-        Rc::new_cyclic(|this| Inner {
+        let account = Account::new(format!("`{name}`"));
+        let inner = Rc::new_cyclic(|this| Inner {
             machine: RefCell::new(machine),
             calls: Calls::new(name.to_owned(), sharing),
-            lanes: lanes(this.clone()),
+            lanes: lanes(this.clone(), account.clone()),
             handed_over: RefCell::default(),
             changed: Wake::default(),
             ended: RefCell::default(),
             is_over: Cell::new(false),
             over: Notify::new(),
-        })
+        });
+        let end: Weak<Inner<C>> = Rc::downgrade(&inner);
+        account.on_cut(end);
+        inner
     }
 
     /// Something was said to the machine from this side.
@@ -288,7 +295,12 @@ impl<C: Calling + Streams> Joint for Inner<C> {
     }
 
     fn is_paused(&self, lane: &Lane) -> bool {
-        lane.is_held()
+        lane.is_held() || self.calls.are_all_full()
+    }
+
+    /// It was cut off: what still comes is not wanted.
+    fn is_over(&self) -> bool {
+        self.is_over.get() && self.lanes.only.closing.get() == Closing::Now
     }
 
     /// A conversation that cannot go on is ended as the machine says.
@@ -327,6 +339,14 @@ impl<C: Calling + Streams> Joint for Inner<C> {
             let message = format!("the connection broke: {error}");
             self.ended.borrow_mut().get_or_insert(Failure::new(FailureKind::Gone, message));
         }
+    }
+}
+
+/// The peer takes too much, and takes none of it: nothing more is expected of it.
+impl<C: Calling + Streams> CutOff for Inner<C> {
+    fn cut_off(&self, why: &Failure) {
+        self.lanes.only.closing.set(Closing::Now);
+        self.fail(why.clone());
     }
 }
 

@@ -10,21 +10,14 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use toolbus_proto::channel::{Flow, Outbox};
 
-use super::budget::Share;
+use super::account;
 use super::buffers::WHOLE_FROM;
 use super::io::{Sink, Source};
+use super::pace::Pace;
 use super::wake::{Wake, turn};
 
 /// So much is written even if more is about to follow.
 const WRITE_FROM: usize = 64 * 1024;
-
-/// How long one peer may keep all others waiting. What was read is handled to its end, so the
-/// first turn of a peer that sends very many frames may be longer.
-const TURN_TIME: Duration = Duration::from_millis(5);
-/// What is handled at once of a peer that made a turn too long all by itself.
-const HELD_BYTES: usize = 4 * 1024;
-/// In so few steps a turn becomes too long only by what is handled, not by what is read.
-const ASKS_FEW: usize = 2;
 
 /// What the pump drives: a channel with all that hangs on it. The methods are called with
 /// nothing borrowed, so that they may call into other peers and be called back.
@@ -39,8 +32,9 @@ pub(crate) trait Drivable {
     /// Appends what is to be written. What cannot be said on the wire is refused in its turn, so
     /// something may be passed on by this too.
     fn transmit(&self, out: &mut Outbox) -> Forwarded;
-    /// So many bytes wait to be written.
-    fn left(&self, bytes: usize);
+    /// So many bytes wait to be written, and so many are the beginning of something that is not
+    /// all here.
+    fn left(&self, unwritten: usize, half_read: usize);
     /// All that was handed out has been written.
     fn sent(&self, now: Instant);
     /// The stream broke while it was read; its end is told as well.
@@ -57,6 +51,11 @@ pub(crate) trait Drivable {
     /// How long the other side may read nothing, once it has said all it will say.
     fn unread_max(&self) -> Option<Duration> {
         None
+    }
+    /// How many frames in a row the other side has sent that served no purpose: that belong to no
+    /// call, or break a rule.
+    fn noise(&self) -> usize {
+        0
     }
     /// Rung when the only one who was given a lot has taken it: [`ReadNext::Turn`] need not wait
     /// for all others then.
@@ -114,11 +113,11 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
     let mut sink = Some(sink);
     let mut input = BytesMut::new();
     let mut outbox = Outbox::new();
-    let mut share = Share::default();
     let mut next = ReadNext::Read;
     let mut end = End::Ahead;
     let mut has_ended = false;
     let mut pace = Pace::new();
+    let mut freed = account::times_freed();
     let mut alarm = pin!(Alarm::default());
     let mut unread = Unread::default();
     loop {
@@ -143,12 +142,12 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         if sink.is_none() && !outbox.is_empty() {
             outbox = Outbox::new();
         }
-        share.set(outbox.len());
-        driven.left(outbox.len());
+        driven.left(outbox.len(), input.len() + pace.kept_back());
+        account::cut_off_who_is_over();
         if next == ReadNext::Close && outbox.is_empty() {
             return;
         }
-        let may_read = next == ReadNext::Read && end == End::Ahead;
+        let may_read = next == ReadNext::Read && end == End::Ahead && pace.rest.is_none();
         // What is set off by one read goes out together, as far as it is not much.
         let goes_on = next == ReadNext::Turn && outbox.len() < WRITE_FROM;
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
@@ -180,7 +179,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
             () = turn_or(driven.taken()), if next == ReadNext::Turn => {}
             read = async {
                 match may_read {
-                    true => Some(share.read(&mut source, &mut input).await),
+                    true => Some(source.read(&mut input).await),
                     false => {
                         source.ended().await;
                         None
@@ -188,6 +187,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 }
             }, if may_read || unread.watches_end() => match read {
                 Some(read) => {
+                    pace.listen(&input[shown..]);
                     pace.keep_back(&mut input, shown);
                     // A stream that breaks has ended: what came before is all there is.
                     if let Ok(0) | Err(_) = read {
@@ -207,11 +207,13 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // The end that is seen will be read in a moment; until then nothing is said.
                 has_ended = end == End::Ahead && driven.has_ended(Instant::now());
             }
+            // It may have waited for those who did not read what they were given.
+            () = account::freed_since(freed), if next == ReadNext::Wait => {}
             () = async {
                 // The last arm is looked at only if all others have to wait, and then all
                 // other peers have their turn.
                 has_waited = true;
-                let timeouts = [driven.poll_timeout(), unread.give_up];
+                let timeouts = [driven.poll_timeout(), unread.give_up, pace.rest];
                 alarm.as_mut().until(timeouts.into_iter().flatten().min()).await;
             }, if next != ReadNext::Turn => {
                 if unread.is_over(Instant::now()) {
@@ -228,7 +230,9 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 next = ReadNext::Turn;
                 continue;
             }
+            freed = account::times_freed();
             next = ask(driven, now, &mut input, &mut end, &mut pace);
+            pace.judge(driven.noise());
         }
     }
 }
@@ -270,55 +274,6 @@ impl Unread {
     }
 }
 
-/// How long one turn has been: a peer that never stops talking must not stop signals,
-/// deadlines and all other peers.
-struct Pace {
-    began: Instant,
-    /// How often something was handled since.
-    asks: usize,
-    /// It takes so long to handle what this peer sends that it is handled bit by bit.
-    is_held: bool,
-    /// What was read and not yet shown to the machine.
-    rest: BytesMut,
-}
-
-impl Pace {
-    fn new() -> Pace {
-        Pace { began: Instant::now(), asks: 0, is_held: false, rest: BytesMut::new() }
-    }
-
-    /// Others had their turn: because it was theirs, or because there was nothing to do.
-    fn turn_passed(&mut self, now: Instant, next: ReadNext) {
-        self.is_held &= next == ReadNext::Turn;
-        self.began = now;
-        self.asks = 0;
-    }
-
-    /// Keeps back most of what was just read behind the first `shown` bytes, if it must be. A
-    /// machine never sees less than it has seen.
-    fn keep_back(&mut self, input: &mut BytesMut, shown: usize) {
-        if self.is_held && shown + HELD_BYTES < input.len() {
-            self.rest = input.split_off(shown + HELD_BYTES);
-        }
-    }
-
-    /// Shows more of what was kept back. Tells whether there was any.
-    fn show_more(&mut self, input: &mut BytesMut) -> bool {
-        if self.rest.is_empty() {
-            return false;
-        }
-        let count = HELD_BYTES.min(self.rest.len());
-        input.unsplit(self.rest.split_to(count));
-        true
-    }
-
-    fn is_too_long(&mut self, now: Instant) -> bool {
-        let is_too_long = TURN_TIME <= now.duration_since(self.began);
-        self.is_held |= is_too_long && self.asks <= ASKS_FEW;
-        is_too_long
-    }
-}
-
 /// How far the end of the stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -334,7 +289,7 @@ fn ask(
     end: &mut End,
     pace: &mut Pace,
 ) -> ReadNext {
-    pace.asks += 1;
+    pace.asked();
     // Looked at each time: a peer that never stops talking must not stop the clock.
     if driven.poll_timeout().is_some_and(|timeout| timeout <= now) {
         driven.timeout(now);

@@ -15,8 +15,9 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::UNREAD_MAX;
+use super::account::{self, Account, CutOff};
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
-use super::drive::{Forwarded, ReadNext, drive};
+use super::drive::{Closing, Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
@@ -25,6 +26,9 @@ use crate::bus::Route;
 
 /// How long streams that are given up may take to end.
 const LAST_TURN: Duration = Duration::from_secs(1);
+
+/// Who keeps what belongs to no one client of many.
+const OURSELVES: &str = "a front";
 
 /// A serving machine and the calls it has under way.
 pub struct Front<S: Serving + Streams + 'static> {
@@ -57,6 +61,8 @@ struct Running {
     call: Option<Rc<RunningCall>>,
     /// Where its reply was written last, where there are many streams.
     lane: Option<Rc<Lane>>,
+    /// Who asked, where there are many.
+    asker: Option<Account>,
 }
 
 impl<S: Serving + Channel + 'static> Front<S> {
@@ -73,7 +79,12 @@ impl<S: Serving + Channel + 'static> Front<S> {
         timeout: Option<Duration>,
         sharing: Sharing,
     ) -> Rc<Front<S>> {
-        Front::make(machine, route, timeout, sharing, Lanes::new)
+        let client = Account::new("the client");
+        let front =
+            Front::make(machine, route, timeout, sharing, |this| Lanes::new(this, client.clone()));
+        let end: Weak<Front<S>> = Rc::downgrade(&front);
+        client.on_cut(end);
+        front
     }
 
     /// Serves until the conversation is over, and says how it ended. What still runs then, or
@@ -106,7 +117,8 @@ impl<S: Serving + Streams + 'static> Front<S> {
     /// Joins a machine that speaks over many streams to `route`. The peer opens them:
     /// [`Front::welcome`]. A stream waits for whom it fills, and for nothing else.
     pub fn over_many(machine: S, route: Rc<dyn Route>, timeout: Option<Duration>) -> Rc<Front<S>> {
-        Front::make(machine, route, timeout, Sharing::Alone, Lanes::new)
+        let lanes = |this| Lanes::new(this, Account::new(OURSELVES));
+        Front::make(machine, route, timeout, Sharing::Alone, lanes)
     }
 
     /// Like [`Front::over_many`], where the machine opens streams too.
@@ -116,7 +128,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
         timeout: Option<Duration>,
         opener: impl Opener<S> + 'static,
     ) -> Rc<Front<S>> {
-        let lanes = |this| Lanes::with_opener(this, opener);
+        let lanes = |this| Lanes::with_opener(this, Account::new(OURSELVES), opener);
         Front::make(machine, route, timeout, Sharing::Alone, lanes)
     }
 
@@ -231,9 +243,22 @@ impl<S: Serving + Streams + 'static> Front<S> {
         }
     }
 
+    /// Who asked.
+    fn asker_of(&self, running: &Running) -> Option<Account> {
+        match S::IS_ONE {
+            true => Some(self.lanes.account.clone()),
+            false => running.asker.clone(),
+        }
+    }
+
     /// Where the reply to a call goes, or went last.
     fn lane_of<'a>(&'a self, running: &'a Running) -> &'a Rc<Lane> {
         running.lane.as_ref().unwrap_or(&self.lanes.only)
+    }
+
+    /// Has the client not read so much that it is asked no further?
+    fn is_unread(&self, lane: &Lane) -> bool {
+        lane.backlog.is_unread() || lane.charge.is_full()
     }
 
     /// Passes on what the machine was asked. Nothing stays borrowed meanwhile: a call may be
@@ -241,6 +266,10 @@ impl<S: Serving + Streams + 'static> Front<S> {
     fn pass_up(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
         let mut passed = Forwarded::Nothing;
         loop {
+            // What was read already waits like what was not.
+            if S::IS_ONE && self.is_unread(&self.lanes.only) {
+                break;
+            }
             let asked = self.machine.borrow_mut().poll_up();
             let Some((ticket, asked)) = asked else { break };
             passed = Forwarded::Something;
@@ -248,7 +277,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
                 Asked::Call(call) => {
                     // Whoever answers has a turn before the input is read, which may be broken.
                     let goes_on = call.options.sends_parts;
-                    self.start(ticket, call);
+                    self.start(ticket, call, lane);
                     if goes_on {
                         return Forwarded::EnoughForNow;
                     }
@@ -260,13 +289,19 @@ impl<S: Serving + Streams + 'static> Front<S> {
                 },
             }
         }
+        if let Some(lane) = lane.filter(|_| passed == Forwarded::Something) {
+            lane.noise.set(0);
+        }
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            if let Some(lane) = lane.filter(|_| passed == Forwarded::Nothing && notice.is_noise()) {
+                lane.heard_noise();
+            }
             match notice {
-                Some(Notice::Noted(rule)) => tracing::info!("note: {rule}"),
-                Some(Notice::Ignored(what)) => tracing::debug!("ignored {what}"),
-                Some(notice) => tracing::debug!("{notice:?}"),
-                None => break,
+                Notice::Noted(rule) => tracing::info!("note: {rule}"),
+                Notice::Ignored(what) => tracing::debug!("ignored {what}"),
+                notice => tracing::debug!("{notice:?}"),
             }
         }
         if self.machine.borrow().ended().is_some() {
@@ -275,11 +310,17 @@ impl<S: Serving + Streams + 'static> Front<S> {
         passed
     }
 
-    fn start(&self, ticket: Ticket, mut call: Call) {
+    fn start(&self, ticket: Ticket, mut call: Call, lane: Option<&Rc<Lane>>) {
         let Some(this) = self.this.upgrade() else { return };
         call.deadline.quiet = call.deadline.quiet.or(self.timeout);
         self.is_idle.set(false);
-        self.running.borrow_mut().insert(ticket, Running::default());
+        let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
+        let refusal = asker.as_ref().filter(|asker| asker.is_full()).map(Account::refusal);
+        self.running.borrow_mut().insert(ticket, Running { asker, ..Running::default() });
+        if let Some(refusal) = refusal {
+            let _ = self.receive(ticket, Down::Done(Err(refusal)));
+            return;
+        }
         let uplink = self.route.start(call, ReplyTo::new(this, ticket));
         match self.running.borrow_mut().get_mut(&ticket) {
             Some(running) => running.call = Some(Rc::new(uplink)),
@@ -326,12 +367,21 @@ impl<S: Serving + Streams + 'static> Front<S> {
 }
 
 impl<S: Serving + Streams + 'static> Asker for Front<S> {
-    fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
+    fn receive(&self, ticket: Ticket, mut down: Down) -> Pressure {
+        let mut is_refused = false;
         if let Some(running) = self.running.borrow().get(&ticket) {
             let lane = self.lane_of(running);
             if matches!(down, Down::Progress(_)) && lane.backlog.is_full() {
                 lane.put_off(ticket, down);
                 return Pressure::Ready;
+            }
+            // Others wait for what comes behind it, so it cannot wait where it comes from.
+            if account::is_any_full()
+                && 0 < down.weight()
+                && let Some(asker) = self.asker_of(running).filter(Account::is_full)
+            {
+                is_refused = !matches!(down, Down::Done(_));
+                down = Down::Done(Err(asker.refusal()));
             }
         } else {
             return Pressure::Ready;
@@ -340,10 +390,13 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
         self.machine.borrow_mut().down(self.lanes.moment.now(Instant::now), ticket, down);
         let mut room = Pressure::Ready;
         if S::IS_ONE {
-            self.lanes.only.wake.ring();
-            room = self.lanes.only.backlog.add(ticket, weight);
+            let lane = &self.lanes.only;
+            lane.wake.ring();
+            lane.charge.add(weight);
+            room = lane.backlog.add(ticket, weight);
         } else {
             self.lanes.stir(&self.machine, |lane| {
+                lane.charge.add(weight);
                 room = room.max(lane.backlog.add(ticket, weight));
                 if let Some(running) = self.running.borrow_mut().get_mut(&ticket) {
                     running.lane = Some(lane.clone());
@@ -356,10 +409,19 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
         if self.machine.borrow().ended().is_some() {
             self.over.ring();
         }
-        if let Some(uplink) = self.end(ticket) {
-            uplink.forget();
+        match self.end(ticket) {
+            // Whoever answers need not go on.
+            Some(uplink) if is_refused => drop(uplink),
+            Some(uplink) => uplink.forget(),
+            None => {}
         }
         Pressure::Ready
+    }
+
+    fn is_full(&self, ticket: Ticket) -> bool {
+        let running = self.running.borrow();
+        let asker = running.get(&ticket).and_then(|running| self.asker_of(running));
+        asker.is_some_and(|asker| asker.is_full())
     }
 
     fn resume(&self, ticket: Ticket) {
@@ -389,7 +451,7 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     /// A back cannot take what is asked, or the other side has not read what it was answered.
     fn is_paused(&self, lane: &Lane) -> bool {
-        lane.is_held() || lane.backlog.is_unread()
+        lane.is_held() || (S::IS_ONE && self.is_unread(lane)) || lane.backlog.is_unread()
     }
 
     fn is_over(&self) -> bool {
@@ -413,7 +475,7 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
         }
         let was_unread = lane.backlog.is_unread();
         let may_go_on = lane.backlog.set(bytes);
-        if was_unread && !lane.backlog.is_unread() {
+        if was_unread && !self.is_unread(lane) {
             lane.wake.ring();
         }
         for (ticket, progress) in lane.take_progress() {
@@ -428,6 +490,15 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
 
     fn broke(&self, _direction: Direction, _error: &io::Error) {
         self.nobody_listens.set(true);
+    }
+}
+
+/// A client that carries all on one stream: that ends, and with it what is under way.
+impl<S: Serving + Streams + 'static> CutOff for Front<S> {
+    fn cut_off(&self, _why: &Failure) {
+        self.nobody_listens.set(true);
+        self.lanes.only.closing.set(Closing::Now);
+        self.lanes.only.wake.ring();
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use toolbus_proto::channel::{Outbox, StreamLost, Streams};
 use toolbus_proto::tool::{Failure, FailureKind};
 
+use super::account::Account;
 use super::buffers;
 use crate::transport::pipe::{Input, Output};
 
@@ -49,6 +50,11 @@ pub trait Writer: Sink {
 
     /// Begins to answer. Called once, before anything else is written.
     fn answer(&mut self, head: Self::Head);
+
+    /// What it keeps is on this account from now on.
+    fn charge_to(&self, account: &Account) {
+        let _ = account;
+    }
 
     /// That was all of it.
     fn finish(self);

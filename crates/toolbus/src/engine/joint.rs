@@ -15,9 +15,10 @@ use bytes::BytesMut;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
 
+use super::account::{Account, Charge, KnownAccount};
 use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
 use super::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
-use super::lane::Lane;
+use super::lane::{Lane, Refused};
 use super::moment::Moment;
 use super::wake::Wake;
 use crate::bus::back::LocalFuture;
@@ -70,6 +71,12 @@ pub(crate) enum Direction {
 /// The streams of one conversation.
 pub(crate) struct Lanes<J: Joint> {
     this: Weak<J>,
+    /// Whose the conversation is.
+    pub(super) account: Account,
+    /// What its machine keeps.
+    kept: Charge,
+    /// Those whom the machine tells apart.
+    owners: RefCell<HashMap<u64, KnownAccount>>,
     /// The one stream, where there is only one.
     pub(super) only: Rc<Lane>,
     many: RefCell<HashMap<StreamId, Rc<Lane>>>,
@@ -86,10 +93,13 @@ pub(crate) struct Lanes<J: Joint> {
 }
 
 impl<J: Joint> Lanes<J> {
-    pub(super) fn new(this: Weak<J>) -> Lanes<J> {
+    pub(super) fn new(this: Weak<J>, account: Account) -> Lanes<J> {
         Lanes {
             this,
-            only: Rc::default(),
+            kept: Charge::on(&account),
+            only: Rc::new(Lane::new(&account)),
+            account,
+            owners: RefCell::default(),
             many: RefCell::default(),
             next_theirs: Cell::new(0),
             opener: None,
@@ -102,8 +112,47 @@ impl<J: Joint> Lanes<J> {
     }
 
     /// With a way to open streams.
-    pub(super) fn with_opener(this: Weak<J>, opener: impl Opener<J::Machine> + 'static) -> Self {
-        Lanes { opener: Some(Rc::new(Opening(opener))), ..Lanes::new(this) }
+    pub(super) fn with_opener(
+        this: Weak<J>,
+        account: Account,
+        opener: impl Opener<J::Machine> + 'static,
+    ) -> Self {
+        Lanes { opener: Some(Rc::new(Opening(opener))), ..Lanes::new(this, account) }
+    }
+
+    /// Counts what the machine keeps.
+    #[inline]
+    pub(super) fn weigh(&self, machine: &RefCell<J::Machine>) {
+        self.kept.set_unread(machine.borrow().weight());
+    }
+
+    /// Puts what is on `lane` on the account of whoever the machine says it belongs to.
+    #[inline]
+    fn adopt(&self, machine: &RefCell<J::Machine>, id: StreamId, lane: &Rc<Lane>) {
+        if J::Machine::IS_ONE || lane.has_owner.get() {
+            return;
+        }
+        let owner = machine.borrow().owner(id);
+        if let Some(owner) = owner {
+            let account = self.account_of(owner);
+            lane.has_owner.set(true);
+            lane.charge.move_to(&account);
+            let end: Weak<Lane> = Rc::downgrade(lane);
+            account.on_cut(end);
+        }
+    }
+
+    fn account_of(&self, owner: u64) -> Account {
+        let mut owners = self.owners.borrow_mut();
+        if let Some(account) = owners.get(&owner).and_then(KnownAccount::account) {
+            return account;
+        }
+        if owners.len() == owners.capacity() {
+            owners.retain(|_, known| known.account().is_some());
+        }
+        let account = Account::new("the client of a session");
+        owners.insert(owner, account.known());
+        account
     }
 
     /// Wakes all streams, and calls what has ended out of the conversation to their end.
@@ -126,7 +175,7 @@ impl<J: Joint> Lanes<J> {
             let open = machine.borrow_mut().poll_open();
             let Some((id, head)) = open else { break };
             let (Some(joint), Some(opener)) = (self.this.upgrade(), &self.opener) else { break };
-            let lane = self.insert(id);
+            let lane = self.insert(id, &self.account);
             ready(&lane);
             let led = opener.clone().lead(joint, id, lane, head);
             self.spawn(id, led);
@@ -139,14 +188,15 @@ impl<J: Joint> Lanes<J> {
                 ready(lane);
             }
         }
+        self.weigh(machine);
         let timeout = machine.borrow().poll_timeout();
         if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
             self.bell.ring();
         }
     }
 
-    fn insert(&self, id: StreamId) -> Rc<Lane> {
-        let lane = Rc::<Lane>::default();
+    fn insert(&self, id: StreamId, account: &Account) -> Rc<Lane> {
+        let lane = Rc::new(Lane::new(account));
         self.many.borrow_mut().insert(id, lane.clone());
         lane
     }
@@ -178,8 +228,12 @@ impl<J: Joint> Lanes<J> {
         let Some(joint) = self.this.upgrade() else { return };
         let id = StreamId::Theirs(self.next_theirs.get());
         self.next_theirs.set(self.next_theirs.get() + 1);
-        let lane = self.insert(id);
+        let account = Account::new("a client");
+        let lane = self.insert(id, &account);
+        let end: Weak<Lane> = Rc::downgrade(&lane);
+        account.on_cut(end);
         joint.machine().borrow_mut().handle_opened(Instant::now(), id, head);
+        self.adopt(joint.machine(), id, &lane);
         joint.pass_on(Some(&lane));
         self.stir(joint.machine(), |_| {});
         // It may be answered without being read.
@@ -337,6 +391,25 @@ impl<J: Joint> Stream<'_, J> {
         self.tell(|machine, now| Streams::handle_lost(machine, now, self.id, why));
     }
 
+    /// There is no room for what the peer sends, or for the peer.
+    fn refuse(&self, now: Instant, input: &mut BytesMut, refused: Refused) -> ReadNext {
+        match refused {
+            Refused::Input(failure) => {
+                let why = StreamLost { code: None, failure };
+                let told =
+                    |machine: &mut J::Machine, _| machine.handle_cut(now, self.id, input, why);
+                let (flow, passed) = self.tell(told);
+                ReadNext::after(flow, passed).unwrap_or(ReadNext::Turn)
+            }
+            Refused::Whole(failure) => {
+                *input = BytesMut::new();
+                self.lane.closing.set(Closing::Now);
+                self.lost(StreamLost { code: None, failure });
+                ReadNext::Close
+            }
+        }
+    }
+
     fn is_reset(&self) -> bool {
         matches!(self.joint.machine().borrow().writing(self.id), Writing::Reset(_))
     }
@@ -347,14 +420,23 @@ impl<J: Joint> Drivable for Stream<'_, J> {
         if self.joint.is_over() || (!Self::IS_ONE && self.is_reset()) {
             return ReadNext::Close;
         }
+        if let Some(refused) = self.lane.take_refused() {
+            return self.refuse(now, input, refused);
+        }
         self.lane.turn_passed();
         loop {
             let flow = match self.joint.is_paused(self.lane) {
                 true => Flow::Pause,
                 false => self.joint.machine().borrow_mut().handle_bytes(now, self.id, input),
             };
+            self.joint.lanes().adopt(self.joint.machine(), self.id, self.lane);
             let passed = self.joint.pass_on(Some(self.lane));
             self.joint.lanes().stir(self.joint.machine(), |_| {});
+            // What the machine said may be all that its hearers can take.
+            let flow = match flow {
+                Flow::More if self.joint.is_paused(self.lane) => Flow::Pause,
+                flow => flow,
+            };
             match ReadNext::after(flow, passed) {
                 Some(ReadNext::Turn) => return ReadNext::Turn,
                 Some(next) => return self.joint.part(self.lane).unwrap_or(next),
@@ -376,6 +458,7 @@ impl<J: Joint> Drivable for Stream<'_, J> {
         {
             return next;
         }
+        self.joint.lanes().adopt(self.joint.machine(), self.id, self.lane);
         let passed = self.joint.pass_on(Some(self.lane));
         self.joint.lanes().stir(self.joint.machine(), |_| {});
         ReadNext::after(flow, passed).unwrap_or(ReadNext::Turn)
@@ -396,13 +479,18 @@ impl<J: Joint> Drivable for Stream<'_, J> {
     fn transmit(&self, out: &mut Outbox) -> Forwarded {
         self.joint.lanes().moment.pass();
         self.joint.machine().borrow_mut().poll_transmit(self.id, out);
+        self.joint.lanes().weigh(self.joint.machine());
         let passed = self.joint.handed_out(self.lane);
         self.joint.lanes().stir(self.joint.machine(), |_| {});
         passed
     }
 
-    fn left(&self, bytes: usize) {
-        self.joint.left(self.lane, bytes);
+    fn left(&self, unwritten: usize, half_read: usize) {
+        self.lane.charge.set(unwritten, half_read);
+        if !Self::IS_ONE {
+            self.lane.refuse_if_over();
+        }
+        self.joint.left(self.lane, unwritten);
     }
 
     fn sent(&self, now: Instant) {
@@ -440,6 +528,10 @@ impl<J: Joint> Drivable for Stream<'_, J> {
 
     fn unread_max(&self) -> Option<Duration> {
         self.joint.unread_max()
+    }
+
+    fn noise(&self) -> usize {
+        self.lane.noise.get()
     }
 
     fn wake(&self) -> &Wake {
@@ -497,6 +589,9 @@ impl<J: Joint, W: Writer<Head = <J::Machine as Streams>::Answer>> Sink for Outgo
         let head = self.stream.joint.machine().borrow_mut().poll_answer(self.stream.id);
         if let (Some(writer), Some(head)) = (&mut self.writer, head) {
             writer.answer(head);
+        }
+        if let (Some(writer), Some(account)) = (&self.writer, self.stream.lane.charge.account()) {
+            writer.charge_to(&account);
         }
     }
 

@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use toolbus_proto::channel::{Down, StreamLost, Ticket};
+use toolbus_proto::tool::Failure;
 
+use super::account::{Account, Charge, CutOff};
 use super::calls::{Backlog, ByTicket};
 use super::drive::Closing;
 use super::wake::Wake;
@@ -24,12 +26,28 @@ pub(crate) struct Lane {
     needs_turn: Cell<bool>,
     /// Why there will be no more to read, if it did not end well.
     pub(super) cut: RefCell<Option<StreamLost>>,
+    /// Whose it is, and what it holds.
+    pub(super) charge: Charge,
+    /// The machine has said whose it is.
+    pub(super) has_owner: Cell<bool>,
+    /// There is no room for it.
+    refused: RefCell<Option<Refused>>,
     /// What becomes of our writing side, whatever the machine says.
     pub(super) closing: Cell<Closing>,
+    /// How many frames in a row served no purpose.
+    pub(super) noise: Cell<usize>,
 }
 
-impl Default for Lane {
-    fn default() -> Lane {
+/// What a stream is told that there is no room for.
+pub(super) enum Refused {
+    /// What it sent is not wanted any more; it may be told so.
+    Input(Failure),
+    /// Its peer is cut off.
+    Whole(Failure),
+}
+
+impl Lane {
+    pub(super) fn new(account: &Account) -> Lane {
         Lane {
             wake: Wake::default(),
             taken: Wake::default(),
@@ -38,12 +56,33 @@ impl Default for Lane {
             waits_for: Cell::new(0),
             needs_turn: Cell::new(false),
             cut: RefCell::default(),
+            charge: Charge::on(account),
+            has_owner: Cell::new(false),
+            refused: RefCell::default(),
             closing: Cell::new(Closing::No),
+            noise: Cell::new(0),
         }
     }
-}
 
-impl Lane {
+    /// There is no room for the rest of what the peer sends, if it has begun something.
+    pub(super) fn refuse_if_over(&self) {
+        if self.charge.is_half_full()
+            && let Some(account) = self.charge.account()
+            && self.refused.borrow().is_none()
+        {
+            self.refuse(Refused::Input(account.half_refusal()));
+        }
+    }
+
+    fn refuse(&self, refused: Refused) {
+        *self.refused.borrow_mut() = Some(refused);
+        self.wake.ring();
+    }
+
+    pub(super) fn take_refused(&self) -> Option<Refused> {
+        self.refused.take()
+    }
+
     /// It is not read until a call goes on.
     pub(super) fn hold(&self) {
         self.waits_for.set(self.waits_for.get() + 1);
@@ -55,6 +94,10 @@ impl Lane {
 
     pub(super) fn is_held(&self) -> bool {
         0 < self.waits_for.get()
+    }
+
+    pub(super) fn heard_noise(&self) {
+        self.noise.set(self.noise.get() + 1);
     }
 
     /// Must the rest wait until a call had its turn to take what it was given?
@@ -95,5 +138,12 @@ impl Lane {
             true => ByTicket::default(),
             false => self.progress.take(),
         }
+    }
+}
+
+/// One of many streams. What carries only one is ended by its owner.
+impl CutOff for Lane {
+    fn cut_off(&self, why: &Failure) {
+        self.refuse(Refused::Whole(why.clone()));
     }
 }

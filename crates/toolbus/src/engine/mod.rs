@@ -3,9 +3,9 @@
 //! `drive` is the loop for one stream. `front` joins a serving machine to the bus, `client`
 //! a calling one, over one stream or many; `calls` is how a call hangs between the two.
 
-pub mod blocking;
 #[cfg(feature = "bus")]
-mod budget;
+pub(crate) mod account;
+pub mod blocking;
 #[cfg(feature = "bus")]
 mod buffers;
 #[cfg(feature = "bus")]
@@ -26,6 +26,7 @@ mod lane;
 pub(crate) mod local_call;
 #[cfg(feature = "bus")]
 pub(crate) mod moment;
+mod pace;
 #[cfg(feature = "bus")]
 pub(crate) mod pool;
 #[cfg(feature = "bus")]
@@ -40,9 +41,7 @@ use std::time::Duration;
 use toolbus_proto::channel::Notice;
 
 #[cfg(feature = "bus")]
-pub use budget::BYTES_IN_FLIGHT_MAX;
-#[cfg(feature = "http")]
-pub(crate) use budget::Share;
+pub use account::{BYTES_IN_FLIGHT_MAX, PEER_BYTES_MAX};
 #[cfg(feature = "bus")]
 pub use io::{Sink, Source};
 

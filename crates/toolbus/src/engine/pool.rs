@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::account::Account;
 use super::calls::{ReplyTo, RunningCall};
 use super::relay::Relay;
 
@@ -53,6 +54,8 @@ pub(crate) struct Pool<S: Supply> {
     name: String,
     supply: S,
     limits: Limits,
+    /// Whom the calls in line wait for.
+    account: Account,
     waiting: RefCell<VecDeque<Rc<Relay>>>,
     /// Told when a call is put in line and a carrier is free for it.
     asked: Notify,
@@ -67,6 +70,7 @@ impl<S: Supply> Pool<S> {
     pub(crate) fn new(name: String, limits: Limits, supply: S) -> Rc<Pool<S>> {
         Rc::new_cyclic(|this| Pool {
             this: this.clone(),
+            account: Account::new(format!("`{name}`")),
             name,
             supply,
             limits,
@@ -87,6 +91,11 @@ impl<S: Supply> Pool<S> {
             relay.finish(Err(Failure::new(FailureKind::Cancelled, message)));
             return running_call;
         }
+        if self.account.is_full() {
+            relay.finish(Err(self.account.refusal()));
+            return running_call;
+        }
+        relay.charge_to(&self.account);
         let mut waiting = self.waiting.borrow_mut();
         if waiting_max <= waiting.len() {
             waiting.retain(|relay| relay.is_waiting());

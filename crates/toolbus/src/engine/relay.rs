@@ -11,6 +11,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome};
 
+use super::account::{Account, Charge};
 use super::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
@@ -25,6 +26,8 @@ pub(crate) struct Relay {
     alarm: RefCell<Option<JoinHandle<()>>>,
     /// Called once, when the call is over or its caller wants no more.
     at_end: RefCell<Option<Box<dyn FnOnce()>>>,
+    /// What it weighs while it waits.
+    charge: Charge,
 }
 
 enum Stage {
@@ -45,7 +48,15 @@ impl Relay {
         let deadline = call.deadline;
         let stage = RefCell::new(Stage::Waiting(Box::new(call), Vec::new(), 0));
         let (alarm, at_end) = (RefCell::default(), RefCell::default());
-        Rc::new(Relay { down, deadline, stage, alarm, at_end })
+        Rc::new(Relay { down, deadline, stage, alarm, at_end, charge: Charge::default() })
+    }
+
+    /// While it waits, it waits for the peer of this account.
+    pub(crate) fn charge_to(&self, account: &Account) {
+        if let Stage::Waiting(call, ..) = &*self.stage.borrow() {
+            self.charge.set_unread(call.weight());
+            self.charge.move_to(account);
+        }
     }
 
     /// What its caller holds.
@@ -111,6 +122,7 @@ impl Relay {
         }
         match self.stage.replace(Stage::Over) {
             Stage::Waiting(call, ups, _) => {
+                self.charge.set_unread(0);
                 self.stage.replace(Stage::Leaving(ups));
                 Some(*call)
             }
@@ -165,6 +177,10 @@ impl Asker for Relay {
 
     fn resume(&self, _ticket: Ticket) {
         self.down.resume();
+    }
+
+    fn is_full(&self, _ticket: Ticket) -> bool {
+        self.down.is_full()
     }
 }
 

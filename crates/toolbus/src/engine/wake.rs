@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// A bell: whoever rings it wakes the one task that listens. A ring that nobody hears is kept.
 #[derive(Default)]
@@ -60,6 +61,23 @@ pub(crate) async fn turn() {
         pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker))
     })
     .await;
+}
+
+/// From so much in one read on, standard error counts as a flood.
+const STDERR_FLOOD: usize = 16 * 1024;
+/// A process that floods its standard error rests so many times as long as that took to handle.
+const STDERR_REST_TIMES: u32 = 4;
+/// However long it took, standard error is read again after this.
+const STDERR_REST_MAX: Duration = Duration::from_millis(20);
+
+/// Lets others have their turn after so many bytes of standard error were handled, `since` then:
+/// a process that never stops complaining must not keep all others waiting.
+pub(crate) async fn turn_after_stderr(since: Instant, bytes: usize) {
+    if bytes < STDERR_FLOOD {
+        return tokio::task::yield_now().await;
+    }
+    let rest = (since.elapsed() * STDERR_REST_TIMES).min(STDERR_REST_MAX);
+    tokio::time::sleep(rest).await;
 }
 
 struct Turn {

@@ -42,9 +42,8 @@ impl Talking {
     #[track_caller]
     fn hear(&mut self, begin: &str) -> String {
         loop {
-            let line = match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => line,
-                Err(_) => panic!("it does not say `{begin}`, but {:#?}", self.heard),
+            let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
+                panic!("it does not say `{begin}`, but {:#?}", self.heard);
             };
             self.heard.push(line.clone());
             if let Some(rest) = line.strip_prefix(begin) {

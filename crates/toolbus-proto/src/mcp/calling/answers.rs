@@ -13,13 +13,15 @@ use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool};
 use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
-use crate::tool::{Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::tool::{
+    Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, TOOLS_MAX, ToolSpec, What,
+    too_many_tools,
+};
 
 /// How much of a line is shown.
 const LINE_SHOWN_MAX: usize = 200;
-/// How many pages of a list are read, and how many entries.
+/// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
-const TOOLS_MAX: usize = 10_000;
 
 impl MessageClient {
     /// Takes one message, or a batch of them where the revision has batches. Once the
@@ -135,16 +137,24 @@ impl MessageClient {
                     None => self.send_list(ticket, &call, None, Page::first(then)),
                 }
             }
-            (Purpose::List(Page { mut tools, number, then }), Ok(result)) => {
+            (Purpose::List(Page { mut tools, mut bytes, number, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
-                tools.extend(edit::elements(listed).filter_map(|raw| read_tool(line, raw)));
-                tools.truncate(TOOLS_MAX);
+                // One more than there may be, so that it is seen.
+                let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
+                tools.extend(read.take(TOOLS_MAX + 1));
+                bytes += listed.len();
+                if let Some(failure) = too_many_tools(tools.len(), bytes) {
+                    return self.done(ticket, Err(failure));
+                }
                 let cursor = edit::member(result, "nextCursor").filter(|raw| string(raw).is_some());
-                let is_enough = number == PAGES_MAX || tools.len() == TOOLS_MAX;
-                match cursor.filter(|_| !is_enough) {
+                match cursor {
+                    Some(_) if number == PAGES_MAX => {
+                        let message = format!("its list of tools has more than {PAGES_MAX} pages");
+                        self.done(ticket, Err(Failure::new(FailureKind::TooLarge, message)));
+                    }
                     Some(cursor) => {
                         let call = listing(sent.caller, sent.deadline);
-                        let page = Page { tools, number: number + 1, then };
+                        let page = Page { tools, bytes, number: number + 1, then };
                         self.send_list(ticket, &call, Some(cursor), page);
                     }
                     None => self.listed(ticket, tools, then),

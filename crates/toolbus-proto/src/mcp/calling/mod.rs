@@ -37,6 +37,9 @@ pub use self::outgoing::{Outgoing, RequestId};
 pub use self::pipe::Client;
 pub use self::settings::{Introduction, Settings};
 
+/// What we may owe a server that asks and does not read before it is read no more.
+const OWED_BYTES_MAX: usize = 1 << 20;
+
 /// Our end of a conversation with a server, whatever carries its messages.
 #[derive(Debug)]
 pub struct MessageClient {
@@ -63,6 +66,8 @@ pub struct MessageClient {
     downs: VecDeque<(Ticket, Down)>,
     notices: VecDeque<Notice>,
     outgoing: VecDeque<Outgoing>,
+    /// What the answers among them weigh.
+    owed_bytes: usize,
 }
 
 /// What the server said of itself.
@@ -101,15 +106,16 @@ enum Purpose {
 /// A list of tools that is being read.
 #[derive(Debug)]
 struct Page {
-    /// Those of the pages before.
+    /// Those of the pages before, and what they took on the wire.
     tools: Vec<ToolSpec>,
+    bytes: usize,
     number: usize,
     then: Then,
 }
 
 impl Page {
     fn first(then: Then) -> Page {
-        Page { tools: Vec::new(), number: 1, then }
+        Page { tools: Vec::new(), bytes: 0, number: 1, then }
     }
 }
 
@@ -154,6 +160,7 @@ impl MessageClient {
             downs: VecDeque::new(),
             notices: VecDeque::new(),
             outgoing: VecDeque::new(),
+            owed_bytes: 0,
             settings,
         }
     }
@@ -167,7 +174,24 @@ impl MessageClient {
     /// about to be written another process could still take it.
     pub fn poll_message(&mut self) -> Option<Outgoing> {
         while self.outgoing.is_empty() && self.send_next() {}
-        self.outgoing.pop_front()
+        let message = self.outgoing.pop_front();
+        if let Some(Outgoing::Answer(answer)) = &message {
+            self.owed_bytes -= answer.len();
+        }
+        message
+    }
+
+    /// Do so many answers wait for the server that it should take some before it asks on?
+    pub(super) fn owes_much(&self) -> bool {
+        OWED_BYTES_MAX <= self.owed_bytes
+    }
+
+    /// Drops the cancels of requests that the server need not be told of.
+    pub(super) fn skip_cancels(&mut self, mut is_unknown: impl FnMut(u64) -> bool) {
+        self.outgoing.retain(|message| match message {
+            Outgoing::Notification { cancels: Some(id), .. } => !is_unknown(*id),
+            _ => true,
+        });
     }
 
     /// The server will say no more.
@@ -274,6 +298,7 @@ impl MessageClient {
     }
 
     fn answer(&mut self, mut answer: Outbox) {
+        self.owed_bytes += answer.len();
         self.outgoing.push_back(Outgoing::Answer(answer.take()));
     }
 
@@ -330,6 +355,10 @@ impl Machine for MessageClient {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.line.weight() + self.owed_bytes
     }
 }
 

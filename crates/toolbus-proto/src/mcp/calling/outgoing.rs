@@ -65,6 +65,16 @@ impl Outgoing {
         }
     }
 
+    /// What it weighs.
+    pub(in crate::mcp) fn weight(&self) -> usize {
+        match self {
+            Outgoing::Request { params, .. } | Outgoing::Notification { params, .. } => {
+                params.as_ref().map_or(0, Bytes::len)
+            }
+            Outgoing::Answer(text) => text.len(),
+        }
+    }
+
     /// Writes the message, without a newline.
     pub fn write(&self, out: &mut Outbox) {
         match self {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{MessageClient, Settings};
+use super::{MessageClient, Outgoing, RequestId, Settings};
 use crate::channel::{
     Calling, Channel, Down, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
@@ -56,6 +56,10 @@ impl Client {
 impl Channel for Client {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
         while !self.is_broken() {
+            // A server that asks and does not read our answers is not listened to.
+            if self.client.owes_much() {
+                return Flow::Pause;
+            }
             let Some(line) = self.lines.next(input) else { return Flow::More };
             self.handle_line(now, line);
         }
@@ -73,9 +77,21 @@ impl Channel for Client {
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
-        while let Some(message) = self.client.poll_message() {
-            message.write(out);
-            out.put(b"\n");
+        if !out.is_empty() {
+            // The server never hears of a request that was given up before it was written.
+            self.client.skip_cancels(|id| out.withdraw(id));
+        }
+        while out.has_room()
+            && let Some(message) = self.client.poll_message()
+        {
+            let line = |out: &mut Outbox| {
+                message.write(out);
+                out.put(b"\n");
+            };
+            match message {
+                Outgoing::Request { id: RequestId::Number(id), .. } => out.put_frame(id, line),
+                _ => line(out),
+            }
         }
     }
 }
@@ -91,6 +107,10 @@ impl Machine for Client {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.client.poll_notice()
+    }
+
+    fn weight(&self) -> usize {
+        self.client.weight()
     }
 }
 

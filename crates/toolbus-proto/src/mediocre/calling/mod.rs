@@ -28,7 +28,9 @@ use crate::channel::{
 use crate::json::Json;
 use crate::outstanding::{Line, Waiting};
 use crate::printable::printable;
-use crate::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What};
+use crate::tool::{
+    Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What, too_many_tools,
+};
 
 pub use self::http::HttpClient;
 
@@ -373,7 +375,12 @@ impl<C: Random> Client<C> {
                     _ => None,
                 };
                 self.has_learned = true;
-                Ok(Outcome::Tools(self.methods.learn(answer)))
+                let bytes = answer.map_or(0, |answer| answer.as_bytes().len());
+                let tools = self.methods.learn(answer);
+                match too_many_tools(tools.len(), bytes) {
+                    Some(failure) => Err(failure),
+                    None => Ok(Outcome::Tools(tools)),
+                }
             }
         };
         self.done(ticket, outcome);
@@ -440,6 +447,10 @@ impl<C: Random> Machine for Client<C> {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.line.weight() + self.out.len()
     }
 }
 

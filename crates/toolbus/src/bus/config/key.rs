@@ -90,6 +90,8 @@ pub enum KeyKind {
     Duration,
     /// A number of bytes, or text with a unit, as in `"64KiB"`.
     Size,
+    /// The same, of something that has to be held in memory.
+    HeldSize,
     /// An integer above zero.
     Count,
     /// One of some words.

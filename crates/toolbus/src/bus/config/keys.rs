@@ -11,7 +11,7 @@ use super::error::{ConfigError, Problem};
 use super::key::{KeyKind, Value};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
-use crate::units;
+use crate::units::{self, SizeError};
 use crate::wire::Registry;
 
 /// The text of the config, which knows its lines, and its surroundings.
@@ -169,6 +169,7 @@ impl<'a> Entry<'a> {
             KeyKind::Bool => Value::Bool(self.bool()?),
             KeyKind::Duration => Value::Duration(self.duration()?),
             KeyKind::Size => Value::Number(self.size()?),
+            KeyKind::HeldSize => Value::Number(self.size_by(units::held_size)?),
             KeyKind::Count => Value::Number(self.count()?),
             KeyKind::Choice { words, expected } => {
                 let chosen = self.value.as_str().filter(|chosen| words.contains(chosen));
@@ -215,13 +216,20 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn size(&self) -> Result<usize, ConfigError> {
+        self.size_by(units::size)
+    }
+
+    fn size_by(
+        &self,
+        read: impl FnOnce(&str) -> Result<usize, SizeError>,
+    ) -> Result<usize, ConfigError> {
         let expected = "a size, as in 65536 or \"64KiB\"";
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             _ => return Err(self.wrong_type(expected)),
         };
-        units::size(text).map_err(|why| self.error(Problem::Size { key: self.path.clone(), why }))
+        read(text).map_err(|why| self.error(Problem::Size { key: self.path.clone(), why }))
     }
 
     pub(super) fn count(&self) -> Result<usize, ConfigError> {

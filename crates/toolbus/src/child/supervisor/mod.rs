@@ -132,6 +132,17 @@ impl<C: Calling + Channel> Supervisor<C> {
         self.each(now, |run, orders| run.kill(now, orders));
     }
 
+    /// The program takes more than there is room for: its calls end with `why`, and the process
+    /// has to go. The next call may start another.
+    pub fn cut_off(&mut self, now: Instant, why: &Failure) {
+        self.each(now, |run, orders| run.cut_off(now, why, orders));
+    }
+
+    /// What our ends of its conversations keep for it.
+    pub fn weight(&self) -> usize {
+        self.runs.iter().map(|(_, run)| run.machine.weight()).sum()
+    }
+
     /// Is no process left?
     pub fn is_idle(&self) -> bool {
         self.runs.is_empty()

@@ -230,6 +230,15 @@ impl<C: Calling + Channel> Run<C> {
         }
     }
 
+    /// Ends its calls at once, and it too.
+    pub(super) fn cut_off(&mut self, now: Instant, why: &Failure, order: &mut dyn FnMut(Order)) {
+        self.fault.get_or_insert_with(|| why.clone());
+        self.machine.handle_lost(now, why);
+        if self.takes_calls() {
+            self.part(now, Farewell::Abrupt, order);
+        }
+    }
+
     pub(super) fn kill(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.machine.close(now);
         match self.state {

@@ -59,6 +59,11 @@ pub trait Asker {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure;
     /// The way up has room again, after [`Pressure::Full`].
     fn resume(&self, ticket: Ticket);
+    /// Has whoever asks used up its share of memory? More of the reply would be refused.
+    fn is_full(&self, ticket: Ticket) -> bool {
+        let _ = ticket;
+        false
+    }
 }
 
 /// The answering side of calls: where more of a running call goes.
@@ -92,6 +97,11 @@ impl ReplyTo {
     /// The way up has room again.
     pub fn resume(&self) {
         self.asker.resume(self.ticket);
+    }
+
+    /// Has whoever asks used up its share of memory?
+    pub fn is_full(&self) -> bool {
+        self.asker.is_full(self.ticket)
     }
 }
 

@@ -8,6 +8,7 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::{ByTicket, Pressure, ReplyTo, Sharing, Slow};
 use crate::engine;
+use crate::engine::account;
 use crate::engine::drive::Forwarded;
 use crate::engine::lane::Lane;
 
@@ -23,8 +24,10 @@ pub(crate) struct Calls {
     /// Called when the peer says that its tools have changed.
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     /// Called with all that the peer tells besides answers.
-    listeners: RefCell<Vec<Rc<dyn Fn(&Notice)>>>,
+    listeners: RefCell<Vec<Listener>>,
 }
+
+type Listener = Rc<dyn Fn(&Notice)>;
 
 /// Who answers them: a machine, or those of many processes one after the other.
 pub(crate) trait Answers {
@@ -80,6 +83,7 @@ impl Calls {
         let mut passed = Forwarded::Nothing;
         let forget = |ticket| lane.into_iter().for_each(|lane| lane.backlog.forget(ticket));
         while let Some(notice) = from.poll_notice() {
+            lane.filter(|_| notice.is_noise()).into_iter().for_each(|lane| lane.heard_noise());
             engine::log(&self.name, &notice);
             self.hear(&notice);
             if notice == Notice::ToolsChanged {
@@ -91,8 +95,12 @@ impl Calls {
             if lane.is_some_and(|lane| lane.needs_turn()) {
                 return Forwarded::EnoughForNow;
             }
+            if lane.is_some() && self.are_all_full() {
+                return passed;
+            }
             let Some((ticket, down)) = from.poll_down() else { return passed };
             passed = Forwarded::Something;
+            lane.into_iter().for_each(|lane| lane.noise.set(0));
             match &down {
                 Down::Done(_) => {
                     from.call_ended();
@@ -125,6 +133,16 @@ impl Calls {
                 }
             }
         }
+    }
+
+    /// Has every caller that waits used up its share of memory? Then nothing is read for them:
+    /// no other caller waits behind them.
+    pub(crate) fn are_all_full(&self) -> bool {
+        if !account::is_any_full() {
+            return false;
+        }
+        let by_ticket = self.by_ticket.borrow();
+        !by_ticket.is_empty() && by_ticket.values().all(ReplyTo::is_full)
     }
 
     /// Ends whatever calls are left.

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
@@ -14,6 +14,7 @@ use toolbus_proto::tool::Exit;
 
 use crate::child::stderr::Tail;
 use crate::child::{Process, Program, Signal, SpawnError};
+use crate::engine::wake::turn_after_stderr;
 use crate::transport::pipe::{Input, Watch};
 
 /// How long the last words of a process are waited for: one that left its session may hold the
@@ -87,10 +88,10 @@ async fn read(shared: Rc<Shared>, mut stderr: Input) {
     let (mut tail, mut bytes) = (Tail::new(), BytesMut::new());
     let tell = |line: &str| (shared.happened)(Life::Line(line));
     while let Ok(1..) = stderr.read(&mut bytes).await {
+        let (since, count) = (Instant::now(), bytes.len());
         tail.push(&bytes, tell);
         bytes.clear();
-        // A process that never stops complaining must not keep all others waiting.
-        tokio::task::yield_now().await;
+        turn_after_stderr(since, count).await;
     }
     tail.finish(tell);
 }

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::task::JoinHandle;
 
 use crate::child::{Process, Signal};
+use crate::engine::account::{Account, Charge};
 use crate::engine::drive::Closing;
 use crate::engine::wake::Wake;
 use crate::transport::pipe::{Input, Output, Watch};
@@ -27,6 +28,8 @@ pub(super) struct ChildHandle {
     /// A second hold on its output, in order to look whether it has ended.
     stdout: OwnedFd,
     pub(super) heard: Cell<Instant>,
+    /// What waits for it to be read, and of which it has written the half.
+    pub(super) charge: Charge,
     pub(super) tasks: RefCell<Vec<JoinHandle<()>>>,
 }
 
@@ -38,7 +41,10 @@ pub(super) struct Ends {
 }
 
 impl ChildHandle {
-    pub(super) fn new(mut process: Process) -> io::Result<(Rc<ChildHandle>, Ends)> {
+    pub(super) fn new(
+        mut process: Process,
+        account: &Account,
+    ) -> io::Result<(Rc<ChildHandle>, Ends)> {
         let missing = || io::Error::other("a pipe was taken already");
         let stdin = process.stdin.take().ok_or_else(missing)?;
         let stdout = process.stdout.take().ok_or_else(missing)?;
@@ -50,6 +56,7 @@ impl ChildHandle {
             wake: Wake::default(),
             closing: Cell::new(Closing::No),
             heard: Cell::new(Instant::now()),
+            charge: Charge::on(account),
             tasks: RefCell::default(),
         };
         let io = (Input::from_pipe(stdout)?, Output::from_pipe(stdin)?);

@@ -4,6 +4,7 @@
 //! told to it. One task a process moves its bytes, one reads its standard error, one waits
 //! for its end, and one keeper for all of them looks at the clock.
 
+#[cfg(feature = "orchestra")]
 mod apart;
 mod handle;
 mod tasks;
@@ -21,11 +22,13 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 use crate::child::stderr::SHOWN;
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal};
+use crate::engine::account::{Account, Charge, CutOff};
 use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
 use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
+#[cfg(feature = "orchestra")]
 pub(crate) use apart::{Apart, Life};
 use handle::ChildHandle;
 
@@ -35,6 +38,9 @@ pub(crate) struct Child<C: Calling + Channel + 'static> {
     keeper: JoinHandle<()>,
 }
 
+/// How people are shown a line of a process's standard error.
+type Shown = fn(&str) -> String;
+
 struct Inner<C: Calling + Channel + 'static> {
     this: Weak<Inner<C>>,
     name: String,
@@ -42,9 +48,12 @@ struct Inner<C: Calling + Channel + 'static> {
     supervisor: RefCell<Supervisor<C>>,
     calls: Calls,
     /// How the lines of its standard error are shown to people, if they are in any case.
-    shown: Cell<Option<fn(&str) -> String>>,
+    shown: Cell<Option<Shown>>,
     /// What waits for the processes and for whom they wait: mostly there is one.
     lane: Rc<Lane>,
+    account: Account,
+    /// What the machines keep.
+    kept: Charge,
     /// When something was said that no process has heard yet.
     moment: Moment,
     /// The processes that have not been forgotten yet.
@@ -64,10 +73,13 @@ impl<C: Calling + Channel + 'static> Child<C> {
         sharing: Sharing,
         supervisor: Supervisor<C>,
     ) -> Child<C> {
+        let account = Account::new(format!("`{name}`"));
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),
             calls: Calls::new(name.clone(), sharing),
-            lane: Rc::default(),
+            lane: Rc::new(Lane::new(&account)),
+            kept: Charge::on(&account),
+            account: account.clone(),
             moment: Moment::default(),
             name,
             program,
@@ -78,12 +90,14 @@ impl<C: Calling + Channel + 'static> Child<C> {
             bell: Wake::default(),
             gone: Notify::new(),
         });
+        let end: Weak<Inner<C>> = Rc::downgrade(&inner);
+        account.on_cut(end);
         let keeper = spawn_local(keep(Rc::downgrade(&inner)));
         Child { inner, keeper }
     }
 
     /// Its standard error is not only logged: people are shown each line, as `shown` makes it.
-    pub(crate) fn show_stderr(&self, shown: fn(&str) -> String) {
+    pub(crate) fn show_stderr(&self, shown: Shown) {
         self.inner.shown.set(Some(shown));
     }
 
@@ -94,6 +108,11 @@ impl<C: Calling + Channel + 'static> Child<C> {
     }
 
     pub(crate) fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let account = &self.inner.account;
+        if account.is_full() {
+            let _ = down.send(Down::Done(Err(account.refusal())));
+            return RunningCall::ended();
+        }
         let ticket = self.inner.calls.insert(down);
         self.inner.act(|supervisor, now| supervisor.call(now, ticket, call));
         self.inner.wake();
@@ -147,9 +166,15 @@ impl<C: Calling + Channel + 'static> Inner<C> {
 
     fn act_at(&self, now: Instant, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
         tell(&mut self.supervisor.borrow_mut(), now);
+        self.weigh();
         if self.settle() == Forwarded::EnoughForNow {
             self.bell.ring();
         }
+    }
+
+    /// Counts what the machines keep.
+    fn weigh(&self) {
+        self.kept.set_unread(self.supervisor.borrow().weight());
     }
 
     /// Does whatever the supervisor wants done. Nothing stays borrowed meanwhile: a reply may
@@ -200,7 +225,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
     fn spawn(&self, run: RunId) {
         let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
         let hand = started.and_then(|process| {
-            ChildHandle::new(process).map_err(|error| {
+            ChildHandle::new(process, &self.account).map_err(|error| {
                 let message = format!("cannot watch `{}`: {error}", self.name);
                 Failure::new(FailureKind::Unavailable, message)
             })
@@ -249,6 +274,14 @@ impl<C: Calling + Channel + 'static> Answers for Inner<C> {
 
     fn up(&self, ticket: Ticket, up: Up) {
         self.supervisor.borrow_mut().up(Instant::now(), ticket, &up);
+    }
+}
+
+/// The process takes too much, and reads none of it: it has to go.
+impl<C: Calling + Channel + 'static> CutOff for Inner<C> {
+    fn cut_off(&self, why: &Failure) {
+        self.act(|supervisor, now| supervisor.cut_off(now, why));
+        self.wake();
     }
 }
 

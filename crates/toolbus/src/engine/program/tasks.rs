@@ -12,7 +12,7 @@ use super::Inner;
 use super::handle::{ChildHandle, Ends};
 use crate::child::supervisor::RunId;
 use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
-use crate::engine::wake::Wake;
+use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::transport::pipe::{Input, Watch};
 
 /// Begins to read, write and wait for one process.
@@ -39,6 +39,12 @@ struct Conversation<C: Calling + Channel + 'static> {
     hand: Rc<ChildHandle>,
 }
 
+impl<C: Calling + Channel + 'static> Conversation<C> {
+    fn is_paused(&self) -> bool {
+        self.inner.lane.is_held() || self.inner.calls.are_all_full()
+    }
+}
+
 impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     fn bytes(&self, now: Instant, input: &mut BytesMut) -> ReadNext {
         if !input.is_empty() {
@@ -46,11 +52,17 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
         }
         self.inner.lane.turn_passed();
         loop {
-            let flow = match self.inner.lane.is_held() {
+            let flow = match self.is_paused() {
                 true => Flow::Pause,
                 false => self.inner.supervisor.borrow_mut().handle_bytes(now, self.run, input),
             };
-            if let Some(next) = ReadNext::after(flow, self.inner.settle()) {
+            let passed = self.inner.settle();
+            // What the machine said may be all that its hearers can take.
+            let flow = match flow {
+                Flow::More if self.is_paused() => Flow::Pause,
+                flow => flow,
+            };
+            if let Some(next) = ReadNext::after(flow, passed) {
                 return next;
             }
         }
@@ -74,11 +86,13 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
     fn transmit(&self, out: &mut Outbox) -> Forwarded {
         self.inner.moment.pass();
         self.inner.supervisor.borrow_mut().poll_transmit(self.run, out);
+        self.inner.weigh();
         self.inner.settle()
     }
 
-    fn left(&self, bytes: usize) {
-        self.inner.calls.left(&self.inner.lane, bytes);
+    fn left(&self, unwritten: usize, half_read: usize) {
+        self.hand.charge.set(unwritten, half_read);
+        self.inner.calls.left(&self.inner.lane, unwritten);
     }
 
     fn sent(&self, now: Instant) {
@@ -102,6 +116,10 @@ impl<C: Calling + Channel + 'static> Drivable for Conversation<C> {
         &self.hand.wake
     }
 
+    fn noise(&self) -> usize {
+        self.inner.lane.noise.get()
+    }
+
     fn taken(&self) -> Option<&Wake> {
         Some(&self.inner.lane.taken)
     }
@@ -114,14 +132,14 @@ async fn read_stderr<C: Calling + Channel + 'static>(
 ) {
     let mut bytes = BytesMut::new();
     while let Ok(1..) = stderr.read(&mut bytes).await {
+        let (since, count) = (Instant::now(), bytes.len());
         // Told when nothing is borrowed: whoever hears of it may call right back.
         let mut lines = Vec::new();
         let log = |line: &str| lines.push(line.to_owned());
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
         inner.stderr(lines);
-        // A process that never stops complaining must not keep all others waiting.
-        tokio::task::yield_now().await;
+        turn_after_stderr(since, count).await;
     }
     let mut lines = Vec::new();
     let log = |line: &str| lines.push(line.to_owned());

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -15,9 +15,10 @@ use hyper::body::{Frame, SizeHint};
 use hyper::http::{Response, StatusCode};
 use thiserror::Error;
 use toolbus_proto::channel::Outbox;
+use toolbus_proto::tool::Failure;
 
 use super::socket::ServerSocket;
-use crate::engine::Share;
+use crate::engine::account::{Account, Charge, CutOff};
 use crate::engine::calls::{BYTES_WAITING_MAX, Pressure};
 
 /// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
@@ -40,6 +41,11 @@ impl BodySink {
     /// Appends all that waits in `outbox`.
     pub fn send_all(&self, outbox: &mut Outbox) -> Pressure {
         self.pipe.fill(|waiting| waiting.append(outbox))
+    }
+
+    /// What waits is on this account from now on.
+    pub(crate) fn charge_to(&self, account: &Account) {
+        self.pipe.charge_to(account);
     }
 
     /// Waits until there is room again, or the peer has left.
@@ -91,8 +97,8 @@ struct State {
     /// The head before the body, until it is taken; only a server has it here.
     head: Option<Response<()>>,
     waiting: Outbox,
-    /// Its part of what may wait for all peers together.
-    share: Share,
+    /// Whose it is, and how much waits.
+    charge: Charge,
     ending: Ending,
     /// All of it was there before its head, which says how long it is.
     is_whole: bool,
@@ -116,11 +122,36 @@ enum Ending {
 
 impl State {
     fn count(&mut self) {
-        self.share.set(self.waiting.len());
+        self.charge.set_unread(self.waiting.len());
+    }
+}
+
+/// What waits is thrown away, and the body cut short.
+impl CutOff for Pipe {
+    fn cut_off(&self, _why: &Failure) {
+        let mut state = self.state.borrow_mut();
+        // What was taken to its end is not lost.
+        if state.ending == Ending::Open || !state.waiting.is_empty() {
+            state.ending = Ending::Cut;
+        }
+        state.waiting = Outbox::new();
+        state.count();
+        let (taker, room) = (state.taker.take(), state.room.take());
+        state.told_full = false;
+        drop(state);
+        wake(taker);
+        wake(room);
     }
 }
 
 impl Pipe {
+    fn charge_to(self: &Rc<Pipe>, account: &Account) {
+        if self.state.borrow().charge.move_to(account) {
+            let end: Weak<Pipe> = Rc::downgrade(self);
+            account.on_cut(end);
+        }
+    }
+
     fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Pressure {
         let mut state = self.state.borrow_mut();
         put(&mut state.waiting);

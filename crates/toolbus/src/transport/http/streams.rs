@@ -13,6 +13,7 @@ use super::{
     Request, Responder, Response, StatusCode, Timeouts, Uri, request,
 };
 use crate::bus::back::{causes, hinted};
+use crate::engine::account::Account;
 use crate::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 
 /// Asks one server: each stream is a request.
@@ -83,6 +84,10 @@ impl Writer for RequestWriter {
 
     fn answer(&mut self, _head: ResponseHead) {}
 
+    fn charge_to(&self, account: &Account) {
+        self.0.charge_to(account);
+    }
+
     fn finish(self) {
         self.0.end();
     }
@@ -136,6 +141,12 @@ impl Writer for AnswerWriter {
             }
             writer => writer,
         };
+    }
+
+    fn charge_to(&self, account: &Account) {
+        if let AnswerWriter::Begun(sink) = self {
+            sink.charge_to(account);
+        }
     }
 
     fn finish(mut self) {

@@ -11,6 +11,7 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::error::{cause, with_connection};
 use super::streams::{QuicReader, QuicWriter, Side};
+use super::tuning::{STREAMS_BUSY, STREAMS_MANY};
 use crate::engine::io::Opener;
 use crate::engine::wake::turn;
 
@@ -25,6 +26,10 @@ pub struct Connection(Rc<Shared>);
 struct Shared {
     connection: quinn::Connection,
     heard: Heard,
+    /// How many of the peer's streams are open.
+    open: Rc<Cell<usize>>,
+    /// The peer may have many of them.
+    is_busy: Cell<bool>,
     /// What is said when it is closed.
     reason: &'static [u8],
 }
@@ -53,7 +58,8 @@ impl Connection {
     }
 
     fn new(connection: quinn::Connection, reason: &'static [u8]) -> Connection {
-        Connection(Rc::new(Shared { connection, heard: Heard::default(), reason }))
+        let (heard, open, is_busy) = (Heard::default(), Rc::default(), Cell::new(false));
+        Connection(Rc::new(Shared { connection, heard, open, is_busy, reason }))
     }
 
     /// Opens streams for a machine, and keeps the connection open.
@@ -63,8 +69,13 @@ impl Connection {
 
     /// The next stream that the peer opens; `None` when there is no connection any more.
     pub async fn accept(&self) -> Option<(QuicReader, QuicWriter)> {
-        let (send, receive) = self.0.connection.accept_bi().await.ok()?;
-        Some(self.stream(send, receive, Side::Peer))
+        let Shared { connection, open, is_busy, .. } = &*self.0;
+        let (send, receive) = connection.accept_bi().await.ok()?;
+        open.set(open.get() + 1);
+        if STREAMS_BUSY <= open.get() && !is_busy.replace(true) {
+            connection.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS_MANY));
+        }
+        Some(self.stream(send, receive, Side::Peer(open.clone())))
     }
 
     /// Waits until the connection is over, and tells why.

@@ -1,8 +1,10 @@
 //! One stream of a connection, as the engine reads and writes it.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::BytesMut;
@@ -58,10 +60,10 @@ pub struct QuicWriter {
 }
 
 /// Who opened a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Us,
-    Peer,
+    /// The peer, so many of whose streams are open.
+    Peer(Rc<Cell<usize>>),
 }
 
 impl QuicWriter {
@@ -116,7 +118,7 @@ impl Writer for QuicWriter {
     /// peer that does not read all of a request may answer all the same: the next write, or
     /// the answer, tells enough.
     fn stopped(&self) -> impl Future<Output = Stop> + 'static {
-        let stream = self.stream.as_ref().filter(|_| self.opened_by == Side::Peer);
+        let stream = self.stream.as_ref().filter(|_| matches!(self.opened_by, Side::Peer(_)));
         let stopped = stream.map(SendStream::stopped);
         let heard = self.heard.clone();
         async move {
@@ -143,5 +145,8 @@ impl QuicWriter {
 impl Drop for QuicWriter {
     fn drop(&mut self) {
         self.break_off(0);
+        if let Side::Peer(open) = &self.opened_by {
+            open.set(open.get() - 1);
+        }
     }
 }

@@ -12,8 +12,11 @@ const CONNECTION_WINDOW: u32 = 15 * 1024 * 1024;
 /// What we keep until the peer has acknowledged it.
 const SEND_WINDOW: u64 = 4 * 1024 * 1024;
 /// How many streams the peer may have open at a time. Every one of them has a place from the
-/// start, so that more would be paid by idle connections.
-const STREAMS_MAX: u32 = 200;
+/// start, so that more would be paid by idle connections…
+const STREAMS_FEW: u32 = 100;
+/// … and how many once so many are open that these may not be enough.
+pub(super) const STREAMS_MANY: u32 = 1024;
+pub(super) const STREAMS_BUSY: usize = STREAMS_FEW as usize / 2;
 /// What is thought of the way to a peer before anything is known of it: most are near, and one
 /// that is just starting is asked again soon.
 const FIRST_RTT: Duration = Duration::from_millis(100);
@@ -47,7 +50,7 @@ impl Idle {
             .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
             .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
             .send_window(SEND_WINDOW)
-            .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX))
+            .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_FEW))
             .max_concurrent_uni_streams(VarInt::from_u32(0))
             .datagram_receive_buffer_size(None)
             .initial_rtt(FIRST_RTT);

@@ -28,7 +28,7 @@ pub(super) const BACK_KEYS: &[Key] = &[
     ),
     Key::new(
         "reply_bytes_max",
-        KeyKind::Size,
+        KeyKind::HeldSize,
         OURS,
         "The largest line, body or event it may answer",
     ),

@@ -20,7 +20,7 @@ const BLOB_LEN: Key = Key::new(
 const STRICT: Key =
     Key::new("strict", KeyKind::Bool, OURS, "Refuse what is only tolerated").default("false");
 const OBJECT_BYTES_MAX: Key =
-    Key::new("object_bytes_max", KeyKind::Size, OURS, "The largest object").default("16MiB");
+    Key::new("object_bytes_max", KeyKind::HeldSize, OURS, "The largest object").default("16MiB");
 const DEPTH_MAX: Key =
     Key::new("depth_max", KeyKind::Count, OURS, "The deepest object").default("128");
 

@@ -21,7 +21,7 @@ pub(super) const BACK_KEYS: &[Key] = &[
         "Reduce felts beyond the prime instead of refusing them",
     )
     .default("false"),
-    Key::new("line_max", KeyKind::Size, OURS, "Skip lines longer than this").default("64MiB"),
+    Key::new("line_max", KeyKind::HeldSize, OURS, "Skip lines longer than this").default("64MiB"),
 ];
 
 /// What only an oracle has.

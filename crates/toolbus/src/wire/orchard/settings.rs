@@ -14,7 +14,7 @@ pub(super) const BACK_KEYS: &[Key] = &[
     Key::new("config", KeyKind::SecretObject, OURS, "What `configure` gets").default("{}"),
     Key::new("configure_timeout", KeyKind::Duration, OURS, "How long `configure` may take")
         .default("30s"),
-    Key::new("frame_bytes_max", KeyKind::Size, OURS, "The largest message").default("16MiB"),
+    Key::new("frame_bytes_max", KeyKind::HeldSize, OURS, "The largest message").default("16MiB"),
 ];
 
 /// What only a provider has.

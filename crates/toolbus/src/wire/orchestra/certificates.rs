@@ -32,7 +32,6 @@ pub const FOLDER_DEFAULT: &str = "~/.orchestra/certs";
 const CA: &str = "ca";
 /// How long we wait for the other half of a CA, which another program may be writing.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const RETRY: &str = "try again";
 
 /// A folder of certificates.
@@ -122,7 +121,7 @@ impl Folder {
             if !is_passing || until <= Instant::now() {
                 return Ok((looked, decision));
             }
-            std::thread::sleep(LOOK_AGAIN);
+            files::look_again();
         }
     }
 

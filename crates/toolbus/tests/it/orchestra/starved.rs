@@ -40,7 +40,7 @@ fn lost_streams_lead_to_a_further_connection() {
         });
         let bus = bus_at(certs.address(port, ""));
         // More than the peer allows at a time, and none is given back.
-        for count in 0..250 {
+        for count in 0..150 {
             let answered = outcome(&bus, call("echo", r#"{"text":"hi"}"#)).await;
             assert_eq!(answered, value(r#"{"text":"hi"}"#), "after {count}");
         }

@@ -129,7 +129,7 @@ pub(crate) struct McpArgs {
     #[command(flatten)]
     access: AccessArgs,
     /// Refuse lines longer than this, e.g. `16MiB`
-    #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "16MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = value::held_size, default_value = "16MiB")]
     line_max: usize,
     /// Give up on a call that is quiet for this long, e.g. `90`, `500ms` [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]

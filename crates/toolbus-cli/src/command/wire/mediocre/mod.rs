@@ -156,7 +156,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) listen: Vec<String>,
     /// Take no object larger than this
-    #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "16MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = value::held_size, default_value = "16MiB")]
     pub(crate) object_bytes_max: usize,
     /// Take no object nested deeper than this
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128),

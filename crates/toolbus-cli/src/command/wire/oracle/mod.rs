@@ -146,7 +146,7 @@ pub(crate) struct InvokeArgs {
           allow_negative_numbers = true)]
     pub(crate) stop_timeout: Duration,
     /// Skip lines longer than this, e.g. `64MiB`
-    #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "64MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = value::held_size, default_value = "64MiB")]
     pub(crate) line_max: usize,
     /// Allow the connection `shell:`, whose one function runs any command
     #[arg(long)]
@@ -177,7 +177,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) lenient_felts: bool,
     /// Skip lines longer than this, e.g. `64MiB`
-    #[arg(long, value_name = "BYTES", value_parser = value::size, default_value = "64MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = value::held_size, default_value = "64MiB")]
     pub(crate) line_max: usize,
     /// Give up on a call after this long, e.g. `90`, `500ms`
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "60s",

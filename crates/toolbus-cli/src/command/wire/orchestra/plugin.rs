@@ -31,7 +31,7 @@ use crate::stderr;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus plugin builtin: --manifest
-  toolbus plugin --id tools.bus 'mcp+stdio:python3 weather.py'
+  toolbus plugin --id tools.bus builtin:
 
 In a hub's plugins.yaml:
   plugins:

@@ -50,8 +50,8 @@ impl Verb for StdioVerb {
   toolbus transport-stdio
   toolbus transport-stdio --orchestrator-addr localhost:9100 --wait
 
-For an editor's or agent's config:
-  \"mcpServers\": {\"orchestra\": {\"command\": \"toolbus\", \"args\": [\"transport-stdio\"]}}")]
+In an editor's or agent's config, among its servers:
+  \"orchestra\": {\"command\": \"toolbus\", \"args\": [\"transport-stdio\"]}")]
 struct StdioArgs {
     /// Where the hub is
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50100")]

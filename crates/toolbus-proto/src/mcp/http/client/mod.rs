@@ -26,6 +26,10 @@ use crate::tool::{Failure, FailureKind};
 /// After how long a stream that broke is resumed, unless the server says.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
 
+/// How many answers to a server's questions are posted at a time, and how many more may wait
+/// before it is heard no further.
+const ANSWERS_MAX: usize = 16;
+
 /// What can be set about the calling end over HTTP.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
@@ -52,6 +56,13 @@ pub struct HttpClient {
     /// The `initialize` that was sent, for when the server has forgotten the session.
     greeting: Option<Outgoing>,
     requests: BTreeMap<StreamId, Request>,
+    /// What their messages weigh.
+    posted_bytes: usize,
+    /// Answers to the server's questions that wait until it has taken others.
+    owed: VecDeque<Outgoing>,
+    owed_bytes: usize,
+    /// The streams that are not read until it has.
+    unheard: Vec<StreamId>,
     /// Requests that are made anew when there is a session again.
     repeated: Vec<Request>,
     /// Calls that are made anew when the tools have been listed again.
@@ -130,6 +141,14 @@ impl Request {
         Request { is_repeated: true, ..Request::new(self.purpose, self.message) }
     }
 
+    fn is_answer(&self) -> bool {
+        matches!(self.message, Some(Outgoing::Answer(_)))
+    }
+
+    fn weight(&self) -> usize {
+        self.message.as_ref().map_or(0, Outgoing::weight)
+    }
+
     fn asks(&self, method: &str) -> bool {
         self.message.as_ref().is_some_and(|message| message.method() == method)
     }
@@ -146,6 +165,10 @@ impl HttpClient {
             session: None,
             greeting: None,
             requests: BTreeMap::new(),
+            posted_bytes: 0,
+            owed: VecDeque::new(),
+            owed_bytes: 0,
+            unheard: Vec::new(),
             repeated: Vec::new(),
             refused: Vec::new(),
             resumes: Vec::new(),
@@ -179,12 +202,43 @@ impl HttpClient {
     /// is under way is wanted.
     fn settle(&mut self, now: Instant) {
         while let Some(message) = self.client.poll_message() {
-            self.send(message);
+            match message {
+                Outgoing::Answer(_) => {
+                    self.owed_bytes += message.weight();
+                    self.owed.push_back(message);
+                }
+                message => self.send(message),
+            }
         }
+        self.send_owed();
         if let Readiness::Broken(_) = self.client.readiness() {
             self.broken_at.get_or_insert(now);
+            self.owed.clear();
+            self.owed_bytes = 0;
             self.abort(|_| true);
         }
+    }
+
+    /// Posts answers to the server's questions, a few at a time. A server that asks and takes no
+    /// answers is not listened to.
+    fn send_owed(&mut self) {
+        if self.owed.is_empty() {
+            return;
+        }
+        let is_answer = |request: &&Request| request.is_answer();
+        let posted = self.requests.values().filter(is_answer).count();
+        for _ in posted..ANSWERS_MAX {
+            let Some(answer) = self.owed.pop_front() else { break };
+            self.owed_bytes -= answer.weight();
+            self.send(answer);
+        }
+        if !self.owes_much() {
+            self.ready.extend(self.unheard.drain(..));
+        }
+    }
+
+    fn owes_much(&self) -> bool {
+        ANSWERS_MAX <= self.owed.len()
     }
 
     fn send(&mut self, message: Outgoing) {
@@ -221,7 +275,15 @@ impl HttpClient {
             request.body = Some(body);
         }
         self.opens.push_back((stream, head));
+        self.posted_bytes += request.weight();
         self.requests.insert(stream, request);
+    }
+
+    /// The request of a stream, which is over.
+    fn take(&mut self, stream: StreamId) -> Option<Request> {
+        let request = self.requests.remove(&stream)?;
+        self.posted_bytes -= request.weight();
+        Some(request)
     }
 
     fn head(&self, request: &Request) -> RequestHead {
@@ -268,7 +330,8 @@ impl HttpClient {
     /// Gives up the streams of requests whose answers are not wanted any more.
     fn abort(&mut self, is_it: impl Fn(Purpose) -> bool) {
         let found = self.requests.extract_if(.., |_, request| is_it(request.purpose));
-        for (stream, _) in found {
+        for (stream, request) in found {
+            self.posted_bytes -= request.weight();
             match self.opens.iter().position(|(opening, _)| *opening == stream) {
                 Some(at) => drop(self.opens.remove(at)),
                 None => self.ready.push_back(stream),
@@ -289,7 +352,7 @@ impl HttpClient {
         }
         match purpose {
             Purpose::Relist { .. } if heard.iter().any(|heard| heard.result().is_some()) => {
-                if let Some(request) = self.requests.remove(&stream) {
+                if let Some(request) = self.take(stream) {
                     self.relisted(&request, &heard);
                 }
             }

@@ -30,7 +30,7 @@ impl Streams for HttpClient {
 
     fn handle_answered(&mut self, _now: Instant, stream: StreamId, head: ResponseHead) -> Flow {
         if let Some(path) = self.elsewhere(stream, &head)
-            && let Some(request) = self.requests.remove(&stream)
+            && let Some(request) = self.take(stream)
         {
             let Request { is_repeated, resumed, redirects, .. } = request;
             let again = Request {
@@ -57,6 +57,14 @@ impl Streams for HttpClient {
     }
 
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
+        // What the server says to an answer is read to its end: only then can the next go out.
+        let waits = |request: &Request| !request.is_answer() || request.reading.is_stream();
+        if self.owes_much() && self.requests.get(&stream).is_some_and(waits) {
+            if !self.unheard.contains(&stream) {
+                self.unheard.push(stream);
+            }
+            return Flow::Pause;
+        }
         let Some(request) = self.requests.get_mut(&stream) else {
             input.clear();
             return Flow::Close;
@@ -70,7 +78,7 @@ impl Streams for HttpClient {
     }
 
     fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
-        if let Some(request) = self.requests.remove(&stream) {
+        if let Some(request) = self.take(stream) {
             let ended = request.reading.end(input);
             self.handle_end(now, request, ended);
             self.settle(now);
@@ -88,14 +96,16 @@ impl Streams for HttpClient {
         why: StreamLost,
     ) -> Flow {
         let reading = self.requests.get(&stream).map(|request| &request.reading);
-        if let Some(Reading::Nothing) = reading {
+        // What there is no room for is not read, whatever came of it.
+        let is_refused = why.failure.kind == FailureKind::Unavailable;
+        if is_refused || matches!(reading, Some(Reading::Nothing)) {
             Streams::handle_lost(self, now, stream, why);
         }
         self.handle_eof(now, stream, input)
     }
 
     fn handle_lost(&mut self, now: Instant, stream: StreamId, why: StreamLost) {
-        let Some(request) = self.requests.remove(&stream) else { return };
+        let Some(request) = self.take(stream) else { return };
         match self.client.readiness() {
             // A server that is not there need not be asked in another way.
             Readiness::Opening => {
@@ -198,6 +208,10 @@ impl Machine for HttpClient {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front().or_else(|| self.client.poll_notice())
+    }
+
+    fn weight(&self) -> usize {
+        self.client.weight() + self.posted_bytes + self.owed_bytes
     }
 }
 

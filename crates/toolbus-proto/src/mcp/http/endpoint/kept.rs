@@ -61,6 +61,17 @@ impl Stream {
         event
     }
 
+    /// What is kept of it, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps nothing of what was said. Gives how much that was.
+    pub(super) fn forget(&mut self) -> usize {
+        self.events = VecDeque::new();
+        std::mem::take(&mut self.bytes)
+    }
+
     /// The events behind the one a client saw last, or `None` if some of them are lost.
     pub(super) fn since(&self, seen: u64) -> Option<Vec<Bytes>> {
         let oldest = self.events.front().map_or(self.next, |(number, _)| *number);

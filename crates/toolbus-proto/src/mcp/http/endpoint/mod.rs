@@ -33,6 +33,9 @@ use crate::tool::{CallerId, ToolSpec, What};
 
 /// How many sessions there may be.
 const SESSIONS_MAX: usize = 1024;
+/// What is kept of the streams of all sessions, in bytes. Over it those of the session that
+/// has most are forgotten, the oldest first.
+const KEPT_BYTES_MAX: usize = 32 << 20;
 const SESSION_HEADER: &str = "Mcp-Session-Id";
 
 /// The status of an answer that must not even say that it has no body.
@@ -70,6 +73,8 @@ pub struct Endpoint {
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
     unsent: HashMap<StreamId, Unsent>,
+    /// What is kept of the streams of all sessions.
+    kept_bytes: usize,
     ready: VecDeque<StreamId>,
     /// No more requests follow: who only listens goes with the last that waits for an answer.
     is_closing: bool,
@@ -112,6 +117,7 @@ impl Endpoint {
             next_ticket: 0,
             ups: VecDeque::new(),
             unsent: HashMap::new(),
+            kept_bytes: 0,
             ready: VecDeque::new(),
             is_closing: false,
             notices: VecDeque::new(),
@@ -237,7 +243,9 @@ impl Endpoint {
         let mut idle = Vec::new();
         for (key, talk) in &mut self.talks {
             let Kind::Legacy(session) = &mut talk.kind else { continue };
+            self.kept_bytes -= session.kept_bytes();
             session.expire(now);
+            self.kept_bytes += session.kept_bytes();
             if busy.contains(key) {
                 session.used = now;
             } else if session.used + IDLE_FOR <= now {
@@ -252,6 +260,34 @@ impl Endpoint {
             Kind::Modern => None,
         });
         self.wake_at = arriving.chain(exchanges).chain(sessions).min();
+    }
+
+    /// A session kept so much of its streams before, and keeps so much now.
+    fn kept(&mut self, before: usize, after: usize) {
+        self.kept_bytes = self.kept_bytes - before + after;
+        if self.kept_bytes <= KEPT_BYTES_MAX {
+            return;
+        }
+        // Some may have forgotten streams of their own accord.
+        self.kept_bytes = self.sessions_mut().map(|session| session.kept_bytes()).sum();
+        while KEPT_BYTES_MAX < self.kept_bytes {
+            let most = self.sessions_mut().max_by_key(|session| session.kept_bytes());
+            let Some(most) = most else { return };
+            let before = most.kept_bytes();
+            most.forget_oldest();
+            let less = before - most.kept_bytes();
+            if less == 0 {
+                return;
+            }
+            self.kept_bytes -= less;
+        }
+    }
+
+    fn sessions_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.talks.values_mut().filter_map(|talk| match &mut talk.kind {
+            Kind::Legacy(session) => Some(session),
+            Kind::Modern => None,
+        })
     }
 
     fn begin_talk(&mut self, now: Instant, kind: Kind) -> u64 {
@@ -272,6 +308,9 @@ impl Endpoint {
     /// Cancels what the conversation has under way and closes its streams.
     fn end_talk(&mut self, key: u64) {
         let Some(mut talk) = self.talks.remove(&key) else { return };
+        if let Kind::Legacy(session) = &talk.kind {
+            self.kept_bytes -= session.kept_bytes();
+        }
         talk.conversation.handle_gone();
         self.pass_up(key, &mut talk.conversation);
         self.tickets.retain(|(talk, _), _| *talk != key);

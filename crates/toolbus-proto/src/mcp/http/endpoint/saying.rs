@@ -85,12 +85,15 @@ impl Endpoint {
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return;
         };
-        let Some(stream) = session.stream_of(place) else { return };
-        let piece = stream.event(&message);
-        let reader = stream.reader;
-        stream.has_ended = true;
-        stream.leave(now);
+        let before = session.kept_bytes();
+        let Some((piece, reader)) = session.event(place, &message) else { return };
+        if let Some(stream) = session.stream_of(place) {
+            stream.has_ended = true;
+            stream.leave(now);
+        }
         session.close_place(place);
+        let after = session.kept_bytes();
+        self.kept(before, after);
         if let Some(reader) = reader {
             self.write_piece(now, reader, piece);
             self.exchanges.remove(&reader);
@@ -159,9 +162,11 @@ impl Endpoint {
         let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
             return false;
         };
-        let Some(stream) = session.stream_of(place) else { return false };
-        let piece = stream.event(message);
-        if let Some(reader) = stream.reader {
+        let before = session.kept_bytes();
+        let Some((piece, reader)) = session.event(place, message) else { return false };
+        let after = session.kept_bytes();
+        self.kept(before, after);
+        if let Some(reader) = reader {
             self.write_piece(now, reader, piece);
         }
         true

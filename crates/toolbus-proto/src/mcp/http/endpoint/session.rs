@@ -13,6 +13,9 @@ use crate::mcp::wire::Revision;
 /// How long a session lives without a request or an open stream.
 pub(super) const IDLE_FOR: Duration = Duration::from_secs(30 * 60);
 
+/// How many streams of a session are known, most of them in case they are resumed.
+const STREAMS_MAX: usize = 1024;
+
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) conversation: Conversation,
@@ -38,6 +41,8 @@ pub(super) struct Session {
     own: Option<u64>,
     /// The streams of requests.
     by_place: HashMap<Place, u64>,
+    /// What is kept of all of them.
+    kept_bytes: usize,
 }
 
 impl Session {
@@ -49,6 +54,37 @@ impl Session {
             next_stream: 1,
             own: None,
             by_place: HashMap::new(),
+            kept_bytes: 0,
+        }
+    }
+
+    /// What is kept of its streams.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Says `message` on the stream of `place`: the event, and who reads it.
+    pub(super) fn event(
+        &mut self,
+        place: Place,
+        message: &[u8],
+    ) -> Option<(Bytes, Option<StreamId>)> {
+        let stream = self.stream_of(place)?;
+        let before = stream.bytes();
+        let said = (stream.event(message), stream.reader);
+        let after = stream.bytes();
+        self.kept_bytes = self.kept_bytes - before + after;
+        Some(said)
+    }
+
+    /// Forgets the oldest stream that nobody reads, or else the events of the oldest.
+    pub(super) fn forget_oldest(&mut self) {
+        let is_unread = |stream: &Stream| stream.reader.is_none() && 0 < stream.bytes();
+        let unread = self.streams.iter().find(|(_, stream)| is_unread(stream));
+        let oldest = || self.streams.iter().find(|(_, stream)| 0 < stream.bytes());
+        let Some(number) = unread.or_else(oldest).map(|(number, _)| *number) else { return };
+        if let Some(stream) = self.streams.get_mut(&number) {
+            self.kept_bytes -= stream.forget();
         }
     }
 
@@ -59,6 +95,7 @@ impl Session {
         reader: StreamId,
         revision: Option<Revision>,
     ) -> (u64, Bytes) {
+        self.make_room();
         let number = self.next_stream;
         self.next_stream += 1;
         let primes = revision >= Some(Revision::V2025_11_25);
@@ -70,6 +107,17 @@ impl Session {
             self.by_place.insert(place, number);
         }
         (number, first)
+    }
+
+    /// Forgets the oldest stream that nobody reads, if there are too many.
+    fn make_room(&mut self) {
+        let is_unread = |stream: &Stream| stream.reader.is_none();
+        if STREAMS_MAX <= self.streams.len()
+            && let Some((&oldest, _)) = self.streams.iter().find(|(_, stream)| is_unread(stream))
+            && let Some(forgotten) = self.streams.remove(&oldest)
+        {
+            self.kept_bytes -= forgotten.bytes();
+        }
     }
 
     /// Does the client read what belongs to no request?
@@ -99,6 +147,7 @@ impl Session {
     /// Forgets what has been kept long enough.
     pub(super) fn expire(&mut self, now: Instant) {
         self.streams.retain(|_, stream| stream.forget_at().is_none_or(|at| now < at));
+        self.kept_bytes = self.streams.values().map(Stream::bytes).sum();
         let streams = &self.streams;
         self.by_place.retain(|_, number| streams.contains_key(number));
         self.own = self.own.filter(|number| streams.contains_key(number));

@@ -4,14 +4,18 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
+use super::super::entrance::Answer;
 use super::exchange::Arriving;
-use super::{Conversation, Endpoint, Forwarded};
+use super::session::{Kind, Talk};
+use super::{Conversation, Endpoint, Forwarded, SESSION_HEADER};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
     Ticket, Writing,
 };
 use crate::http::{RequestHead, ResponseHead};
-use crate::tool::Outcome;
+use crate::jsonrpc::Id;
+use crate::mcp::wire::INTERNAL_ERROR;
+use crate::tool::{FailureKind, Outcome};
 
 impl Streams for Endpoint {
     type Opening = RequestHead;
@@ -60,6 +64,24 @@ impl Streams for Endpoint {
         self.flow(stream)
     }
 
+    /// A body that we have no room for is refused; one that broke off has nobody to be told.
+    fn handle_cut(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        input: &mut BytesMut,
+        why: StreamLost,
+    ) -> Flow {
+        *input = BytesMut::new();
+        if why.failure.kind == FailureKind::Unavailable && self.arriving.remove(&stream).is_some() {
+            let message = why.failure.message;
+            self.answer(stream, Answer::refusal(503, &Id::NULL, INTERNAL_ERROR, message));
+            return self.flow(stream);
+        }
+        self.handle_lost(now, stream, why);
+        Flow::Close
+    }
+
     fn handle_lost(&mut self, now: Instant, stream: StreamId, _why: StreamLost) {
         self.arriving.remove(&stream);
         self.unsent.remove(&stream);
@@ -101,6 +123,16 @@ impl Streams for Endpoint {
         let ends = self.unsent.get(&stream).map_or(!is_open, |unsent| unsent.ends);
         if ends { Writing::Finish } else { Writing::Open }
     }
+
+    /// A legacy session, once the request says that it is one.
+    fn owner(&self, stream: StreamId) -> Option<u64> {
+        let talk = match self.exchanges.get(&stream) {
+            Some(exchange) => exchange.talk,
+            None => *self.by_name.get(self.arriving.get(&stream)?.head.header(SESSION_HEADER)?)?,
+        };
+        let is_session = |talk: &Talk| matches!(talk.kind, Kind::Legacy(_));
+        self.talks.get(&talk).is_some_and(is_session).then_some(talk)
+    }
 }
 
 impl Endpoint {
@@ -135,6 +167,10 @@ impl Machine for Endpoint {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.kept_bytes
     }
 }
 

@@ -97,8 +97,7 @@ impl Started {
     pub(in crate::wire::orchestra) async fn exited(&self) -> Option<Exit> {
         let running = self.running.borrow().clone()?;
         running.exited().await;
-        let exit = running.process.borrow().exit_seen();
-        exit
+        running.process.borrow().exit_seen()
     }
 
     /// Ends it at once.

@@ -27,6 +27,13 @@ pub(super) enum Access {
     World,
 }
 
+/// Lets another program go on before its files are looked at once more: it tells nobody when it
+/// is done.
+#[expect(clippy::disallowed_methods, reason = "how often to look, no guess how long it takes")]
+pub(super) fn look_again() {
+    std::thread::sleep(LOOK_AGAIN);
+}
+
 /// What is in a file, and who may read it; `None` if it is not there.
 pub(super) fn read(path: &Path) -> Result<Option<(Vec<u8>, Access)>, CertificatesError> {
     let failed = |source| CertificatesError::File { what: "read", path: path.to_owned(), source };
@@ -135,7 +142,7 @@ impl Lock {
             if until <= Instant::now() {
                 return Err(CertificatesError::Locked { folder: folder.to_owned() });
             }
-            std::thread::sleep(LOOK_AGAIN);
+            look_again();
         }
     }
 }

@@ -72,8 +72,14 @@ async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> Result<(), F
     demanded("FIN-less request", without_end(&talk).await);
     demanded("unknown tool", unknown_tool(&talk).await);
     let tools = tools(&talk).await;
-    demanded("tools have unique names", tools.as_ref().map_err(Clone::clone).and_then(unique));
-    demanded("tools have object schemas", tools.as_ref().map_err(Clone::clone).and_then(objects));
+    demanded(
+        "tools have unique names",
+        tools.as_ref().map_err(Clone::clone).and_then(|it| unique(it)),
+    );
+    demanded(
+        "tools have object schemas",
+        tools.as_ref().map_err(Clone::clone).and_then(|it| objects(it)),
+    );
     // On a connection of its own: existing servers never give these streams back.
     let late = match subject.open_another().await {
         Ok(connection) => late_ends(&Talk::new(connection)).await,
@@ -148,7 +154,7 @@ async fn tools(talk: &Talk) -> Result<Vec<(String, Option<Struct>)>, String> {
     }
 }
 
-fn unique(tools: &Vec<(String, Option<Struct>)>) -> Result<(), String> {
+fn unique(tools: &[(String, Option<Struct>)]) -> Result<(), String> {
     let mut seen = HashSet::new();
     match tools.iter().find(|(name, _)| !seen.insert(name)) {
         Some((name, _)) => Err(format!("there are two of `{name}`")),
@@ -156,7 +162,7 @@ fn unique(tools: &Vec<(String, Option<Struct>)>) -> Result<(), String> {
     }
 }
 
-fn objects(tools: &Vec<(String, Option<Struct>)>) -> Result<(), String> {
+fn objects(tools: &[(String, Option<Struct>)]) -> Result<(), String> {
     for (name, schema) in tools {
         let Some(schema) = schema else { continue };
         let text = schema.to_json();

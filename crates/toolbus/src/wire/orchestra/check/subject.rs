@@ -157,7 +157,7 @@ impl Subject {
         let exited = timeout(*stop, plugin.exited()).await;
         plugin.kill();
         match exited {
-            Ok(Some(exit)) if exit == toolbus_proto::tool::Exit::Code(0) => Ok(()),
+            Ok(Some(toolbus_proto::tool::Exit::Code(0))) => Ok(()),
             Ok(Some(exit)) => Err(format!("it ended with {exit}")),
             Ok(None) | Err(_) => Err(format!("it still runs after {stop:?}")),
         }

@@ -109,7 +109,7 @@ fn a_stream_is_waited_for_within_the_deadline() {
         let (near, far) = connected().await;
         let caller = calling(&near);
         // Read by nobody, so none is ever given back.
-        let kept: Vec<_> = (0..200)
+        let kept: Vec<_> = (0..100)
             .map(|_| {
                 let (inbox, slot) = Inbox::new();
                 (inbox, caller.start(call("never", "{}"), slot))
