@@ -1,7 +1,5 @@
 //! Where the server is: the base address that the user gives, and the one that is asked.
 
-use std::net::IpAddr;
-
 /// The address of a server that speaks the Responses API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
@@ -95,9 +93,18 @@ impl BaseUrl {
 
     /// Is it this machine? Then no key is needed, and no proxy is asked.
     pub fn is_loopback(&self) -> bool {
-        let is_address = |host: &str| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        self.host.eq_ignore_ascii_case("localhost") || is_address(&self.host)
+        let octets: Option<Vec<u8>> = self.host.split('.').map(|text| text.parse().ok()).collect();
+        let is_v4 = octets.is_some_and(|octets| octets.len() == 4 && octets[0] == 127);
+        self.host.eq_ignore_ascii_case("localhost") || is_v4 || is_v6_loopback(&self.host)
     }
+}
+
+/// Is it `::1`, however many of its zeros are written out?
+fn is_v6_loopback(host: &str) -> bool {
+    let Some((zeros, last)) = host.rsplit_once(':') else { return false };
+    let is = |text: &str, value: u16| u16::from_str_radix(text, 16) == Ok(value);
+    let is_whole = host.contains("::") || host.split(':').count() == 8;
+    is_whole && is(last, 1) && zeros.split(':').all(|text| text.is_empty() || is(text, 0))
 }
 
 #[cfg(test)]
@@ -136,6 +143,10 @@ mod tests {
             ("http://localhost:1", true),
             ("http://127.1.2.3", true),
             ("https://[::1]", true),
+            ("https://[0:0:0:0:0:0:0:1]", true),
+            ("https://[1::1]", false),
+            ("https://[::2]", false),
+            ("http://127.0.0.1.example", false),
             ("http://128.0.0.1", false),
             ("http://localhost.example.com", false),
         ] {
