@@ -26,6 +26,7 @@ mod lane;
 pub(crate) mod local_call;
 #[cfg(feature = "bus")]
 pub(crate) mod moment;
+#[cfg(feature = "bus")]
 mod pace;
 #[cfg(feature = "bus")]
 pub(crate) mod pool;

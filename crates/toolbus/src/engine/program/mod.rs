@@ -4,7 +4,7 @@
 //! told to it. One task a process moves its bytes, one reads its standard error, one waits
 //! for its end, and one keeper for all of them looks at the clock.
 
-#[cfg(feature = "orchestra")]
+#[cfg(feature = "quic")]
 mod apart;
 mod handle;
 mod tasks;
@@ -28,7 +28,7 @@ use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
-#[cfg(feature = "orchestra")]
+#[cfg(feature = "quic")]
 pub(crate) use apart::{Apart, Life};
 use handle::ChildHandle;
 
