@@ -233,7 +233,7 @@ fn help() {
             for the side that calls, `--as response` for the side that answers.
 
             A blob is printed when it is complete, in base64; one over 16 MiB by its length and hash. What
-            breaks a rule that nobody insists on is a line `{"event":"note",…}` behind its event.
+            breaks a rule that may be broken is a line `{"event":"note",…}` behind its event.
 
             Usage: toolbus decode mediocre [OPTIONS] --as <SIDE>
 

@@ -166,6 +166,8 @@ fn the_manual_page_of_toolbus() {
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre\-rpc server
+              godex+stdio:COMMAND
+                                 a program that asks a model, started for each call
               orchestra+quic://HOST:PORT
                                  an Orchestra hub, or a plugin
               orchestra+plugin:COMMAND
@@ -220,11 +222,17 @@ fn the_manual_page_of_toolbus() {
             toolbus\-certs(1)
             Show or renew the certificates of Orchestra
             .TP
+            toolbus\-exec(1)
+            Ask a model, and let it use your tools
+            .TP
             toolbus\-mcp(1)
             Be an MCP server on standard input and output, or over HTTP
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
+            .TP
+            toolbus\-orchestrator(1)
+            Be an Orchestra hub: run the plugins of a file and route calls to them
             .TP
             toolbus\-plugin(1)
             Be an Orchestra plugin: its hub calls the tools of the bus
@@ -234,6 +242,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-rpc(1)
             Call a mediocre\-rpc server, or be one
+            .TP
+            toolbus\-transport\-stdio(1)
+            Be an MCP server on standard input and output, in front of an Orchestra hub
             .TP
             toolbus\-check(1)
             Test somebody\*(Aqs program against the rules of its protocol

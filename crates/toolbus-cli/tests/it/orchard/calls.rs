@@ -83,11 +83,20 @@ fn what_the_config_says_is_what_configure_gets() {
         provider(&[&DESCRIBE, &configured, &EMPTY, &EMPTY])
     );
     let page = Page::of(&["call", "e.noop"]).config("orchard_config", &text);
+    // Too short to be told from other text, and so to be masked.
+    page.env("ORCHARD_KEY", "abc").check(expect![[r#"
+        stdout
+        {}
+        stderr
+        [e] {"id":2,"method":"configure","params":{"config":{"key":"abc"}}}
+        exit 0
+    "#]]);
+    let page = Page::of(&["call", "e.noop"]).config("orchard_config_masked", &text);
     page.env("ORCHARD_KEY", "s3cret").check(expect![[r#"
         stdout
         {}
         stderr
-        [e] {"id":2,"method":"configure","params":{"config":{"key":"s3cret"}}}
+        [e] {"id":2,"method":"configure","params":{"config":{"key":"***"}}}
         exit 0
     "#]]);
     Page::of(&["call", "e.noop"]).config("orchard_config_unset", &text).check(expect![[r#"
