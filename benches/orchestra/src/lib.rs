@@ -1,6 +1,8 @@
 //! What the programs beside this file share: certificates, a listener, a tool, a look at memory.
 
 pub mod bare;
+pub mod front;
+pub mod grpc;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -141,6 +143,12 @@ impl Route for Echo {
         let _ = down.send(Down::Done(Ok(outcome)));
         RunningCall::ended()
     }
+}
+
+/// The one in the middle.
+pub fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 /// A line of `/proc/self/status`, in KiB: `VmRSS` for what is used now.

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use toolbus::engine::calls::{Asker, Pressure, ReplyTo};
 use toolbus::transport::quic::Dialler;
 use toolbus::wire::orchestra::link::Link;
-use toolbus_bench_orchestra::bare::{Bare, ask};
-use toolbus_bench_orchestra::{Certs, Echo, Over, link, run, serve};
+use toolbus_bench_orchestra::bare::{Bare, FRAME, ask};
+use toolbus_bench_orchestra::{Certs, Echo, Over, link, median, run, serve};
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::orchestra::Role;
@@ -65,14 +65,6 @@ async fn compare(hops: usize, in_flight: usize) {
     let (rate, limit, ratio) = (median(rates), median(bares), median(ratios));
     println!("{in_flight:>9}  {hops:>5}  {rate:>10.0}/s  {limit:>10.0}/s  {ratio:.2}");
 }
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
-}
-
-/// The frame of the same call, as it is on the wire.
-const FRAME: &[u8] = b"\x00\x00\x00\x4b\x0a\x24aaaaaaaa-aaaa-4aaa-aaaa-aaaaaaaaaaaa\xa2\x01\x22\x0a\x04echo\x12\x11\x0a\x0f\x0a\x04text\x12\x07\x1a\x05hello\x1a\x07toolbus";
 
 async fn bare_rate(connection: &quinn::Connection, in_flight: usize) -> f64 {
     let (begun, answered) = (Instant::now(), Rc::new(Cell::new(0u64)));
