@@ -26,7 +26,9 @@ fn a_standard_error_that_is_not_read_stops_nothing() {
     let status = awaited("it ends", || child.try_wait().unwrap());
     let mut answer = String::new();
     child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
-    assert_eq!((status.code(), answer.as_str()), (Some(0), "3\n"));
+    // A server that is this late may be taken for one of the older era, which says it as a text.
+    let answer = answer.trim_end().trim_matches('"');
+    assert_eq!((status.code(), answer), (Some(0), "3"));
     // The pipe holds the first of it, and only whole lines were left out.
     let mut told = String::new();
     { stderr }.read_to_string(&mut told).unwrap();

@@ -66,9 +66,9 @@ pub(crate) async fn turn() {
 /// From so much in one read on, standard error counts as a flood.
 const STDERR_FLOOD: usize = 16 * 1024;
 /// A process that floods its standard error rests so many times as long as that took to handle.
-const STDERR_REST_TIMES: u32 = 4;
+const STDERR_REST_TIMES: u32 = 1;
 /// However long it took, standard error is read again after this.
-const STDERR_REST_MAX: Duration = Duration::from_millis(20);
+const STDERR_REST_MAX: Duration = Duration::from_millis(5);
 
 /// Lets others have their turn after so many bytes of standard error were handled, `since` then:
 /// a process that never stops complaining must not keep all others waiting.

@@ -155,7 +155,10 @@ fn its_captures_are_read() {
 
 fn it_has_a_row_and_a_column() {
     let table = run(harness::all_pairs(&registry(), &ourselves()));
-    assert_eq!(table.fronts().len(), Registry::default().wires().count() + 1);
+    // A wire that is only called has no row.
+    let others = Registry::default();
+    let others = others.wires().filter(|kind| kind.fixture().is_some());
+    assert_eq!(table.fronts().len(), others.count() + 1);
     let text = table.to_markdown();
     let row = text.lines().find(|line| line.starts_with("| plain ")).expect("it has a row");
     assert_eq!(row.matches('|').count(), table.fronts().len() + 2, "and a column: {row}");
