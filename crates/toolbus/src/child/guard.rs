@@ -4,7 +4,7 @@
 //! told to it before the child's exec and taken back before the child is reaped; when the pipe
 //! ends, it kills what is left. It is started with the first child and again if it dies.
 //!
-//! It also knows the folder of our children's [cgroups](super::cgroup), kills what is in there and
+//! It also knows the folder of our children's cgroups, kills what is in there and
 //! removes it. Where there is none, a process that leaves its session by `setsid` escapes. So does,
 //! if we are killed between the guard's own death and the start of the next, what a child of ours
 //! has started; the child itself dies with us by a signal that the kernel sends, if the main thread
