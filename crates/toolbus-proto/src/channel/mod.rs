@@ -272,7 +272,7 @@ impl Up {
 
 impl Down {
     /// What is told of two states of progress if the reader has taken neither: the later, since
-    /// nobody needs to know how far it was before. Texts are pieces of one text: they are joined.
+    /// of progress only the latest matters. Texts are pieces of one text: they are joined.
     pub fn latest_progress(earlier: &Json, later: Json) -> Json {
         match (earlier.kind(), later.kind()) {
             (Kind::String, Kind::String) => {

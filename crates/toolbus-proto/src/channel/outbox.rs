@@ -50,7 +50,7 @@ impl Outbox {
         self.len < ROOM_BYTES
     }
 
-    /// Appends a frame by `put`, which [`Outbox::withdraw`] knows by this number. Whoever uses
+    /// Appends a frame by `put`, which [`Outbox::withdraw`] knows by this number. A machine that uses
     /// it gives each frame another one.
     pub fn put_frame(&mut self, number: u64, put: impl FnOnce(&mut Outbox)) {
         while self.frames.front().is_some_and(|frame| frame.from < self.left) {

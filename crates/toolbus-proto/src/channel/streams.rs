@@ -125,7 +125,7 @@ pub trait Streams: Machine {
     fn writing(&self, stream: StreamId) -> Writing;
 
     /// Whose `stream` is, where one conversation serves many peers: streams of the same number
-    /// belong to one of them. `None` is whoever opened it.
+    /// belong to one of them. `None` is the peer that opened it.
     fn owner(&self, stream: StreamId) -> Option<u64> {
         let _ = stream;
         None

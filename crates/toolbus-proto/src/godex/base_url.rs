@@ -15,9 +15,9 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// If nobody says otherwise.
+    /// If neither flag nor environment says otherwise.
     pub const OPENAI: &'static str = "https://api.openai.com/v1";
-    /// If nobody says otherwise and the credentials are those of ChatGPT.
+    /// If neither says otherwise and the credentials are those of ChatGPT.
     pub const CHATGPT: &'static str = "https://chatgpt.com/backend-api/codex";
     /// Where tokens are renewed.
     pub const REFRESH: &'static str = "https://auth.openai.com/oauth/token";

@@ -240,7 +240,7 @@ impl Running {
     /// from being served.
     async fn look_for_missing(&mut self) {
         let bus = self.bus.clone();
-        // Whoever is still waited for under the last config is of no interest any more.
+        // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;

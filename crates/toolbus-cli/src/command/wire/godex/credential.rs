@@ -61,7 +61,7 @@ impl Access {
         Ok(Access { credential, file, base_url, refresh_url, warning })
     }
 
-    /// For a run that asks nobody.
+    /// For a run that asks no server.
     pub(super) fn none(given: Option<BaseUrl>) -> Result<Access, RunError> {
         let base_url = given.map_or_else(|| BaseUrl::parse(BaseUrl::OPENAI), Ok);
         Ok(Access {

@@ -155,7 +155,7 @@ fn shaped(args: &ExecArgs) -> Result<Request, RunError> {
     Ok(request)
 }
 
-/// A session that nobody else has: a UUID of version 4.
+/// A session that no other run has: a UUID of version 4.
 fn fresh_session() -> String {
     let mut bytes = [0; 16];
     toolbus_proto::chance::Random::fill(&mut toolbus::chance::OsRandom::new(), &mut bytes);
