@@ -84,6 +84,22 @@ fn a_thousand_stray_lines_are_borne() {
 }
 
 #[test]
+fn behind_its_noise_an_oracle_is_heard_again() {
+    invoke(
+        &["-q"],
+        &[
+            "read", "flood", "100", "x", "pause", "30", "flood", "100", "x", "pause", "30",
+            "answer", "[]",
+        ],
+        expect![[r#"
+        stdout
+        []
+        exit 0
+    "#]],
+    );
+}
+
+#[test]
 fn an_error_without_an_id_is_the_answer() {
     let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"eh?"}}"#;
     invoke(

@@ -1,6 +1,7 @@
 //! How much of our one thread a peer may have: a turn is bounded, and a peer that makes nothing
 //! but noise rests.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -34,6 +35,8 @@ pub(super) struct Pace {
     kept_back: BytesMut,
     /// How often in a row nothing but blanks was read.
     blanks: usize,
+    /// Something was read, or shown, that it was not judged by yet.
+    has_read: bool,
     /// Until then nothing is read, because all it said of late was noise.
     pub(super) rest: Option<Instant>,
 }
@@ -46,6 +49,7 @@ impl Pace {
             is_held: false,
             kept_back: BytesMut::new(),
             blanks: 0,
+            has_read: false,
             rest: None,
         }
     }
@@ -69,12 +73,15 @@ impl Pace {
     pub(super) fn listen(&mut self, read: &[u8]) {
         let is_blank = !read.is_empty() && read.iter().all(u8::is_ascii_whitespace);
         self.blanks = if is_blank { self.blanks + 1 } else { 0 };
+        self.has_read = true;
     }
 
     /// Lets a peer rest that makes nothing but noise. What it says is read after all, only not
-    /// at the cost of those that have something to say.
+    /// at the cost of those that have something to say: each rest is for what was read since the
+    /// one before, or it would never be heard again.
     pub(super) fn judge(&mut self, noise: usize) {
-        if self.rest.is_none() && (NOISE_FROM <= noise || NOISE_FROM <= self.blanks) {
+        let has_read = mem::take(&mut self.has_read);
+        if has_read && self.rest.is_none() && (NOISE_FROM <= noise || NOISE_FROM <= self.blanks) {
             let now = Instant::now();
             let cost = now.duration_since(self.began);
             self.rest = Some(now + (cost * REST_TIMES).min(REST_MAX));
@@ -101,6 +108,7 @@ impl Pace {
         }
         let count = HELD_BYTES.min(self.kept_back.len());
         input.unsplit(self.kept_back.split_to(count));
+        self.has_read = true;
         true
     }
 
@@ -118,14 +126,30 @@ mod tests {
     #[test]
     fn noise_is_followed_by_a_rest_that_ends() {
         let mut pace = Pace::new();
+        pace.listen(b"x\n");
         pace.judge(NOISE_FROM - 1);
         assert_eq!(pace.rest, None);
+        pace.listen(b"x\n");
         pace.judge(NOISE_FROM);
         let rest = pace.rest.expect("it has said nothing else");
         pace.turn_passed(rest - Duration::from_nanos(1), ReadNext::Read);
         assert_eq!(pace.rest, Some(rest));
         pace.turn_passed(rest, ReadNext::Read);
         assert_eq!(pace.rest, None);
+    }
+
+    #[test]
+    fn behind_a_rest_it_is_heard_before_it_rests_again() {
+        let mut pace = Pace::new();
+        pace.listen(b"x\n");
+        pace.judge(NOISE_FROM);
+        let rest = pace.rest.expect("it has said nothing else");
+        pace.turn_passed(rest, ReadNext::Read);
+        pace.judge(NOISE_FROM);
+        assert_eq!(pace.rest, None);
+        pace.listen(b"x\n");
+        pace.judge(NOISE_FROM + 1);
+        assert!(pace.rest.is_some());
     }
 
     #[test]
