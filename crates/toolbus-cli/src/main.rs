@@ -10,6 +10,7 @@ mod logging;
 mod peers;
 mod render;
 mod runtime;
+mod schema;
 mod stderr;
 
 use std::ffi::OsString;

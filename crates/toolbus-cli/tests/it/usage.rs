@@ -266,7 +266,7 @@ fn arguments_of_a_call() {
         expect![[r#"
             stderr
             error: argument `hello` is neither JSON nor `key=value`
-            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -276,7 +276,7 @@ fn arguments_of_a_call() {
             stderr
             error: argument `{1` is not valid JSON
               caused by: key must be a string at line 1 column 2
-            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -285,7 +285,7 @@ fn arguments_of_a_call() {
         expect![[r#"
             stderr
             error: argument `2` stands beside others, so it must be `key=value`
-            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -294,7 +294,7 @@ fn arguments_of_a_call() {
         expect![[r#"
             stderr
             error: argument `a` is given twice
-            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
             exit 2
         "#]],
     );
@@ -309,7 +309,7 @@ fn arguments_of_a_call_as_json() {
             {"error":{"kind":"invalid_arguments","message":"argument `hello` is neither JSON nor `key=value`"}}
             stderr
             error: argument `hello` is neither JSON nor `key=value`
-            hint: give one JSON value (`'{"a":1}'`) or `key=value` words (`a=1`)
+            hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
             exit 2
         "#]],
     );

@@ -1,5 +1,7 @@
 //! `toolbus call`: one call, one answer.
 
+mod arguments;
+pub(crate) mod described;
 mod stream;
 
 use std::time::{Duration, Instant};
@@ -9,8 +11,12 @@ use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, What};
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
+};
 
+use self::arguments::Arguments;
+use self::described::Described;
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -23,10 +29,14 @@ const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 /// TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is
 /// called; without, the tool is looked for in the config, as `<back>.<tool>`.
 ///
-/// The arguments are one JSON value, or `key=value` words: each value is read as JSON, or as
-/// a string if it is not JSON. The answer is one line of JSON on standard output; everything
-/// else goes to standard error. A call that fails prints nothing on standard output, or with
-/// `--json` one line `{"error":{"kind":…,"message":…}}`.
+/// The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
+/// `key=value` words. The tool's schema says what a value is: a string where it takes one, else
+/// JSON, or a string if it is not JSON. `key:=JSON` is JSON whatever the schema says, `key=@FILE`
+/// what a file holds.
+///
+/// The answer is one line of JSON on standard output; everything else goes to standard error. A
+/// call that fails prints nothing on standard output, or with `--json` one line
+/// `{"error":{"kind":…,"message":…}}`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = USAGE,
@@ -34,6 +44,8 @@ const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
   toolbus call builtin: add a=1 b=2
   toolbus call builtin: upper --text text='hello world'
   toolbus call builtin: add '{\"a\":1,\"b\":2}'
+  toolbus call builtin: upper text=@notes.txt
+  echo '{\"a\":1,\"b\":2}' | toolbus call builtin: add -
   toolbus call 'stdio:./my-oracle' invoke selector=f calldata='[\"0x1\"]'"
 )]
 pub(crate) struct CallArgs {
@@ -41,7 +53,7 @@ pub(crate) struct CallArgs {
     address: Option<String>,
     /// Tool to call, e.g. `add`
     tool: Option<String>,
-    /// One JSON value, or `key=value` words
+    /// One JSON value, `@FILE`, `-`, or `key=value` words
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
     /// Print text and strings as they are, not as JSON
@@ -67,8 +79,7 @@ pub(crate) struct CallArgs {
 pub(crate) struct Target<'a> {
     pub(crate) address: Option<&'a str>,
     pub(crate) tool: &'a str,
-    /// One JSON value, as it was typed.
-    pub(crate) arguments: Option<String>,
+    arguments: Arguments,
 }
 
 impl CallArgs {
@@ -82,10 +93,9 @@ impl CallArgs {
                 .lines([format!("usage: {USAGE}")])
                 .hint("`toolbus tools` lists what can be called"));
         };
-        let words: Vec<String> = words.map(str::to_owned).collect();
-        let arguments = value::arguments(&words).map_err(|error| {
-            let failed = Failed::usage(error.to_string())
-                .hint("give one JSON value (`'{\"a\":1}'`) or `key=value` words (`a=1`)");
+        let words: Vec<&str> = words.collect();
+        let arguments = Arguments::read(&words).map_err(|error| {
+            let failed = Failed::usage(error.to_string()).hint(error.hint());
             match std::error::Error::source(&error) {
                 Some(source) => failed.caused_by(source),
                 None => failed,
@@ -97,20 +107,23 @@ impl CallArgs {
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals)
-        .and_then(|(peers, call)| peers.meet(async |bus| answer(&bus, call, args, globals).await))
+        .and_then(|(peers, asked)| peers.meet(async |bus| answer(&bus, asked, args, globals).await))
     {
         Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
         Err(failed) => Err(told(globals, failed)),
     }
 }
 
+/// What is asked, before the tool was looked at.
+struct Asked {
+    tool: ToolName,
+    arguments: Arguments,
+    deadline: Deadline,
+}
+
 /// Whom to call and what to ask, as far as that can be known without starting a peer.
-fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed> {
+fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed> {
     let Target { address, tool, arguments } = args.target()?;
-    let arguments = arguments
-        .map(Json::parse)
-        .transpose()
-        .map_err(|error| Failed::usage("the arguments cannot be passed on").caused_by(&error))?;
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
@@ -118,20 +131,54 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     };
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
-    let mut call = Call::tool(Instant::now(), tool, arguments);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
-    call.deadline.total = args.timeout;
-    call.options.progress = args.stream;
-    Ok((peers, call))
+    let deadline = Deadline { total: args.timeout, ..Deadline::never(Instant::now()) };
+    Ok((peers, Asked { tool: tool.into(), arguments, deadline }))
 }
 
 /// Prints the answer as it comes, before the peers are told goodbye.
 async fn answer(
     bus: &Bus,
-    call: Call,
+    asked: Asked,
     args: &CallArgs,
     globals: &Globals,
 ) -> Result<Result<(), Failure>, Failed> {
+    let tool = asked.tool.clone();
+    let ended = match call(bus, asked, args).await {
+        Ok(call) => ended(bus, call, args).await?,
+        Err(failure) => Err(failure),
+    };
+    match ended {
+        Ok(last) => render::print(&last).map(Ok),
+        Err(failure) => {
+            let failure = with_hint(described::explained(bus, &tool, failure).await);
+            if globals.json {
+                render::print(&failure::json(&failure))?;
+            }
+            Ok(Err(failure))
+        }
+    }
+}
+
+/// The call itself. What the words among its arguments mean is asked of the peer.
+async fn call(bus: &Bus, asked: Asked, args: &CallArgs) -> Result<Call, Failure> {
+    let Asked { tool, arguments, deadline } = asked;
+    let spec = match arguments {
+        Arguments::Words(_) => match described::described(bus, &tool, deadline).await? {
+            Described::Unknown(failure) => return Err(failure),
+            Described::Tool(spec) => Some(spec),
+            Described::Unlisted => None,
+        },
+        Arguments::None | Arguments::Value(_) => None,
+    };
+    let arguments = arguments.json(spec.as_ref())?;
+    let mut call = Call::tool(deadline.asked, tool, arguments);
+    call.deadline = deadline;
+    call.options.progress = args.stream;
+    Ok(call)
+}
+
+async fn ended(bus: &Bus, call: Call, args: &CallArgs) -> Result<Result<String, Failure>, Failed> {
     let (inbox, slot) = Inbox::new();
     let back = match &call.what {
         What::Tool { name, .. } if args.text => bus.resolve(name).map(|(back, _)| back),
@@ -139,21 +186,10 @@ async fn answer(
     };
     let text_of = |answer: &Json| back.as_ref()?.text_of(answer);
     let uplink = bus.start(call, slot);
-    let ended = if args.stream {
-        stream::print(&inbox, uplink).await?
-    } else {
-        inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text, text_of))
-    };
-    match ended {
-        Ok(last) => render::print(&last).map(Ok),
-        Err(failure) => {
-            let failure = with_hint(failure);
-            if globals.json {
-                render::print(&failure::json(&failure))?;
-            }
-            Ok(Err(failure))
-        }
+    if args.stream {
+        return stream::print(&inbox, uplink).await;
     }
+    Ok(inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text, text_of)))
 }
 
 /// The answer as one line of JSON, or as text.
@@ -177,7 +213,7 @@ fn json(outcome: Outcome) -> Json {
     }
 }
 
-fn with_hint(failure: Failure) -> Failure {
+pub(super) fn with_hint(failure: Failure) -> Failure {
     if failure.kind != FailureKind::UnknownTool || failure.last_words.is_some() {
         return failure;
     }

@@ -40,7 +40,8 @@ fn an_answer_is_one_object_or_its_text() {
 fn what_is_wrong_starts_nothing() {
     Page::of(&["call", "godex+stdio:/nonesuch/godex", "ask", "x=1"]).check(expect![[r#"
         stderr
-        error: `x` is not known; there are `prompt`, `instructions` and `model`
+        error: `ask` takes no argument `x`
+        hint: it takes `prompt`, `instructions`, `model`
         exit 2
     "#]]);
     Page::of(&["call", "godex+stdio:/nonesuch/godex", "ask", "prompt=hi"]).check(expect![[r#"

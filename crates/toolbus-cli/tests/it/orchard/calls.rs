@@ -59,10 +59,11 @@ fn what_does_not_fit_is_not_sent() {
     told(
         &["echo", "text=a", "tims=2"],
         expect![[r#"
-        stderr
-        error: attrs.tims: unknown attribute, did you mean `times`?
-        exit 2
-    "#]],
+            stderr
+            error: `echo` takes no argument `tims`
+            hint: did you mean `times`?
+            exit 2
+        "#]],
     );
     told(
         &["nop"],

@@ -1,0 +1,129 @@
+//! The tool that is called, as its peer describes it; and what is said of a name that none has.
+
+use toolbus::bus::{Bus, Listed};
+use toolbus_proto::did_you_mean::unknown_tool;
+use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolName, ToolSpec};
+
+/// What is known of a name, once its peer was asked.
+#[derive(Debug)]
+pub(crate) enum Described {
+    Tool(ToolSpec),
+    /// It is not in the list, but the peer may have more than it lists; or it could not list.
+    Unlisted,
+    /// The peer has no such tool.
+    Unknown(Failure),
+}
+
+/// All that the peers of a bus list, under the names they are called by.
+struct Listing {
+    specs: Vec<ToolSpec>,
+    /// A peer with generic tools can be asked for more than it lists.
+    may_have_more: bool,
+}
+
+impl Listing {
+    async fn of(bus: &Bus) -> Result<Listing, Failure> {
+        let mut listing = Listing { specs: Vec::new(), may_have_more: false };
+        for Listed { back, address, tools } in bus.list().await {
+            listing.may_have_more |= !address.kind().generic_tools().is_empty();
+            listing.specs.extend(tools?.iter().map(|spec| {
+                let name = bus.name_of(&back, &spec.name);
+                ToolSpec { name, ..spec.clone() }
+            }));
+        }
+        Ok(listing)
+    }
+
+    fn find(&self, name: &ToolName) -> Option<&ToolSpec> {
+        self.specs.iter().find(|spec| spec.name == *name)
+    }
+
+    fn unknown(&self, name: &ToolName) -> Failure {
+        unknown_tool(name, self.specs.iter().map(|spec| spec.name.as_str()))
+    }
+}
+
+/// The tool of this name with its address, as it was typed or stands in the config.
+pub(crate) async fn listed(bus: &Bus, name: &ToolName) -> Result<(ToolSpec, String), Failure> {
+    let mut names = Vec::new();
+    let mut failed = None;
+    for Listed { back, address, tools } in bus.list().await {
+        let tools = match tools {
+            Ok(tools) => tools,
+            Err(failure) => {
+                failed.get_or_insert(failure);
+                continue;
+            }
+        };
+        for spec in tools.iter() {
+            let called = bus.name_of(&back, &spec.name);
+            if called == *name {
+                return Ok((ToolSpec { name: called, ..spec.clone() }, address.to_string()));
+            }
+            names.push(called);
+        }
+    }
+    // Perhaps it is a tool of the peer that could not be asked.
+    Err(failed.unwrap_or_else(|| unknown_tool(name, names.iter().map(ToolName::as_str))))
+}
+
+/// Asks for the tool of this name. A peer that is not there, or does not answer in time, is a
+/// failure: a call would fail as well.
+pub(crate) async fn described(
+    bus: &Bus,
+    name: &ToolName,
+    deadline: Deadline,
+) -> Result<Described, Failure> {
+    // The bus itself says what is wrong with a name that leads nowhere.
+    if bus.resolve(name).is_none() {
+        return Ok(Described::Unlisted);
+    }
+    let listing = match deadline.total.map(|total| deadline.asked + total) {
+        None => Listing::of(bus).await,
+        Some(until) => {
+            let until = tokio::time::Instant::from_std(until);
+            let listed = tokio::time::timeout_at(until, Listing::of(bus)).await;
+            listed.unwrap_or_else(|_| Err(deadline.missed()))
+        }
+    };
+    match listing {
+        Ok(listing) => Ok(match listing.find(name) {
+            Some(spec) => Described::Tool(spec.clone()),
+            None if listing.may_have_more => Described::Unlisted,
+            None => Described::Unknown(listing.unknown(name)),
+        }),
+        Err(failure) => match failure.kind {
+            FailureKind::Gone | FailureKind::Unavailable | FailureKind::TimedOut => Err(failure),
+            // It will say itself what it thinks of the call.
+            _ => Ok(Described::Unlisted),
+        },
+    }
+}
+
+/// The failure as it is told where the peer turns out not to have the tool: the same on every
+/// wire, whatever words the peer has for it.
+pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> Failure {
+    let Some((_, own)) = bus.resolve(name) else { return failure };
+    let is_doubtful = match failure.kind {
+        FailureKind::UnknownTool => true,
+        // Some servers answer like that.
+        FailureKind::InvalidArguments | FailureKind::Failed => {
+            failure.message.contains(own.as_str())
+        }
+        _ => false,
+    };
+    let is_ours = failure.kind != FailureKind::UnknownTool && !failure.from_peer;
+    let is_hinted = failure.last_words.as_ref().is_some_and(|words| words.hint.is_some());
+    if !is_doubtful || is_ours || is_hinted {
+        return failure;
+    }
+    match Listing::of(bus).await {
+        Ok(listing) if listing.find(name).is_none() => {
+            match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
+                true => failure,
+                false => listing.unknown(name),
+            }
+        }
+        _ => failure,
+    }
+}
