@@ -5,6 +5,7 @@ mod check;
 mod completions;
 mod decode;
 mod demo;
+mod describe;
 mod help;
 mod man;
 mod serve;
@@ -20,6 +21,7 @@ use crate::failed::Failed;
 pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Tools(tools::ToolsArgs),
+    Describe(describe::DescribeArgs),
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
     #[command(flatten)]
@@ -38,6 +40,7 @@ impl Command {
         match self {
             Command::Demo(args) => demo::run(&args, globals),
             Command::Tools(args) => tools::run(&args, globals),
+            Command::Describe(args) => describe::run(&args, globals),
             Command::Call(args) => call::run(&args, globals),
             Command::Serve(args) => serve::run(&args, globals),
             Command::Wire(command) => command.run(globals),

@@ -2,7 +2,7 @@
 
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
-use toolbus_proto::json::{Json, Scanner, write_string};
+use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
@@ -10,12 +10,14 @@ use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
-use crate::render::{self, failure, printable, table};
+use crate::render::{self, failure, printable, table, width};
+use crate::schema::{Parameter, Parameters};
 
 /// List the tools of the config, or of the given addresses
 ///
-/// Each ADDRESS is started or connected to and asked for its tools. The list is a table;
-/// with `--json` it is one tool a line, sorted by name, with the schema of its input.
+/// Each ADDRESS is started or connected to and asked for its tools. The list is a table, cut to
+/// the width of the terminal; `toolbus describe` shows one tool as a whole. With `--json` it is
+/// one tool a line, sorted by name, with the schema of its input.
 ///
 /// An address that cannot be reached is reported, the others are listed, and the exit code
 /// is 3.
@@ -78,15 +80,19 @@ fn sorted(bus: &Bus, listed: &[Listed]) -> Vec<(ToolSpec, String)> {
 fn lines(bus: &Bus, listed: &[Listed]) -> String {
     let mut text = String::new();
     for (spec, address) in sorted(bus, listed) {
-        let mut line = vec![b'{'];
-        listing::write_members(&mut line, &spec);
-        line.extend_from_slice(br#","address":"#);
-        write_string(&mut line, &address);
-        line.push(b'}');
-        text.push_str(Json::from_trusted(line).as_str());
-        text.push('\n');
+        text.push_str(&line(&spec, &address));
     }
     text
+}
+
+/// A tool for scripts.
+pub(super) fn line(spec: &ToolSpec, address: &str) -> String {
+    let mut line = vec![b'{'];
+    listing::write_members(&mut line, spec);
+    line.extend_from_slice(br#","address":"#);
+    write_string(&mut line, address);
+    line.push(b'}');
+    format!("{}\n", Json::from_trusted(line))
 }
 
 fn rows(bus: &Bus, listed: &[Listed]) -> String {
@@ -99,35 +105,19 @@ fn rows(bus: &Bus, listed: &[Listed]) -> String {
         cells.map(|cell| printable(cell).replace(['\n', '\t'], " "))
     };
     let rows: Vec<_> = sorted(bus, listed).into_iter().map(row).collect();
-    table::plain(&rows)
+    match width::of_stdout() {
+        None => table::plain(&rows),
+        // `toolbus describe` tells the rest.
+        Some(width) => table::fitted(rows, width, &[(2, 24), (1, 16), (3, 16)]),
+    }
 }
 
-/// `a, b?`: the members that the arguments have by their schema, in its order.
+/// `a, b?`: the arguments by their schema, in its order.
 fn parameters(input: &Json) -> String {
-    let mut names = Vec::new();
-    let mut required = Vec::new();
-    for (name, schema) in members(input.as_str()) {
-        match name.as_str() {
-            "properties" => names = members(schema).into_iter().map(|(name, _)| name).collect(),
-            "required" => required = serde_json::from_str(schema).unwrap_or_default(),
-            _ => {}
-        }
-    }
-    let mark = |name: &String| if required.contains(name) { "" } else { "?" };
-    let names: Vec<_> = names.iter().map(|name| format!("{name}{}", mark(name))).collect();
+    let mark = |parameter: &Parameter<'_>| if parameter.required { "" } else { "?" };
+    let named = |parameter: &Parameter<'_>| format!("{}{}", parameter.name, mark(parameter));
+    let names: Vec<_> = Parameters::of(input).list.iter().map(named).collect();
     names.join(", ")
-}
-
-/// The members of an object; none if it is something else.
-fn members(json: &str) -> Vec<(String, &str)> {
-    let mut scanner = Scanner::new(json);
-    let mut members = Vec::new();
-    if scanner.enter_object() {
-        while let Ok(Some((key, value))) = scanner.member(members.is_empty()) {
-            members.push((serde_json::from_str(key).unwrap_or_default(), value));
-        }
-    }
-    members
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub(crate) mod failure;
 pub(crate) mod report;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod width;
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};

@@ -1,5 +1,7 @@
 //! Columns under each other, two blanks between them, no lines drawn: it can be cut and grepped.
 
+use super::width::cut;
+
 /// The rows, each ending with a newline, two blanks before each.
 pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     plain(rows).lines().map(|line| format!("  {line}\n")).collect()
@@ -25,9 +27,44 @@ pub(crate) fn plain<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
     text
 }
 
+/// The rows in lines of at most `width` characters. Where that is too little, cells are cut: those
+/// of the first of these columns down to the width beside it, then those of the next.
+pub(crate) fn fitted<const COLUMNS: usize>(
+    mut rows: Vec<[String; COLUMNS]>,
+    width: usize,
+    shrink: &[(usize, usize)],
+) -> String {
+    let widest = |rows: &[[String; COLUMNS]], at: usize| {
+        rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)
+    };
+    for (column, least) in shrink {
+        let widths = (0..COLUMNS).map(|at| widest(&rows, at));
+        // Columns of nothing have blanks before them, which are not there at the end of a line.
+        let total: usize = widths.filter(|width| *width != 0).map(|width| width + 2).sum();
+        let over = total.saturating_sub(width + 2);
+        let room = widest(&rows, *column).saturating_sub(over).max(*least);
+        rows.iter_mut().for_each(|row| row[*column] = cut(&row[*column], room));
+    }
+    plain(&rows).lines().map(|line| format!("{}\n", cut(line, width))).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::indented;
+    use super::{fitted, indented};
+
+    #[test]
+    fn what_is_too_wide_is_cut_where_it_hurts_least() {
+        let rows = [["add", "a, b", "Adds two numbers"], ["upper", "text", "Shouts"]];
+        let rows = || rows.map(|row| row.map(str::to_owned)).to_vec();
+        let shrink = [(2, 6), (1, 3)];
+        assert_eq!(
+            fitted(rows(), 40, &shrink),
+            "add    a, b  Adds two numbers\nupper  text  Shouts\n"
+        );
+        assert_eq!(fitted(rows(), 24, &shrink), "add    a, b  Adds two n…\nupper  text  Shouts\n");
+        assert_eq!(fitted(rows(), 18, &shrink), "add    a,…  Adds…\nupper  te…  Shouts\n");
+        assert_eq!(fitted(rows(), 10, &shrink), "add    a,…\nupper  te…\n");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -17,6 +17,7 @@ fn toolbus_in_short() {
             Commands:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
+              describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
               certs            Show or renew the certificates of Orchestra
@@ -84,6 +85,7 @@ fn toolbus_at_length() {
             Commands:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
+              describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
               certs            Show or renew the certificates of Orchestra
@@ -195,8 +197,9 @@ fn tools() {
             stdout
             List the tools of the config, or of the given addresses
 
-            Each ADDRESS is started or connected to and asked for its tools. The list is a table; with `--json`
-            it is one tool a line, sorted by name, with the schema of its input.
+            Each ADDRESS is started or connected to and asked for its tools. The list is a table, cut to the
+            width of the terminal; `toolbus describe` shows one tool as a whole. With `--json` it is one tool a
+            line, sorted by name, with the schema of its input.
 
             An address that cannot be reached is reported, the others are listed, and the exit code is 3.
 
@@ -256,7 +259,7 @@ fn call_in_short() {
             Arguments:
               [ADDRESS]      Peer to call in place of the config, e.g. `builtin:`
               [TOOL]         Tool to call, e.g. `add`
-              [ARGUMENT]...  One JSON value, or `key=value` words
+              [ARGUMENT]...  One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
                   --text                  Print text and strings as they are, not as JSON
@@ -292,9 +295,13 @@ fn call_at_length() {
             TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
             the tool is looked for in the config, as `<back>.<tool>`.
 
-            The arguments are one JSON value, or `key=value` words: each value is read as JSON, or as a string
-            if it is not JSON. The answer is one line of JSON on standard output; everything else goes to
-            standard error. A call that fails prints nothing on standard output, or with `--json` one line
+            The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
+            `key=value` words. The tool's schema says what a value is: a string where it takes one, else JSON,
+            or a string if it is not JSON. `key:=JSON` is JSON whatever the schema says, `key=@FILE` what a file
+            holds.
+
+            The answer is one line of JSON on standard output; everything else goes to standard error. A call
+            that fails prints nothing on standard output, or with `--json` one line
             `{"error":{"kind":…,"message":…}}`.
 
             Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
@@ -307,7 +314,7 @@ fn call_at_length() {
                       Tool to call, e.g. `add`
 
               [ARGUMENT]...
-                      One JSON value, or `key=value` words
+                      One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
                   --text
@@ -356,6 +363,8 @@ fn call_at_length() {
               toolbus call builtin: add a=1 b=2
               toolbus call builtin: upper --text text='hello world'
               toolbus call builtin: add '{"a":1,"b":2}'
+              toolbus call builtin: upper text=@notes.txt
+              echo '{"a":1,"b":2}' | toolbus call builtin: add -
               toolbus call 'stdio:./my-oracle' invoke selector=f calldata='["0x1"]'
             exit 0
         "#]],

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod call;
+mod call_arguments;
 mod check_mcp;
 mod check_oracle;
 mod color;
@@ -12,6 +13,7 @@ mod decode_mediocre;
 mod decode_oracle;
 mod decode_orchestra;
 mod demo;
+mod describe;
 mod docs;
 mod godex;
 mod help;
@@ -52,6 +54,7 @@ mod serve;
 mod serve_ends;
 mod shell;
 mod streams;
+mod terminal;
 mod time;
 mod tools;
 mod usage;

@@ -11,7 +11,7 @@ use toolbus_testkit::scratch::Scratch;
 use crate::listening::Server;
 use crate::live::marked;
 use crate::serve::{BUILTIN, Config, MCP, back, server_after};
-use crate::streams::terminal;
+use crate::terminal;
 
 /// A back that only SIGKILL ends, and which leaves its mark there.
 fn stubborn(mark: &str) -> String {
@@ -20,10 +20,10 @@ fn stubborn(mark: &str) -> String {
 
 /// Serves it on a terminal of its own, whose other end is returned.
 fn on_terminal(config: &Config, by: &[&str]) -> (Server, OwnedFd) {
-    let (ours, theirs) = terminal();
+    let (ours, theirs) = terminal::open();
     let mut command = Command::new("setsid");
     command.arg("--ctty").args(by).arg(env!("CARGO_BIN_EXE_toolbus"));
-    command.args(["serve", "-v", "--config", &config.path()]);
+    command.args(["serve", "--config", &config.path()]);
     command.stdin(theirs).stdout(Stdio::null());
     (Server::run(command, 1), ours)
 }

@@ -1,14 +1,12 @@
 //! Standard error that is not read, and a terminal that must not be painted by a peer.
 
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{self, OpenptFlags};
 use toolbus_testkit::patience::awaited;
 
 use crate::page::{command, our_command};
+use crate::terminal::Terminal;
 
 /// An oracle that first writes so many bytes of noise to its standard error. Not an MCP server:
 /// how that answers depends on its era, and so on how soon it was there.
@@ -35,36 +33,9 @@ fn a_standard_error_that_is_not_read_stops_nothing() {
     assert!(told.len() < 1 << 20, "{} bytes", told.len());
 }
 
-/// A terminal: its two ends.
-pub(crate) fn terminal() -> (OwnedFd, OwnedFd) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    // Else every process that is started meanwhile holds it open.
-    #[cfg(target_os = "linux")]
-    let flags = flags | OpenptFlags::CLOEXEC;
-    let ours = pty::openpt(flags).unwrap();
-    pty::grantpt(&ours).unwrap();
-    pty::unlockpt(&ours).unwrap();
-    let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-    (ours, theirs)
-}
-
 /// All that is shown on a terminal by `toolbus` with these words.
 fn shown(words: &[&str]) -> String {
-    let (screen, terminal) = terminal();
-    let mut command = command(words);
-    command.stdin(Stdio::null()).stdout(terminal.try_clone().unwrap()).stderr(terminal);
-    let mut child = command.spawn().unwrap();
-    drop(command);
-    // A terminal whose other end is closed says so by an error.
-    let mut screen = std::fs::File::from(screen);
-    let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-    while let Ok(count @ 1..) = screen.read(&mut bytes) {
-        shown.extend_from_slice(&bytes[..count]);
-    }
-    awaited("it ends", || child.try_wait().unwrap());
-    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
+    Terminal::of(0).env("NO_COLOR", "1").shown(words)
 }
 
 #[test]

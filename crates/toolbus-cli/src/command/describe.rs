@@ -1,0 +1,258 @@
+//! `toolbus describe`: one tool, for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use toolbus::address::Address;
+use toolbus::wire::settings::Settings;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Hints, ToolSpec};
+
+use super::call::{described, with_hint};
+use super::tools;
+use crate::args::{Globals, value};
+use crate::failed::Failed;
+use crate::peers::Peers;
+use crate::render::style::Paint;
+use crate::render::{self, failure, printable, width};
+use crate::schema::{Parameter, Parameters, Type, types_of};
+
+const USAGE: &str = "toolbus describe [OPTIONS] [ADDRESS] TOOL";
+
+/// Show one tool: what it does, what it takes, and a call to try
+///
+/// TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is asked;
+/// without, the tool is looked for in the config, as `<back>.<tool>`. With `--json` it is one
+/// line, as `toolbus tools --json` prints it.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = USAGE,
+    after_long_help = "Examples:\n  toolbus describe builtin: count\n  toolbus describe weather.forecast"
+)]
+pub(crate) struct DescribeArgs {
+    /// Peer to ask in place of the config, e.g. `builtin:`
+    address: Option<String>,
+    /// Tool to show, e.g. `add`
+    tool: Option<String>,
+    /// Give up if the peer is not ready after this long [default: as its protocol says]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    start_timeout: Option<Duration>,
+    /// Allow the address `shell:`, whose one tool runs any command
+    #[arg(long)]
+    allow_shell: bool,
+}
+
+pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> {
+    let mut words = args.address.iter().chain(&args.tool).map(String::as_str).peekable();
+    let address = words.next_if(|word| Address::begins_like_one(word));
+    let (Some(tool), None) = (words.next(), words.next()) else {
+        return Err(Failed::usage("TOOL is missing, or ADDRESS is none")
+            .lines([format!("usage: {USAGE}")])
+            .hint("`toolbus tools` lists what can be described"));
+    };
+    let settings = Settings {
+        start_timeout: args.start_timeout,
+        allow_shell: args.allow_shell,
+        ..Settings::default()
+    };
+    let addresses: Vec<&str> = address.into_iter().collect();
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    peers.meet(async |bus| {
+        let found = described::listed(&bus, &tool.into()).await;
+        let (spec, at) = found.map_err(|failure| failure::failed(&with_hint(failure)))?;
+        if globals.json {
+            return render::print(&tools::line(&spec, &at));
+        }
+        let width = width::of_stdout().unwrap_or(width::USUAL).clamp(40, 100);
+        let paint = globals.color.paint(&std::io::stdout());
+        render::print_own(&page(&spec, address, width, paint))
+    })
+}
+
+/// The tool as a page of at most `width` columns.
+fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> String {
+    let shown = |text: &str| printable(text).into_owned();
+    let mut page = paint.title(&shown(spec.name.as_str()));
+    if let Some(title) = spec.title.as_deref().filter(|title| *title != spec.name.as_str()) {
+        let _ = write!(page, ": {}", shown(title));
+    }
+    page.push('\n');
+    if let Some(description) = &spec.description {
+        page.push('\n');
+        put_lines(&mut page, "  ", &width::wrapped(&shown(description), width - 2));
+    }
+    let parameters = Parameters::of(&spec.input);
+    let _ = writeln!(page, "\n{}", paint.title("Arguments:"));
+    match parameters.list.is_empty() {
+        true => page.push_str(match types_of(&spec.input).as_slice() {
+            [Type::Object] => "  none\n",
+            _ => "  any JSON value\n",
+        }),
+        false => put_arguments(&mut page, &parameters, width),
+    }
+    if let Some(output) = &spec.output {
+        let _ = writeln!(page, "\n{}\n  {}", paint.title("Answer:"), shown(&answer(output)));
+    }
+    if let Some(hints) = spec.hints.and_then(told) {
+        let _ = write!(page, "\n{hints}");
+    }
+    let example = shown(&example(spec, &parameters, address));
+    let _ = writeln!(page, "\n{}\n  {example}", paint.title("Example:"));
+    page
+}
+
+fn put_arguments(page: &mut String, parameters: &Parameters<'_>, width: usize) {
+    let names = parameters.list.iter().map(|parameter| parameter.name.chars().count());
+    let column = names.max().unwrap_or(0).min(24) + 2;
+    let indent = " ".repeat(column + 2);
+    for parameter in &parameters.list {
+        let name = printable(&parameter.name);
+        let facts = printable(&facts(parameter)).into_owned();
+        let mut lines = width::wrapped(&facts, width.saturating_sub(column + 2).max(20));
+        if let Some(description) = parameter.description() {
+            let description = printable(&description).into_owned();
+            lines.extend(width::wrapped(&description, width.saturating_sub(column + 4).max(20)));
+        }
+        let mut lines = lines.into_iter();
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(page, "{}", format!("  {name:column$}{first}").trim_end());
+        put_lines(page, &indent, &lines.collect::<Vec<_>>());
+    }
+}
+
+/// `string, required`, `integer, default 1`, `one of "a", "b"`.
+fn facts(parameter: &Parameter<'_>) -> String {
+    let values = parameter.values();
+    let what = match values.as_slice() {
+        [] => parameter.type_name(),
+        [only] => format!("only {only}"),
+        values => format!("one of {}", values.join(", ")),
+    };
+    let required = parameter.required.then(|| "required".to_owned());
+    let default = parameter.default().map(|default| format!("default {}", short(default)));
+    let facts: Vec<_> = [Some(what), required, default]
+        .into_iter()
+        .flatten()
+        .filter(|fact| !fact.is_empty())
+        .collect();
+    match facts.is_empty() {
+        true => "anything".to_owned(),
+        false => facts.join(", "),
+    }
+}
+
+fn short(json: &str) -> String {
+    width::cut(&toolbus_proto::json::compact(json), 60)
+}
+
+/// What comes back: a type, or the members of an object.
+fn answer(output: &Json) -> String {
+    let members = Parameters::of(output).list;
+    if members.is_empty() {
+        let types: Vec<_> = types_of(output).iter().map(|of| of.name()).collect();
+        return if types.is_empty() { "any JSON value".to_owned() } else { types.join(" or ") };
+    }
+    let member = |member: &Parameter<'_>| match member.type_name() {
+        of if of.is_empty() => member.name.to_string(),
+        of => format!("{}: {of}", member.name),
+    };
+    format!("object with {}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+}
+
+fn told(hints: Hints) -> Option<String> {
+    let said = [
+        (hints.read_only == Some(true), "It changes nothing.\n"),
+        (hints.destructive == Some(true), "It may destroy something.\n"),
+        (hints.idempotent == Some(true), "Calling it twice does no more than calling it once.\n"),
+    ];
+    let told: String = said.into_iter().filter(|(is, _)| *is).map(|(_, text)| text).collect();
+    (!told.is_empty()).then_some(told)
+}
+
+/// A call that can be pasted into a shell, with all that is required.
+fn example(spec: &ToolSpec, parameters: &Parameters<'_>, address: Option<&str>) -> String {
+    let mut words = vec!["toolbus".to_owned(), "call".to_owned()];
+    words.extend(address.map(quoted));
+    words.push(quoted(spec.name.as_str()));
+    let required = parameters.list.iter().filter(|parameter| parameter.required);
+    words.extend(required.map(|parameter| {
+        let example = parameter.example();
+        // A word that the schema reads back as this value.
+        let text = Json::parse(example.clone()).ok().and_then(|json| json.string());
+        let word = match text.filter(|text| parameter.read(text) == example) {
+            Some(text) => format!("{}={text}", parameter.name),
+            None if parameter.read(&example) == example => format!("{}={example}", parameter.name),
+            None => format!("{}:={example}", parameter.name),
+        };
+        quoted(&word)
+    }));
+    words.join(" ")
+}
+
+/// The word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "+-_./:=@,%…".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+fn put_lines(page: &mut String, indent: &str, lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(page, "{}", format!("{indent}{line}").trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_with_everything() {
+        let input = r##"{"type":"object","properties":{
+            "city":{"type":"string","description":"Where, as people write it: the name of a town, or its code"},
+            "days":{"type":"integer","minimum":1,"default":3},
+            "unit":{"$ref":"#/$defs/Unit"},
+            "tags":{"type":"array","items":{"type":"string"}},
+            "any":{}
+        },"required":["city","unit","tags"],"$defs":{"Unit":{"enum":["metric","imperial"]}}}"##;
+        let mut spec = ToolSpec::new("forecast", Json::parse(input).unwrap());
+        spec.title = Some("Weather forecast".into());
+        spec.description = Some(
+            "Tell the weather.\n\nIt asks a service that knows\x1b[2J, once for each day.".into(),
+        );
+        spec.output = Some(
+            Json::parse(r#"{"type":"object","properties":{"high":{"type":"number"}}}"#).unwrap(),
+        );
+        spec.hints = Some(Hints { read_only: Some(true), ..Hints::default() });
+        expect![[r#"
+            forecast: Weather forecast
+
+              Tell the weather.
+
+              It asks a service that knows\x1b[2J, once for
+              each day.
+
+            Arguments:
+              city  string, required
+                    Where, as people write it: the name of
+                    a town, or its code
+              days  integer, default 3
+              unit  one of "metric", "imperial", required
+              tags  array of string, required
+              any   anything
+
+            Answer:
+              object with high: number
+
+            It changes nothing.
+
+            Example:
+              toolbus call 'mcp+stdio:uvx weather' forecast city=… unit=metric 'tags=[]'
+        "#]]
+        .assert_eq(&page(&spec, Some("mcp+stdio:uvx weather"), 48, Paint { on: false }));
+    }
+}

@@ -1,0 +1,76 @@
+//! How wide the terminal is, and text that fits.
+
+use std::env;
+use std::io;
+use std::os::fd::AsFd;
+
+/// The width of text for people where no terminal says otherwise.
+pub(crate) const USUAL: usize = 80;
+
+/// The columns of the terminal that standard output is; `None` if it is none.
+pub(crate) fn of_stdout() -> Option<usize> {
+    of(io::stdout())
+}
+
+/// The same for standard error.
+pub(crate) fn of_stderr() -> Option<usize> {
+    of(io::stderr())
+}
+
+fn of(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = said.unwrap_or(usize::from(size.ws_col));
+    Some(if columns == 0 { USUAL } else { columns })
+}
+
+/// The text in lines of at most `width` characters, broken between words where that can be. Lines
+/// of the text itself stay apart; blanks before a line stay before it.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.trim_end().lines() {
+        let body = paragraph.trim_start();
+        let indent: String = paragraph[..paragraph.len() - body.len()].replace('\t', "    ");
+        let mut line = indent.clone();
+        for word in body.split_whitespace() {
+            let is_first = line.len() == indent.len();
+            let more = word.chars().count() + usize::from(!is_first);
+            if !is_first && width < line.chars().count() + more {
+                lines.push(std::mem::replace(&mut line, indent.clone()));
+            } else if !is_first {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+/// The text in at most `width` characters, its end left out where there are more.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole() {
+        let text = "one two three\n\n  four five\nincomprehensibilities\n";
+        let lines = ["one two", "three", "", "  four", "  five", "incomprehensibilities"];
+        assert_eq!(wrapped(text, 8), lines);
+        assert_eq!(wrapped("", 8), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_cut_says_so() {
+        assert_eq!(cut("größer", 6), "größer");
+        assert_eq!(cut("größer als", 8), "größer…");
+    }
+}
