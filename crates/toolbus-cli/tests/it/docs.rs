@@ -59,6 +59,7 @@ fn orchestra() {
 #[test]
 fn author() {
     check_example("docs/author.md", "echo_text.rs");
+    check_example("docs/author.md", "notes.rs");
     check("docs/author.md");
 }
 
