@@ -48,7 +48,7 @@ impl Failed {
         if let Some(report) = &self.report {
             let paint = globals.color.paint(&io::stderr());
             // If even this cannot be written, the exit code has to do.
-            stderr::write(&render::report::text(report, paint));
+            stderr::write(&render::report::told(report, globals.log_format, paint));
         }
         Failed::quietly(self.exit)
     }

@@ -31,7 +31,8 @@ fn main() -> ExitCode {
         Err(failed) => {
             if let Some(report) = &failed.report {
                 let paint = args::color_when(&words).paint(&io::stderr());
-                stderr::write(&render::report::text(report, paint));
+                let format = args::log_format(&words);
+                stderr::write(&render::report::told(report, format, paint));
             }
             failed.exit
         }

@@ -114,6 +114,7 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         let start_timeout = &mut back.settings.start_timeout;
         *start_timeout = settings.start_timeout.or(*start_timeout);
         back.settings.clients = settings.clients;
+        back.settings.reply_bytes_max = settings.reply_bytes_max;
     }
     Ok(config)
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +26,30 @@ static STDERR: LazyLock<Arc<Lines>> = LazyLock::new(|| {
     lines
 });
 
+/// What wipes the line that the cursor is in.
+const WIPE: &str = "\r\x1b[K";
+/// A line stands there that is to go before anything else is written.
+static IS_TRANSIENT: AtomicBool = AtomicBool::new(false);
+
 /// Writes whole lines, as soon as the reader takes them.
 pub(crate) fn write(text: &str) {
-    STDERR.push(text, WAITING_BYTES_MAX);
+    match IS_TRANSIENT.swap(false, Ordering::Relaxed) {
+        true => STDERR.push(&format!("{WIPE}{text}"), WAITING_BYTES_MAX),
+        false => STDERR.push(text, WAITING_BYTES_MAX),
+    }
+}
+
+/// Shows a line of a terminal until something else is written or it is wiped.
+pub(crate) fn write_transient(line: &str) {
+    IS_TRANSIENT.store(true, Ordering::Relaxed);
+    STDERR.push(&format!("{WIPE}{line}"), WAITING_BYTES_MAX);
+}
+
+/// Nothing of a transient line is left.
+pub(crate) fn wipe() {
+    if IS_TRANSIENT.swap(false, Ordering::Relaxed) {
+        STDERR.push(WIPE, WAITING_BYTES_MAX);
+    }
 }
 
 /// The same for lines that scripts wait for: there is room for them where others are dropped.
@@ -132,7 +154,8 @@ fn dropped_note(lines: u64) -> Option<String> {
     let noun = if lines == 1 { "line was" } else { "lines were" };
     let count = crate::render::grouped(lines);
     (lines != 0).then(|| {
-        format!("warning: {count} {noun} dropped here: standard error was not read in time\n")
+        let message = format!("{count} {noun} dropped here: standard error was not read in time");
+        crate::logging::line(tracing::Level::WARN, &message)
     })
 }
 

@@ -279,6 +279,9 @@ pub struct CallOptions {
     ///
     /// [`Down::Log`]: crate::channel::Down::Log
     pub events: bool,
+    /// The text that an answer has besides what is for programs, where it has one: the text
+    /// blocks of an MCP result, for one.
+    pub text: bool,
     /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
     /// speaks it, too: nothing of it is lost on the way through the hub.
     pub native: Option<Wire>,

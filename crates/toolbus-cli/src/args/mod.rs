@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use clap::{
-    Arg, ArgAction, Args as _, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum as _,
+    Arg, ArgAction, Args as _, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum,
 };
 use toolbus::wire::{PeerKind, Registry};
 use tracing::level_filters::LevelFilter;
@@ -120,6 +120,12 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
+    /// Those of a command that says nothing but its answer.
+    pub(crate) fn quiet(config: Option<PathBuf>) -> Globals {
+        let (color, log_format) = (ColorWhen::Never, LogFormat::Text);
+        Globals { config, json: false, verbose: 0, quiet: true, color, log_format }
+    }
+
     pub(crate) fn log_level(&self) -> LevelFilter {
         match (self.quiet, self.verbose) {
             (true, _) => LevelFilter::ERROR,
@@ -214,17 +220,26 @@ fn called_toolbus(command: clap::Command) -> clap::Command {
 
 /// What `--color` says, read by hand: a command line that could not be parsed has one too.
 pub(crate) fn color_when(words: &[OsString]) -> ColorWhen {
-    let mut asked = ColorWhen::default();
+    option(words, "--color")
+}
+
+/// What `--log-format` says, read in the same way.
+pub(crate) fn log_format(words: &[OsString]) -> LogFormat {
+    option(words, "--log-format")
+}
+
+fn option<T: ValueEnum + Default>(words: &[OsString], name: &str) -> T {
+    let mut asked = T::default();
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
         let value = match word.split_once('=') {
             _ if word == "--" => break,
-            Some(("--color", value)) => Some(value.to_owned()),
-            None if word == "--color" => words.next().map(Into::into),
+            Some((said, value)) if said == name => Some(value.to_owned()),
+            None if word == name => words.next().map(Into::into),
             _ => None,
         };
-        if let Some(when) = value.and_then(|value| ColorWhen::from_str(&value, false).ok()) {
-            asked = when;
+        if let Some(value) = value.and_then(|value| T::from_str(&value, false).ok()) {
+            asked = value;
         }
     }
     asked

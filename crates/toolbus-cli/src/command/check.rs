@@ -1,5 +1,7 @@
-//! `toolbus check`: does somebody's program keep the rules of its protocol?
+//! `toolbus check`: does a program keep the rules of its protocol?
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -7,17 +9,22 @@ use clap::{Arg, ArgMatches, FromArgMatches};
 use toolbus::secrets::masked;
 use toolbus::wire::Registry;
 use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
+use toolbus_proto::json::Json;
 
 use super::wire::{self, WireFace};
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::render;
+use crate::logging::DONE;
+use crate::render::{self, table};
 use crate::runtime::{self, Signals};
+
+/// After so long people are told what is waited for.
+const LONG: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(
-    about = "Test somebody's program against the rules of its protocol",
+    about = "Test a program against the rules of its protocol",
     long_about = story(),
     after_long_help = examples()
 )]
@@ -25,8 +32,12 @@ pub(crate) struct CheckArgs {
     /// Protocol it should speak
     #[arg(value_name = "PROTOCOL", value_parser = protocols())]
     pub(crate) protocol: String,
-    /// Whom to test, e.g. `stdio:./my-oracle`
-    pub(crate) target: String,
+    /// Program or server to test, e.g. `stdio:./my-oracle`
+    #[arg(required_unless_present = "explain")]
+    pub(crate) target: Option<String>,
+    /// Say what each rule asks for; without TARGET that is all
+    #[arg(long)]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) options: Options,
     /// Give up if it is not ready after this long [default: as its protocol says]
@@ -44,12 +55,12 @@ fn story() -> String {
     // It begins a sentence.
     let (first, rest) = targets.split_at_checked(1).unwrap_or_default();
     format!(
-        "Test somebody's program against the rules of its protocol\n\n\
+        "Test a program against the rules of its protocol\n\n\
          TARGET is talked to, several times. {}{rest}.\n\n\
          Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`, where a note is \
          nothing that the document demands. With `--json` it is \
          `{{\"rule\":…,\"outcome\":\"ok\",\"why\":…}}`. The exit code is 1 if a rule fails, and 3 if \
-         TARGET cannot be started or reached at all.",
+         TARGET cannot be started or reached at all. `--explain` says what each rule asks for.",
         first.to_uppercase()
     )
 }
@@ -123,16 +134,24 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         stop: args.stop_timeout,
         options: args.options.0.clone(),
     };
+    let Some(target) = &args.target else {
+        return render::print(&explained(kind, globals));
+    };
     let target = kind
-        .target(&args.target, &wanted)
+        .target(target, &wanted)
         .map_err(|TargetError { message, hint }| Failed::usage(message).hint_if_any(hint))?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut done = Ok(());
+        let awaited = Awaited::of(kind);
         let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
-            let printed = render::print(&format!("{}\n", render::printable(&masked(&line))));
+            let sentence = sentence(kind, finding.rule).filter(|_| args.explain && !globals.json);
+            let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
+            let line = render::printable(&masked(&line)).into_owned();
+            let printed = render::print(&format!("{line}\n{sentence}"));
+            awaited.told(finding.rule);
             let failed = matches!(finding.verdict, Verdict::Fail(_));
             if done.is_ok() && failed {
                 done = Err(Failed::quietly(Exit::Failed));
@@ -146,7 +165,58 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
                 checked.map_err(|failure| render::failure::failed(&failure))?;
             }
             exit = signals.next() => return Err(Failed::quietly(exit)),
+            never = awaited.tell() => match never {},
         }
         done
     })
+}
+
+/// The rules of a wire and what each asks for.
+fn explained(kind: &dyn CheckKind, globals: &Globals) -> String {
+    if globals.json {
+        let line = |(rule, sentence): &(&str, &str)| {
+            format!("{{\"rule\":{},\"explanation\":{}}}\n", Json::of(rule), Json::of(sentence))
+        };
+        return kind.rules().iter().map(line).collect();
+    }
+    let row = |(rule, sentence): &(&str, &str)| [(*rule).to_owned(), (*sentence).to_owned()];
+    table::plain(&kind.rules().iter().map(row).collect::<Vec<_>>())
+}
+
+fn sentence(kind: &dyn CheckKind, rule: &str) -> Option<&'static str> {
+    kind.rules().iter().find(|(known, _)| *known == rule).map(|(_, sentence)| *sentence)
+}
+
+/// The rule whose verdict is awaited, for people who wonder why nothing happens.
+struct Awaited {
+    rules: &'static [(&'static str, &'static str)],
+    /// Which of them comes next.
+    next: Cell<usize>,
+}
+
+impl Awaited {
+    fn of(kind: &dyn CheckKind) -> Awaited {
+        Awaited { rules: kind.rules(), next: Cell::new(0) }
+    }
+
+    fn told(&self, rule: &str) {
+        if let Some(at) = self.rules.iter().position(|(known, _)| *known == rule) {
+            self.next.set(at + 1);
+        }
+    }
+
+    /// Says after a while what is waited for, once for each rule.
+    async fn tell(&self) -> Infallible {
+        let mut said = None;
+        loop {
+            let next = self.next.get();
+            tokio::time::sleep(LONG).await;
+            if let Some((rule, sentence)) = self.rules.get(next)
+                && self.next.get() == next
+                && said.replace(next) != Some(next)
+            {
+                tracing::warn!(target: DONE, "still waiting, to see about `{rule}`: {sentence}");
+            }
+        }
+    }
 }

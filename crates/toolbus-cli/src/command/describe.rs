@@ -13,6 +13,7 @@ use super::tools;
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::render::spinner::Spinner;
 use crate::render::style::Paint;
 use crate::render::{self, failure, printable, width};
 use crate::schema::{Parameter, Parameters, Type, types_of};
@@ -58,7 +59,9 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
     peers.meet(async |bus| {
+        let spinner = Spinner::for_people(globals);
         let found = described::listed(&bus, &tool.into()).await;
+        drop(spinner);
         let (spec, at) = found.map_err(|failure| failure::failed(&with_hint(failure)))?;
         if globals.json {
             return render::print(&tools::line(&spec, &at));

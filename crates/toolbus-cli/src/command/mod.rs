@@ -2,6 +2,7 @@
 
 mod call;
 mod check;
+mod complete;
 mod completions;
 mod decode;
 mod demo;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
     #[command(hide = true)]
+    Complete(complete::CompleteArgs),
+    #[command(hide = true)]
     Help(help::HelpArgs),
 }
 
@@ -47,6 +50,7 @@ impl Command {
             Command::Check(args) => check::run(&args, globals),
             Command::Decode(command) => decode::run(command),
             Command::Completions(args) => completions::run(&args),
+            Command::Complete(args) => complete::run(&args),
             Command::Man(args) => man::run(&args),
             Command::Help(args) => help::run(&args, globals),
         }

@@ -10,6 +10,7 @@ use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::render::spinner::Spinner;
 use crate::render::{self, failure, printable, table, width};
 use crate::schema::{Parameter, Parameters};
 
@@ -41,7 +42,9 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         Settings { allow_shell: args.allow_shell, ..Settings::default() },
     )?;
     peers.meet(async |bus| {
+        let spinner = Spinner::for_people(globals);
         let listed = bus.list().await;
+        drop(spinner);
         // A tool that cannot be called by its name is not listed.
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };

@@ -22,6 +22,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use self::repeats::{Kind, More, Repeats};
+use crate::failed::Report;
 use crate::render::style::Paint;
 use crate::render::{grouped, printable};
 use crate::stderr;
@@ -36,9 +37,46 @@ pub(crate) enum LogFormat {
 /// What was counted and not told yet, where a log was started.
 static COUNTED: OnceLock<Counts<fn(&str)>> = OnceLock::new();
 
+/// The target of events that people always see unless they want errors only: that something was
+/// done which they asked for.
+pub(crate) const DONE: &str = "toolbus::done";
+
+/// How lines look, where a log was started.
+static FORM: OnceLock<Form> = OnceLock::new();
+
+/// A line of our own as the log would tell it.
+pub(crate) fn line(level: Level, message: &str) -> String {
+    let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
+    let told = Told { message: message.to_owned(), ..Told::default() };
+    told.line(level, FORM.get().copied().unwrap_or(form))
+}
+
+/// A line that scripts wait for, nothing before it on the line; among lines of JSON it is one, too.
+pub(crate) fn announcement(text: &str) -> String {
+    match FORM.get() {
+        Some(Form { format: LogFormat::Json, .. }) => line(Level::INFO, text),
+        _ => format!("{text}\n"),
+    }
+}
+
+/// How a command failed, among lines of JSON.
+pub(crate) fn report(report: &Report) -> String {
+    let text = |text: &str| Value::from(masked(text).as_ref());
+    let texts = |texts: &[String]| Value::from_iter(texts.iter().map(|line| text(line)));
+    let mut told = Told { message: masked(&report.message).into_owned(), ..Told::default() };
+    for (name, lines) in [("causes", &report.causes), ("lines", &report.lines)] {
+        if !lines.is_empty() {
+            told.fields.push((name, texts(lines)));
+        }
+    }
+    told.fields.extend(report.hint.as_ref().map(|hint| ("hint", text(hint))));
+    told.json(Level::ERROR, SystemTime::now())
+}
+
 /// Tells everything up to `max` from now on, for the rest of the process.
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
+    let _ = FORM.set(form);
     let counts = Counts::new(form, stderr::write as fn(&str));
     let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
@@ -59,7 +97,7 @@ struct Log<W> {
 }
 
 /// How a line of the log looks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Form {
     format: LogFormat,
     paint: Paint,
@@ -166,6 +204,9 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
         told.mask();
         if event.metadata().target() == SHOWN {
             return (self.counts.write)(&told.shown(self.form));
+        }
+        if event.metadata().target() == DONE {
+            return (self.counts.write)(&told.line(Level::INFO, self.form));
         }
         let level = *event.metadata().level();
         if level == Level::WARN {

@@ -1,7 +1,10 @@
 //! What people and scripts see: data on standard output, reports on standard error.
 
 pub(crate) mod failure;
+pub(crate) mod file;
+pub(crate) mod pretty;
 pub(crate) mod report;
+pub(crate) mod spinner;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod width;
@@ -18,6 +21,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failed> {
     match io::stdout().is_terminal() {
         true => print_own(&for_terminal(text)),
         false => print_own(text),
+    }
+}
+
+/// The same for one value of JSON, which is shown to people over several lines.
+pub(crate) fn print_json(line: &str, paint: style::Paint) -> Result<(), Failed> {
+    match io::stdout().is_terminal() {
+        true => print_own(&format!("{}\n", pretty::json(&for_terminal(line), paint))),
+        false => print_own(line),
     }
 }
 

@@ -6,8 +6,17 @@ use serde_json::value::RawValue;
 use toolbus::secrets::masked;
 
 use crate::failed::Report;
+use crate::logging::{self, LogFormat};
 use crate::render::printable;
 use crate::render::style::Paint;
+
+/// The report as the lines of the log are written.
+pub(crate) fn told(report: &Report, format: LogFormat, paint: Paint) -> String {
+    match format {
+        LogFormat::Text => text(report, paint),
+        LogFormat::Json => logging::report(report),
+    }
+}
 
 /// ``error: <message>``, the causes, what else is known, and last what to do about it.
 pub(crate) fn text(report: &Report, paint: Paint) -> String {

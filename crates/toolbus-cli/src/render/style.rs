@@ -19,7 +19,8 @@ pub(crate) enum ColorWhen {
 impl ColorWhen {
     pub(crate) fn paint(self, stream: &impl IsTerminal) -> Paint {
         let no_color = env::var_os("NO_COLOR");
-        Paint { on: self.is_on(stream.is_terminal(), no_color.as_deref()) }
+        let can_paint = stream.is_terminal() && !is_dumb();
+        Paint { on: self.is_on(can_paint, no_color.as_deref()) }
     }
 
     fn is_on(self, terminal: bool, no_color: Option<&OsStr>) -> bool {
@@ -30,6 +31,11 @@ impl ColorWhen {
             ColorWhen::Never => false,
         }
     }
+}
+
+/// Is the terminal one that only knows text?
+pub(crate) fn is_dumb() -> bool {
+    env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Colours words, or leaves them as they are.
@@ -43,6 +49,9 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const DIM: Style = Style::new().dimmed();
 const TITLE: Style = Style::new().bold();
+const KEY: Style = AnsiColor::Cyan.on_default();
+const STRING: Style = AnsiColor::Green.on_default();
+const LITERAL: Style = AnsiColor::Yellow.on_default();
 
 impl Paint {
     pub(crate) fn error(self, text: &str) -> String {
@@ -63,6 +72,21 @@ impl Paint {
 
     pub(crate) fn dim(self, text: &str) -> String {
         self.with(DIM, text)
+    }
+
+    /// The name of a member of JSON.
+    pub(crate) fn key(self, text: &str) -> String {
+        self.with(KEY, text)
+    }
+
+    /// A string of JSON.
+    pub(crate) fn string(self, text: &str) -> String {
+        self.with(STRING, text)
+    }
+
+    /// Any other value of JSON.
+    pub(crate) fn literal(self, text: &str) -> String {
+        self.with(LITERAL, text)
     }
 
     fn with(self, style: Style, text: &str) -> String {

@@ -3,6 +3,7 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod call;
 mod call_arguments;
 mod check_mcp;
@@ -58,3 +59,4 @@ mod terminal;
 mod time;
 mod tools;
 mod usage;
+mod waiting;

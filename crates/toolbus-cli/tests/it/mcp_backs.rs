@@ -5,7 +5,7 @@ use toolbus_testkit::scratch::Scratch;
 
 use crate::live::Live;
 use crate::mcp::{DISCOVERED, INITIALIZE, INITIALIZED, discover, legacy_call, modern_call};
-use crate::page::{Page, mcp_ourselves, mcp_server};
+use crate::page::{Page, mcp_ourselves, mcp_server, timeless};
 
 const FINE: &str = r#"{"content":[{"type":"text","text":"fine"}]}"#;
 
@@ -34,9 +34,9 @@ fn our_own_tools_are_called_and_listed() {
     "#]]);
     Page::of(&["call", &address, "uper"]).check(expect![[r#"
         stderr
-        error: -32602: unknown tool: uper
-        hint: `toolbus tools` lists what can be called
-        exit 1
+        error: no such tool: `uper`
+        hint: did you mean `upper`?
+        exit 2
     "#]]);
     Page::of(&["tools", &address]).check(expect![[r#"
         stdout
@@ -58,12 +58,16 @@ fn a_server_of_the_old_era_is_asked_in_it() {
     let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
     let call = ["read", "err", "$LINE", "read", "err", "$LINE", "answer", FINE, "readall"];
     let address = mcp_server(&[&opening[..], &call].concat());
-    Page::of(&["call", "-v", &address, "f", "x=1"]).check(expect![[r#"
+    Page::of(&["call", "-v", &address, "f", r#"{"x":1}"#]).check(expect![[r#"
         stdout
         "fine"
         stderr
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
         info: faulty-tool: {"jsonrpc":"2.0","method":"notifications/initialized"}
         info: faulty-tool: {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"f","arguments":{"x":1}}}
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -121,7 +125,7 @@ fn a_server_that_is_slow_is_not_asked_otherwise() {
     let page = Page::of(&["mcp"]).config("mcp_slow", &config).stdin(format!("{INITIALIZE}\n"));
     page.check(expect![[r#"
         stdout
-        {"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"`x` was not ready within 300ms","data":{"kind":"timed_out","signal":15}}}
+        {"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"`x` was not ready within 300ms","data":{"kind":"timed_out"}}}
         exit 0
     "#]]);
 }
@@ -153,9 +157,13 @@ fn what_is_not_json_is_skipped() {
         stdout
         "fine"
         stderr
+        info: faulty-tool: started, process ID
         warning: faulty-tool: line that answers nothing: Welcome!
+        info: faulty-tool: ready
         warning: faulty-tool: line that answers nothing: \xff
         warning: faulty-tool: line that answers nothing: [1
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -168,8 +176,12 @@ fn the_environment_is_clean() {
         stdout
         "fine"
         stderr
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
         warning: faulty-tool: line that answers nothing: SECRET unset
         warning: faulty-tool: line that answers nothing: HOME=/nowhere
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
     let config = format!(
@@ -180,8 +192,12 @@ fn the_environment_is_clean() {
         stdout
         "fine"
         stderr
+        info: x: started, process ID
         warning: x: line that answers nothing: SECRET=passed
         warning: x: line that answers nothing: HOME=/home
+        info: x: ready
+        info: x: call of `f` over mcp: ok in TIME
+        info: x: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -203,10 +219,16 @@ fn everything_passes_as_it_is() {
         {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"faulty","version":"1"}}}
         {"jsonrpc":"2.0","id":"x","result":{"content":[],"z":1.0,"a":1e400,"n":123456789012345678901234567890,"\u00e9":"\u00E9/","_meta":{"x":null}}}
         {"jsonrpc":"2.0","id":7.0,"result":{"content":[],"z":1.0,"a":1e400,"n":123456789012345678901234567890,"\u00e9":"\u00E9/","_meta":{"x":null}}}
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
         info: faulty-tool: {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"f","z":1.00,"arguments":{"b":1E2,"a":"\u00e9"},"_meta":{"y":1}}}
+        info: faulty-tool: tools/call over mcp: ok in TIME
         info: faulty-tool: {"jsonrpc":"2.0","id":3,"method":"who/knows","params":{"k":[1.10]}}
+        info: faulty-tool: who/knows over mcp: ok in TIME
+        info: faulty-tool: initialize over mcp: cancelled in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
-    "#]].assert_eq(&(heard + &live.end()));
+    "#]].assert_eq(&timeless(&(heard + &live.end())));
 }
 
 #[test]

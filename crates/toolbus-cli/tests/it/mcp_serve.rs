@@ -218,7 +218,7 @@ fn a_fast_call_does_not_wait_for_a_slow_one() {
         let mut live = session(&[address]);
         live.say(&legacy_call(1, "sleep", r#"{"ms":600000}"#));
         let fast = live.ask(&legacy_call(2, "add", r#"{"a":1,"b":2}"#));
-        let three = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#;
+        let three = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json"}}}"#;
         assert_eq!(fast, three);
         live.say(
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,

@@ -77,7 +77,6 @@ fn a_thousand_stray_lines_are_borne() {
         expect![[r#"
             stderr
             error: more than 1000 lines that answer nothing
-            signal 15
             exit 3
         "#]],
     );
@@ -209,8 +208,7 @@ fn a_process_that_ends_in_a_call() {
         &["read", "close-out", "stay"],
         expect![[r#"
             stderr
-            error: `faulty-tool` ended with signal 15 before it answered
-            signal 15
+            error: `faulty-tool` ended before it answered
             exit 3
         "#]],
     );

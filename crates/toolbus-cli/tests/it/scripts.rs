@@ -8,7 +8,12 @@ use crate::page::{Page, check, command};
 
 #[test]
 fn every_shell_gets_its_completions() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+    for shell in ["bash", "fish", "zsh"] {
+        let ran = Page::of(&["completions", shell]).run();
+        assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
+        assert!(ran.stdout.contains(&format!("complete {shell}")), "{shell} does not ask us");
+    }
+    for shell in ["elvish", "powershell"] {
         let ran = Page::of(&["completions", shell]).run();
         assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
         for word in
@@ -17,6 +22,59 @@ fn every_shell_gets_its_completions() {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }
+}
+
+/// What may follow these words, the last one unfinished.
+fn completed(words: &[&str]) -> String {
+    let words = [&["complete", "zsh", "toolbus"], words].concat();
+    Page::of(&words).config("completed", "[back.try]\nconnect = \"builtin:\"\n").run().stdout
+}
+
+#[test]
+fn commands_and_flags_are_completed() {
+    assert_eq!(
+        completed(&["des"]),
+        "describe\tShow one tool: what it does, what it takes, and a call to try\n"
+    );
+    assert_eq!(completed(&["oracle", "inv"]), "invoke\tCall a function of an oracle\n");
+    assert_eq!(
+        completed(&["call", "--start"]),
+        "--start-timeout\tGive up if the peer is not ready after this long [default: as its protocol says]\n"
+    );
+    assert_eq!(completed(&["call", "--color", "a"]), "auto\nalways\n");
+    assert_eq!(completed(&["check", "orac"]), "oracle\n");
+}
+
+#[test]
+fn backs_tools_and_arguments_are_completed() {
+    assert_eq!(completed(&["call", "tr"]), "try.\tbuiltin:\n");
+    assert_eq!(completed(&["tools", "built"]), "builtin:\ttry\n");
+    assert_eq!(completed(&["call", "try.ad"]), "try.add\tAdd two numbers\n");
+    assert_eq!(completed(&["describe", "builtin:", "up"]), "upper\tPut a text in upper case\n");
+    assert_eq!(completed(&["call", "builtin:", "add", "a=1", ""]), "b=\tnumber, required\n");
+    assert_eq!(completed(&["call", "try.sink", "hash="]), "hash=true\nhash=false\n");
+    // A peer that is not there has nothing to say.
+    assert_eq!(completed(&["call", "stdio:/nowhere/oracle", ""]), "");
+}
+
+#[test]
+fn bash_completes_by_our_script() {
+    let script = r#"
+        source <("$0" completions bash) || exit 1
+        try() {
+            COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_WORDS=("$TOOLBUS")
+            _toolbus
+            printf '%s\n' "${COMPREPLY[@]}"
+        }
+        try toolbus call builtin: cou
+        try toolbus call builtin: count n=1 f
+        try toolbus call builtin: sink hash=t
+    "#;
+    let mut bash = std::process::Command::new("bash");
+    let program = env!("CARGO_BIN_EXE_toolbus");
+    bash.args(["-c", script, program]).env("TOOLBUS", program).stdin(Stdio::null());
+    let output = bash.output().expect("bash is there");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "count\nfail_at=\ntrue\n", "{output:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Config {
 
     /// Serves it, once so many fronts listen.
     pub(crate) fn serve(&self, count: usize) -> Server {
-        Server::start(&["serve", "-v", "--config", &self.path()], count)
+        Server::start(&["serve", "--config", &self.path()], count)
     }
 
     /// Has it read again, and awaits that it was.

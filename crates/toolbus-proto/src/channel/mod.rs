@@ -128,6 +128,12 @@ pub trait Calling: Machine {
         false
     }
 
+    /// Has the other side been asked in a way that it does not know, before one was found that it
+    /// does? It may have complained of that.
+    fn was_probed_in_vain(&self) -> bool {
+        false
+    }
+
     /// The channel is lost: ends every call that is still in its hands with `why`.
     fn handle_lost(&mut self, now: Instant, why: &Failure);
 }
@@ -349,6 +355,6 @@ impl Notice {
     /// Does it tell of a frame that served no purpose? A peer that sends nothing else is heard
     /// less often than the others.
     pub fn is_noise(&self) -> bool {
-        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_))
+        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_) | Notice::Logged(_))
     }
 }

@@ -37,6 +37,8 @@ pub struct Catalogue {
     entries: BTreeMap<ToolName, Entry>,
     /// Tools of backs that are away: not offered, but it is known whose they are.
     away: BTreeMap<ToolName, (usize, ToolName)>,
+    /// The second tools of a name.
+    left_out: Vec<NameTaken>,
 }
 
 #[derive(Debug)]
@@ -47,8 +49,19 @@ struct Entry {
 }
 
 impl Catalogue {
-    /// Puts offers together; a name that two of them have belongs to neither.
+    /// Puts offers together; a name that two of them have is an error, unless it is only spelled
+    /// alike.
     pub fn new(naming: Naming, offers: &[(usize, Offer)]) -> Result<Catalogue, NameTaken> {
+        let catalogue = Catalogue::lenient(naming, offers);
+        match catalogue.left_out.iter().find(|taken| matches!(taken, NameTaken::Offered { .. })) {
+            Some(taken) => Err(taken.clone()),
+            None => Ok(catalogue),
+        }
+    }
+
+    /// Puts offers together; of a name that two of them have, the first keeps it.
+    pub fn lenient(naming: Naming, offers: &[(usize, Offer)]) -> Catalogue {
+        let mut left_out = Vec::new();
         let mut entries: BTreeMap<ToolName, Entry> = BTreeMap::new();
         for (back, offer) in offers {
             for spec in offer.tools.iter() {
@@ -66,7 +79,7 @@ impl Catalogue {
                         let mut offers = offers.iter();
                         let first = offers.find(|(back, _)| *back == taken.back);
                         let first = first.map_or(offer, |(_, offer)| offer);
-                        return Err(match naming {
+                        left_out.push(match naming {
                             Naming::Plain | Naming::Dotted => NameTaken::Offered {
                                 name,
                                 first: first.address.clone(),
@@ -82,7 +95,12 @@ impl Catalogue {
                 }
             }
         }
-        Ok(Catalogue { entries, away: BTreeMap::new() })
+        Catalogue { entries, away: BTreeMap::new(), left_out }
+    }
+
+    /// The names that a second tool would have had.
+    pub fn left_out(&self) -> &[NameTaken] {
+        &self.left_out
     }
 
     /// Remembers what backs offered that are away. A name that is offered stays with who offers
@@ -226,8 +244,11 @@ mod tests {
         // What an address is called has no underscores; what a config names may.
         let offers =
             offers.map(|offer| Offer { back: offer.back.replace('-', "_").into(), ..offer });
+        assert_eq!(names(Naming::Underscored, &offers).unwrap(), "a_b_c=0:b_c");
+        let offers: Vec<_> = offers.into_iter().enumerate().collect();
         let taken = "tool name a_b_c stands for both a.b_c and a_b.c";
-        assert_eq!(names(Naming::Underscored, &offers).unwrap_err(), taken);
+        let left_out = Catalogue::lenient(Naming::Underscored, &offers).left_out()[0].to_string();
+        assert_eq!(left_out, taken);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! there, and whoever is told of changes is told of that.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpe
 
 use super::Route;
 use crate::bus::{Bus, Listed};
+use crate::child::stderr::SHOWN;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
@@ -140,7 +142,7 @@ impl Offered {
             if let Err(failure) = tools {
                 first_failure.get_or_insert(failure);
                 if !self.slow[index].get() {
-                    tracing::warn!(peer = %back, "left out: {failure}");
+                    left_out(back, failure);
                 }
             }
         }
@@ -150,27 +152,18 @@ impl Offered {
         {
             return Err(failure.clone());
         }
-        match self.bus.offer(&listed) {
-            Ok(()) => {}
-            Err(taken) if self.heard.get() == Heard::None => {
-                return Err(Failure::new(FailureKind::Unavailable, taken.to_string()));
-            }
-            // No back loses a tool because another back came.
-            Err(taken) => {
-                tracing::warn!("the list stays as it was: {taken}");
-                return Ok(self.bus.offered().into());
-            }
-        }
+        self.bus.offer_leniently(&listed);
         let is_all = first_failure.is_none() && !is_slow;
         self.heard.set(if is_all { Heard::All } else { Heard::Some });
-        // In the order of the backs, each in its own.
+        // In the order of the backs, each in its own; of a name that falls together the first.
+        let mut names = HashSet::new();
         let tools = listed.iter().flat_map(|Listed { back, tools, .. }| {
             tools
                 .iter()
                 .flat_map(|tools| tools.iter())
                 .map(|tool| ToolSpec { name: self.bus.name_of(back, &tool.name), ..tool.clone() })
         });
-        let tools = tools.collect();
+        let tools = tools.filter(|tool| names.insert(tool.name.clone())).collect();
         self.listed.replace(listed);
         Ok(tools)
     }
@@ -240,24 +233,40 @@ impl Offered {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
         if let Err(failure) = &tools {
-            tracing::warn!(peer = %member.name, "left out: {failure}");
+            left_out(&member.name, failure);
         }
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
         let Some(last) = listed.get_mut(index) else { return };
         last.tools = tools.map(|tools| member.allowed(tools));
-        match self.bus.offer(&listed) {
-            Ok(()) => {
-                let is_all = listed.iter().all(|listed| listed.tools.is_ok())
-                    && !self.slow.iter().any(Cell::get);
-                self.heard.set(if is_all { Heard::All } else { Heard::Some });
-            }
-            Err(taken) => tracing::warn!("the list stays as it was: {taken}"),
-        }
+        self.bus.offer_leniently(&listed);
+        let is_all =
+            listed.iter().all(|listed| listed.tools.is_ok()) && !self.slow.iter().any(Cell::get);
+        self.heard.set(if is_all { Heard::All } else { Heard::Some });
         drop(listed);
         if self.names() != before {
             self.changed.ring();
         }
+    }
+}
+
+thread_local! {
+    /// What backs said when they were left out last, so that it is shown once.
+    static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
+}
+
+/// Says that a back is left out, and what its process said, unless that was just shown.
+pub fn left_out(back: &str, failure: &Failure) {
+    tracing::warn!(peer = %back, "left out: {failure}");
+    let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
+        return;
+    };
+    let is_news = LAST_WORDS.with_borrow_mut(|shown| {
+        shown.insert(back.to_owned(), words.stderr.clone()).as_ref() != Some(&words.stderr)
+    });
+    if is_news {
+        let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
+        words.stderr.iter().for_each(show);
     }
 }
 

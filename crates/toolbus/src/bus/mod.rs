@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod route;
 mod swappable;
+mod told;
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -295,8 +296,23 @@ impl Bus {
     /// Offers from now on what [`Bus::list`] has found.
     ///
     /// What a back had that cannot be listed now is still known to be its: a call of that is not
-    /// unknown, but goes there and fails as it must.
+    /// unknown, but goes there and fails as it must. Of two tools whose names are spelled alike
+    /// the first is offered, with a warning; a name that two backs offer is an error.
     pub fn offer(&self, listed: &[Listed]) -> Result<(), NameTaken> {
+        self.offer_by(listed, Catalogue::new)
+    }
+
+    /// The same for a front that is there: whatever the names, it serves what it can.
+    pub(crate) fn offer_leniently(&self, listed: &[Listed]) {
+        // It cannot fail.
+        let _ = self.offer_by(listed, |naming, offers| Ok(Catalogue::lenient(naming, offers)));
+    }
+
+    fn offer_by(
+        &self,
+        listed: &[Listed],
+        catalogue: impl FnOnce(Naming, &[(usize, Offer)]) -> Result<Catalogue, NameTaken>,
+    ) -> Result<(), NameTaken> {
         let (mut offers, mut away) = (Vec::new(), Vec::new());
         let mut known = self.known.borrow().clone();
         for (index, Listed { back, address, tools }) in listed.iter().enumerate() {
@@ -315,7 +331,12 @@ impl Bus {
                 }
             }
         }
-        let catalogue = Catalogue::new(self.naming, &offers)?.with_away(self.naming, &away);
+        let catalogue = catalogue(self.naming, &offers)?.with_away(self.naming, &away);
+        for taken in catalogue.left_out() {
+            if !self.catalogue.borrow().left_out().contains(taken) {
+                tracing::warn!("the second is left out: {taken}");
+            }
+        }
         self.catalogue.replace(Rc::new(catalogue));
         self.known.replace(known);
         Ok(())
@@ -453,6 +474,7 @@ impl Bus {
                 if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
                     *trace = trace.passed_on(chance::bytes());
                 }
+                let down = told::told(&call, member.back.wire(), &member.name, down);
                 member.back.start(call, down)
             }
             Err(done) => {

@@ -54,6 +54,11 @@ impl Tail {
         }
     }
 
+    /// Forgets the lines that have ended.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+    }
+
     /// The last lines, oldest first. An unfinished one counts only after [`Tail::finish`].
     pub fn lines(&self) -> impl ExactSizeIterator<Item = &str> {
         self.lines.iter().map(String::as_str)

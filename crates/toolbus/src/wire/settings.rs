@@ -29,6 +29,8 @@ pub struct Settings {
     pub clients: Clients,
     /// For programs.
     pub program: ProgramSettings,
+    /// What one reply may weigh, for wires that have a limit of their own for it.
+    pub reply_bytes_max: Option<usize>,
     /// May `shell:` be opened?
     pub allow_shell: bool,
     /// For backs of one wire.
@@ -52,6 +54,8 @@ pub enum Clients {
     /// One on a pipe, or the command line.
     #[default]
     One,
+    /// A user at a terminal, who can be asked questions.
+    User,
     /// All that come to a port of ours.
     Many,
 }

@@ -2,14 +2,19 @@
 
 mod arguments;
 pub(crate) mod described;
+mod out;
+mod question;
+mod receive;
 mod stream;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire::settings::Settings;
+use toolbus::wire::settings::{Clients, Settings};
+use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
     Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
@@ -17,9 +22,12 @@ use toolbus_proto::tool::{
 
 use self::arguments::Arguments;
 use self::described::Described;
+use self::out::Out;
+use self::receive::Receiving;
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::render::spinner::Spinner;
 use crate::render::{self, failure};
 
 const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
@@ -56,7 +64,8 @@ pub(crate) struct CallArgs {
     /// One JSON value, `@FILE`, `-`, or `key=value` words
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// Print text and strings as they are, not as JSON
+    /// Print text as it is, not as JSON; of an answer that has text for people besides values for
+    /// programs, that text
     #[arg(long, conflicts_with = "stream")]
     pub(crate) text: bool,
     /// Print parts and progress as they come, each as a line of JSON
@@ -69,6 +78,12 @@ pub(crate) struct CallArgs {
     /// Give up if the peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
+    /// Write bytes to this file, or to files in this folder; an answer without bytes itself
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "stream")]
+    out: Option<PathBuf>,
+    /// Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out unbounded]
+    #[arg(long, value_name = "SIZE", value_parser = value::held_size)]
+    reply_max: Option<usize>,
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
@@ -127,6 +142,11 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
+        reply_bytes_max: args.reply_max,
+        clients: match question::can_be_answered() && !args.stream {
+            true => Clients::User,
+            false => Clients::One,
+        },
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
@@ -144,12 +164,19 @@ async fn answer(
     globals: &Globals,
 ) -> Result<Result<(), Failure>, Failed> {
     let tool = asked.tool.clone();
-    let ended = match call(bus, asked, args).await {
-        Ok(call) => ended(bus, call, args).await?,
-        Err(failure) => Err(failure),
+    let spinner = Spinner::for_people(globals).filter(|_| !args.stream);
+    let ended = match call(bus, asked, args, spinner.is_some()).await {
+        Ok(call) => ended(bus, call, args, spinner.as_ref()).await,
+        Err(failure) => Ok(Err(failure)),
     };
-    match ended {
-        Ok(last) => render::print(&last).map(Ok),
+    drop(spinner);
+    match ended? {
+        Ok(Printed::Text(text)) => render::print(&text).map(Ok),
+        Ok(Printed::Json(line)) if globals.json => render::print(&line).map(Ok),
+        Ok(Printed::Json(line)) => {
+            let paint = globals.color.paint(&std::io::stdout());
+            render::print_json(&line, paint).map(Ok)
+        }
         Err(failure) => {
             let failure = with_hint(described::explained(bus, &tool, failure).await);
             if globals.json {
@@ -161,7 +188,12 @@ async fn answer(
 }
 
 /// The call itself. What the words among its arguments mean is asked of the peer.
-async fn call(bus: &Bus, asked: Asked, args: &CallArgs) -> Result<Call, Failure> {
+async fn call(
+    bus: &Bus,
+    asked: Asked,
+    args: &CallArgs,
+    shows_progress: bool,
+) -> Result<Call, Failure> {
     let Asked { tool, arguments, deadline } = asked;
     let spec = match arguments {
         Arguments::Words(_) => match described::described(bus, &tool, deadline).await? {
@@ -174,33 +206,55 @@ async fn call(bus: &Bus, asked: Asked, args: &CallArgs) -> Result<Call, Failure>
     let arguments = arguments.json(spec.as_ref())?;
     let mut call = Call::tool(deadline.asked, tool, arguments);
     call.deadline = deadline;
-    call.options.progress = args.stream;
+    call.options.progress = args.stream || shows_progress;
+    call.options.text = args.text;
     Ok(call)
 }
 
-async fn ended(bus: &Bus, call: Call, args: &CallArgs) -> Result<Result<String, Failure>, Failed> {
+/// What goes to standard output.
+enum Printed {
+    /// One line of JSON.
+    Json(String),
+    /// As it is.
+    Text(String),
+}
+
+async fn ended(
+    bus: &Bus,
+    call: Call,
+    args: &CallArgs,
+    spinner: Option<&Spinner>,
+) -> Result<Result<Printed, Failure>, Failed> {
     let (inbox, slot) = Inbox::new();
     let back = match &call.what {
         What::Tool { name, .. } if args.text => bus.resolve(name).map(|(back, _)| back),
         _ => None,
     };
     let text_of = |answer: &Json| back.as_ref()?.text_of(answer);
+    let mut out = args.out.as_deref().map(Out::to).transpose()?;
     let uplink = bus.start(call, slot);
     if args.stream {
-        return stream::print(&inbox, uplink).await;
+        return Ok(stream::print(&inbox, uplink).await?.map(Printed::Text));
     }
-    Ok(inbox.whole(uplink).await.map(|outcome| whole(outcome, args.text, text_of)))
-}
-
-/// The answer as one line of JSON, or as text.
-fn whole(outcome: Outcome, as_text: bool, text_of: impl Fn(&Json) -> Option<String>) -> String {
-    let mut text = match outcome {
-        Outcome::Text(text) if as_text => text,
-        Outcome::Value(value) if as_text => text_of(&value).unwrap_or_else(|| value.shown()),
-        outcome => json(outcome).to_string(),
+    let bytes_max = args.reply_max.unwrap_or(COLLECTED_BYTES_MAX);
+    let mut receiving = Receiving { spinner, out: out.as_mut(), bytes_max };
+    let outcome = match receiving.whole(&inbox, uplink).await? {
+        Ok(outcome) => outcome,
+        Err(failure) => return Ok(Err(failure)),
     };
-    text.push('\n');
-    text
+    let outcome = match outcome {
+        Outcome::Value(value) if args.text => {
+            Outcome::Text(text_of(&value).unwrap_or_else(|| value.shown()))
+        }
+        outcome => outcome,
+    };
+    if let Some(out) = &mut out {
+        return Ok(Ok(Printed::Json(format!("{}\n", out.keep(outcome)?))));
+    }
+    Ok(Ok(match outcome {
+        Outcome::Text(text) if args.text => Printed::Text(format!("{text}\n")),
+        outcome => Printed::Json(format!("{}\n", json(outcome))),
+    }))
 }
 
 /// How the answer looks as JSON, without blanks.
@@ -214,11 +268,15 @@ fn json(outcome: Outcome) -> Json {
 }
 
 pub(super) fn with_hint(failure: Failure) -> Failure {
-    if failure.kind != FailureKind::UnknownTool || failure.last_words.is_some() {
-        return failure;
-    }
-    let hint = Some("`toolbus tools` lists what can be called".to_owned());
-    failure.with_last_words(LastWords { hint, ..LastWords::default() })
+    let hint = match failure.kind {
+        _ if failure.last_words.is_some() => return failure,
+        FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
+        FailureKind::TooLarge => {
+            "`--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come"
+        }
+        _ => return failure,
+    };
+    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
 }
 
 /// With `--json` a failure is also a line on standard output.

@@ -7,6 +7,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind, Part, Piece};
 
 use super::json;
+use super::receive::log;
 use crate::failed::Failed;
 use crate::render;
 
@@ -51,7 +52,7 @@ impl Lines {
             },
             Down::Progress(progress) => ("progress", progress.compact()),
             Down::Log(message) => {
-                tracing::info!("{message}");
+                log(&message);
                 return Ok(None);
             }
             // There is no user at hand who could answer.

@@ -10,7 +10,7 @@ use toolbus::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::stderr;
+use crate::{logging, stderr};
 
 /// A front that could be opened.
 pub(super) struct Plan {
@@ -53,7 +53,7 @@ impl Front {
         let opened = plan.open(bus.clone(), number).await;
         let Listening { line, front, serving } =
             opened.map_err(|error| failed(&config.name, error))?;
-        stderr::write(&format!("{line}\n"));
+        stderr::write(&logging::announcement(&line));
         let (breaking, name) = (breaking.clone(), config.name.clone());
         let serving = spawn_local(async move {
             if let Err(error) = serving.await {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::config::Config;
-use toolbus::bus::lenient::SLOW;
+use toolbus::bus::lenient::{SLOW, left_out};
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::{PeerKind, Registry};
 
@@ -19,6 +19,7 @@ use crate::args::Globals;
 use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::logging::DONE;
 use crate::peers::not_opened;
 use crate::runtime::{self, Hangup, Hangups, Signals};
 
@@ -190,7 +191,7 @@ impl Running {
             Err(failed) => Err(failed),
         };
         match followed {
-            Ok(()) => tracing::info!("the config was read again"),
+            Ok(()) => tracing::warn!(target: DONE, "the config was read again"),
             Err(failed) => {
                 failed.told(globals);
                 tracing::warn!("the config was not taken: everything stays as it was");
@@ -297,14 +298,12 @@ impl Leaving {
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
         if let Err(failure) = tools {
-            tracing::warn!(peer = %back, "left out: {failure}");
+            left_out(back, failure);
         }
     }
     for front in Registry::default().wires().filter_map(PeerKind::front) {
-        if let Err(taken) = front.name_tools(bus.clone()).offer(listed) {
-            let callers = front.callers();
-            tracing::warn!("{callers} cannot be served: {taken}; {}", taken.hint());
-        }
+        // Says which names fall together there.
+        let _ = front.name_tools(bus.clone()).offer(listed);
     }
 }
 

@@ -43,7 +43,7 @@ impl Stage {
         let path = scratch.file("tools.toml");
         fs::write(&path, config).unwrap();
         let fronts = 1 + usize::from(bad.is_some());
-        let server = Server::start(&["serve", "-v", "--config", &path], fronts);
+        let server = Server::start(&["serve", "--config", &path], fronts);
         // An MCP client sees the tools of the only back by their own names.
         let (scheme, tool) = match front.starts_with("mcp") {
             true => ("mcp+", "upper"),

@@ -10,7 +10,7 @@ use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
-use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool};
+use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool, text_of};
 use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
 use crate::tool::{
@@ -124,7 +124,11 @@ impl MessageClient {
             (Purpose::Tool { is_native: true, .. }, Ok(result)) if is_complete(result) => {
                 self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
             }
-            (Purpose::Tool { .. }, Ok(result)) => self.done(ticket, outcome(line, result)),
+            (Purpose::Tool { as_text, .. }, Ok(result)) => {
+                let text = if as_text { text_of(result) } else { None };
+                let outcome = outcome(line, result);
+                self.done(ticket, outcome.map(|outcome| text.map_or(outcome, Outcome::Text)));
+            }
             (Purpose::Tool { name, .. }, Err(error)) => {
                 let failure = failure_of_error(line, error);
                 if failure.code != Some(Code::Number(INVALID_PARAMS)) {

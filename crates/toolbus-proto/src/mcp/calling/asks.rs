@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::MessageClient;
+use super::settings::Introduction;
+use super::{MessageClient, Purpose, Sent};
 use crate::channel::{AskId, Down, Outbox, Ticket};
 use crate::json::Json;
 use crate::json::edit;
@@ -111,7 +112,11 @@ impl MessageClient {
             let message = format!("more than {ASKS_MAX} questions at a time");
             return self.answer(Refusal::new(INTERNAL_ERROR, message).answer(&id));
         }
-        match self.whom(|session| takes(&session.capabilities)) {
+        let whom = match self.whom(|session| takes(&session.capabilities)) {
+            Whom::None if self.is_for_user(capability, params) => self.only_tool_call(),
+            found => found,
+        };
+        match whom {
             Whom::One(ticket) => {
                 self.silence.answered();
                 let mut asked = vec![b'{'];
@@ -138,6 +143,26 @@ impl MessageClient {
                 let message = format!("the caller does not take {method}");
                 self.answer(Refusal::new(UNKNOWN_METHOD, message).answer(&id));
             }
+        }
+    }
+}
+
+impl MessageClient {
+    /// Can a user at a terminal answer it?
+    fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
+        let mode = params.and_then(|params| edit::text(params, "mode"));
+        matches!(self.settings.introduction, Introduction::AsUser)
+            && capability == "elicitation"
+            && mode.is_none_or(|mode| mode == "form")
+    }
+
+    fn only_tool_call(&self) -> Whom {
+        let is_tool = |sent: &Sent| matches!(sent.purpose, Purpose::Tool { .. });
+        let mut calls = self.sent.iter().filter(|(_, sent)| is_tool(sent));
+        match (calls.next(), calls.next()) {
+            (Some((ticket, _)), None) => Whom::One(*ticket),
+            (Some(_), Some(_)) => Whom::Many,
+            (None, _) => Whom::None,
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct MessageClient {
     greeting: Option<Greeting>,
     /// When the server was ready.
     opened: Option<Instant>,
+    /// Was it asked whether it is modern?
+    was_discovered: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
     line: Line,
@@ -98,7 +100,7 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, is_native: bool },
+    Tool { name: String, is_native: bool, as_text: bool },
     /// It is a page of tools.
     List(Page),
 }
@@ -147,6 +149,7 @@ impl MessageClient {
             opening: None,
             greeting: None,
             opened: None,
+            was_discovered: false,
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
@@ -231,6 +234,7 @@ impl MessageClient {
         match step {
             Step::Wait => {}
             Step::Discover => {
+                self.was_discovered = true;
                 let params = format!("{{\"_meta\":{}}}", self.modern_meta());
                 self.send_opening(now, "server/discover", params.into());
             }
@@ -410,6 +414,11 @@ impl Calling for MessageClient {
             self.settings.memory.learn(era, false);
         }
         self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+    }
+
+    fn was_probed_in_vain(&self) -> bool {
+        let speaks = self.greeting.as_ref().map(Greeting::era);
+        self.was_discovered && speaks == Some(Era::Legacy)
     }
 
     fn may_start_again(&self) -> bool {

@@ -9,7 +9,7 @@ use super::{MessageClient, Purpose, Sent, Session};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
 use crate::json::edit;
-use crate::jsonrpc::Id;
+use crate::jsonrpc::{Id, string};
 use crate::mcp::wire::{self, Level, SUBSCRIPTION_KEY, put_member, quoted};
 use crate::tool::{CallerId, Failure, Part};
 
@@ -68,14 +68,12 @@ impl MessageClient {
                 let params = Json::from_trusted(wire::in_a_line(line, params));
                 self.downs.push_back((ticket, Down::Log(params)));
             }
-            Whom::None => {
-                self.notices.push_back(Notice::Ignored("a log message nobody asked for".into()));
-            }
-            Whom::Many => {
+            Whom::None | Whom::Many => {
                 let level = grave.map_or("info", Level::as_str);
                 let data = edit::member(params, "data").unwrap_or("null");
-                let text = crate::printable::printable(data.as_bytes(), 1000);
-                self.notices.push_back(Notice::Logged(format!("{level} {text}")));
+                let text = string(data).unwrap_or_else(|| data.into());
+                let text = crate::printable::printable(text.as_bytes(), 1000);
+                self.notices.push_back(Notice::Logged(format!("[{level}] {text}")));
             }
         }
     }

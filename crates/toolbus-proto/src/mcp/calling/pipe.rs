@@ -139,6 +139,10 @@ impl Calling for Client {
         self.client.take_unsent()
     }
 
+    fn was_probed_in_vain(&self) -> bool {
+        self.client.was_probed_in_vain()
+    }
+
     fn may_start_again(&self) -> bool {
         self.client.may_start_again()
     }

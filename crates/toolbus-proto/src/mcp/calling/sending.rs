@@ -27,6 +27,9 @@ struct Request {
     purpose: Purpose,
 }
 
+/// What a user at a terminal can do.
+const USER: &str = r#"{"elicitation":{"form":{}}}"#;
+
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
         let id = self.outstanding.ask(Ticket(u64::MAX), Deadline::never(now));
@@ -43,6 +46,7 @@ impl MessageClient {
         let nothing = Json::from_trusted("{}");
         let (capabilities, client) = match &self.settings.introduction {
             Introduction::AsOurselves(capabilities) => (capabilities.clone(), self.us.clone()),
+            Introduction::AsUser => (Json::from_trusted(USER), self.us.clone()),
             Introduction::AsCaller => self.first_client().unwrap_or((nothing, self.us.clone())),
         };
         let mut params = vec![b'{'];
@@ -109,7 +113,8 @@ impl MessageClient {
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
         let is_native = call.options.native == Some(WIRE);
-        let purpose = Purpose::Tool { name: name.to_owned(), is_native };
+        let as_text = call.options.text;
+        let purpose = Purpose::Tool { name: name.to_owned(), is_native, as_text };
         let params = Some(params.into());
         let method = Bytes::from_static(b"tools/call");
         let request = Request { method, params, token, level: None, purpose };

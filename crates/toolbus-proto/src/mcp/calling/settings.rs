@@ -52,6 +52,9 @@ pub enum Introduction {
     /// As the legacy client that calls first; as ourselves, able to do nothing, for others.
     #[default]
     AsCaller,
+    /// As ourselves, for a user at a terminal who can be asked to fill in forms: the one call that
+    /// is under way is asked.
+    AsUser,
     /// As ourselves, with these capabilities: several clients share the server.
     AsOurselves(Json),
 }

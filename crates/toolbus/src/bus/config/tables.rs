@@ -68,6 +68,7 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
         })?,
         clients: Clients::default(),
         program: program(&mut keys, &address)?,
+        reply_bytes_max: None,
         allow_shell: false,
         wire: WireSettings::default(),
     };

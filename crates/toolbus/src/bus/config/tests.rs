@@ -159,6 +159,7 @@ fn every_key_is_read() {
                                 "srv",
                             ),
                         },
+                        reply_bytes_max: None,
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -203,6 +204,7 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        reply_bytes_max: None,
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -237,6 +239,7 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        reply_bytes_max: None,
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -273,6 +276,7 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        reply_bytes_max: None,
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -313,6 +317,7 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        reply_bytes_max: None,
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -356,6 +361,7 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        reply_bytes_max: None,
                         allow_shell: true,
                         wire: WireSettings(
                             [],

@@ -61,6 +61,8 @@ pub struct Supervisor<C> {
     /// A failing program is not started before this.
     not_before: Option<Instant>,
     stopping: bool,
+    /// A program has become ready, and that was not told yet.
+    is_newly_ready: bool,
     downs: VecDeque<(Ticket, Down)>,
     notices: VecDeque<Notice>,
     orders: VecDeque<(RunId, Order)>,
@@ -84,10 +86,21 @@ impl<C: Calling + Channel> Supervisor<C> {
             starts_failed: 0,
             not_before: None,
             stopping: false,
+            is_newly_ready: false,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
             orders: VecDeque::new(),
         }
+    }
+
+    /// Did the process end by a signal of ours?
+    pub fn is_our_doing(&self, id: RunId, exit: Exit) -> bool {
+        self.find(id).is_some_and(|at| self.runs[at].1.is_our_doing(exit))
+    }
+
+    /// Has a program become ready since this was last asked?
+    pub fn take_ready(&mut self) -> bool {
+        std::mem::take(&mut self.is_newly_ready)
     }
 
     /// Asks; starts the program if it does not run.
@@ -313,6 +326,7 @@ impl<C: Calling + Channel> Supervisor<C> {
             self.notices.push_back(notice);
         }
         if run.became_ready() {
+            self.is_newly_ready = true;
             self.starts_failed = 0;
             self.not_before = None;
         }

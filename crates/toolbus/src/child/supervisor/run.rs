@@ -28,6 +28,8 @@ pub(super) struct Run<C> {
     exit: Option<Exit>,
     /// It was killed because it lost the right to a goodbye: how it ended is no news.
     was_killed: bool,
+    /// We have asked it to end by a signal.
+    was_terminated: bool,
     tail: Tail,
     /// Calls that were never written and go to the next run.
     moving_on: Vec<(Ticket, Call)>,
@@ -89,6 +91,7 @@ impl<C: Calling + Channel> Run<C> {
             stderr_open: false,
             exit: None,
             was_killed: false,
+            was_terminated: false,
             tail: Tail::new(),
             moving_on: Vec::new(),
         }
@@ -251,6 +254,7 @@ impl<C: Calling + Channel> Run<C> {
             }
             _ => {
                 order(Order::Kill);
+                self.was_terminated = true;
                 self.state = RunState::Killed { until: now + self.patience.signal };
             }
         }
@@ -273,6 +277,7 @@ impl<C: Calling + Channel> Run<C> {
             }
             RunState::Stopping { until } if until <= now => {
                 order(Order::Terminate);
+                self.was_terminated = true;
                 self.state = RunState::Terminated { until: now + signal };
             }
             RunState::Terminated { until } if until <= now => {
@@ -320,6 +325,11 @@ impl<C: Calling + Channel> Run<C> {
         match self.machine.readiness() {
             Readiness::Open if !self.was_ready => {
                 self.was_ready = true;
+                // It was asked in a way that it does not know; what it said to that is no last
+                // word of a process that came to terms with us.
+                if self.machine.was_probed_in_vain() {
+                    self.tail.clear();
+                }
                 if let RunState::Starting { .. } = self.state {
                     self.state = RunState::Serving;
                 }
@@ -356,9 +366,10 @@ impl<C: Calling + Channel> Run<C> {
 
     /// Ends the calls that the machine still has, with how the process ended.
     pub(super) fn tell_the_waiting(&mut self, now: Instant) {
+        let exit = self.exit.filter(|exit| !self.was_killed && !self.is_our_doing(*exit));
         let failure = self.fault.take().unwrap_or_else(|| {
             let name = &self.name;
-            let how = self.exit.map_or(String::new(), |exit| format!(" with {exit}"));
+            let how = exit.map_or(String::new(), |exit| format!(" with {exit}"));
             if self.was_ready {
                 let message = format!("`{name}` ended{how} before it answered");
                 Failure::new(FailureKind::Gone, message)
@@ -368,13 +379,17 @@ impl<C: Calling + Channel> Run<C> {
             }
         });
         let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
-        let exit = self.exit.filter(|_| !self.was_killed);
         let failure = failure.with_last_words(LastWords {
             exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
             hint: hint.or_else(|| exit.and_then(diagnose::early_exit)),
         });
         self.machine.handle_lost(now, &failure);
+    }
+
+    /// Did it end by a signal that we have sent? Then how it ended is no news.
+    pub(super) fn is_our_doing(&self, exit: Exit) -> bool {
+        self.was_terminated && matches!(exit, Exit::Signal(9 | 15))
     }
 
     /// What we found wrong with a process that lives on is told with what it said of late.
@@ -412,10 +427,12 @@ impl<C: Calling + Channel> Run<C> {
             (Farewell::Abrupt, Abrupt::Terminate) => {
                 order(Order::CloseStdin);
                 order(Order::Terminate);
+                self.was_terminated = true;
                 RunState::Terminated { until: now + signal }
             }
             (Farewell::Abrupt, Abrupt::Kill) => {
                 self.was_killed = true;
+                self.was_terminated = true;
                 order(Order::Kill);
                 RunState::Killed { until: now + signal }
             }

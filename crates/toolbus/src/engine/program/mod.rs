@@ -47,6 +47,8 @@ struct Inner<C: Calling + Channel + 'static> {
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
     calls: Calls,
+    /// Has a process been started before?
+    was_started: Cell<bool>,
     /// How the lines of its standard error are shown to people, if they are in any case.
     shown: Cell<Option<Shown>>,
     /// What waits for the processes and for whom they wait: mostly there is one.
@@ -84,6 +86,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             name,
             program,
             supervisor: RefCell::new(supervisor),
+            was_started: Cell::new(false),
             shown: Cell::new(None),
             hands: RefCell::default(),
             armed: Cell::new(None),
@@ -189,6 +192,9 @@ impl<C: Calling + Channel + 'static> Inner<C> {
                 passed = passed.max(self.deliver());
             }
         }
+        if self.supervisor.borrow_mut().take_ready() {
+            tracing::info!(peer = self.name, "ready");
+        }
         let timeout = self.supervisor.borrow().poll_timeout();
         if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
             self.bell.ring();
@@ -234,6 +240,9 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         let Some(this) = self.this.upgrade() else { return };
         match hand {
             Ok((hand, ends)) => {
+                let id = hand.process.borrow().as_ref().map(Process::pid);
+                let again = if self.was_started.replace(true) { " again" } else { "" };
+                tracing::info!(peer = self.name, "started{again}, process {}", id.unwrap_or(0));
                 tasks::begin(&this, run, &hand, ends);
                 self.hands.borrow_mut().insert(run, hand);
             }

@@ -159,6 +159,10 @@ async fn await_exit<C: Calling + Channel + 'static>(
         Some((seen, process.session_left()))
     });
     if let Some((seen, session_left)) = seen {
+        match inner.supervisor.borrow().is_our_doing(run, seen) {
+            true => tracing::info!(peer = inner.name, "ended, as we asked"),
+            false => tracing::info!(peer = inner.name, "ended with {seen}"),
+        }
         inner.act(|supervisor, now| supervisor.handle_exited(now, run, seen, session_left));
         inner.wake();
     }

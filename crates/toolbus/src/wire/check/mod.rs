@@ -20,6 +20,11 @@ pub trait CheckKind: Sync {
         &[]
     }
 
+    /// The rules in the order in which they are tried, each with what it asks for, as a sentence.
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Reads who is to be tested, as it is given on a command line.
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError>;
 }

@@ -99,6 +99,10 @@ impl Decoding for Captured {
 }
 
 impl CheckKind for GodexKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        super::rules::RULES
+    }
+
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         // A command may stand there without its scheme.
         let command = text.strip_prefix("godex+stdio:").unwrap_or(text);

@@ -11,6 +11,8 @@ mod child;
 pub mod exec;
 #[cfg(feature = "bus")]
 mod kind;
+#[cfg(feature = "bus")]
+mod rules;
 
 #[cfg(feature = "bus")]
 pub use kind::{Captured, GODEX, GodexKind};

@@ -123,6 +123,10 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl CheckKind for McpKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        super::rules::RULES
+    }
+
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let address = Address::parse(text).map_err(TargetError::new)?;
         let place = match address.place() {
@@ -171,7 +175,7 @@ fn options(words: &[String], settings: &Settings) -> Options {
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
-            line_bytes_max: own.reply_bytes_max.unwrap_or(usual.line_bytes_max),
+            line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(usual.line_bytes_max),
             ..usual
         },
     }

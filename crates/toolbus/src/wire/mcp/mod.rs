@@ -17,6 +17,8 @@ mod kind;
 #[cfg(feature = "bus")]
 mod listening;
 #[cfg(feature = "bus")]
+mod rules;
+#[cfg(feature = "bus")]
 mod sessions;
 #[cfg(feature = "bus")]
 pub mod settings;

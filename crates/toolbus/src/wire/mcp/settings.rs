@@ -7,7 +7,7 @@ use toolbus_proto::mcp::calling::Introduction;
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access;
-use crate::wire::settings::{Clients, Secret};
+use crate::wire::settings::{Clients, Secret, Settings};
 
 const OURS: &str = "MCP backs";
 const HTTP: &str = "MCP over HTTP";
@@ -98,10 +98,16 @@ impl McpSettings {
         }
     }
 
+    /// What one line, body or event of the server may weigh, if that was said.
+    pub(in crate::wire::mcp) fn reply_bytes_max_of(&self, settings: &Settings) -> Option<usize> {
+        settings.reply_bytes_max.or(self.reply_bytes_max)
+    }
+
     /// As whom we come to it, where that is said once for all (`docs/protocols/mcp.md` 2.3.5).
     pub(super) fn introduction(&self, clients: Clients) -> Introduction {
         match (clients, self.share) {
             (Clients::Many, Share::All) => Introduction::AsOurselves(Json::from_trusted(ALL_OF_US)),
+            (Clients::User, _) => Introduction::AsUser,
             (Clients::One, _) | (_, Share::Session) => Introduction::AsCaller,
         }
     }

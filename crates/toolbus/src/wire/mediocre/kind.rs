@@ -146,6 +146,10 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl CheckKind for MediocreKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        super::rules::RULES
+    }
+
     fn options(&self) -> &'static [CheckOption] {
         &[CheckOption {
             name: "method",

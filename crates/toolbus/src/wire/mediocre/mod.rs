@@ -17,6 +17,8 @@ mod listening;
 #[cfg(any(feature = "http", feature = "tls"))]
 mod reach;
 #[cfg(feature = "bus")]
+mod rules;
+#[cfg(feature = "bus")]
 pub mod settings;
 
 #[cfg(feature = "bus")]

@@ -126,6 +126,10 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl CheckKind for OracleKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        super::rules::RULES
+    }
+
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let address = connection(text).map_err(TargetError::new)?;
         let Place::Command(words) = address.place() else {

@@ -13,6 +13,8 @@ pub mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
+mod rules;
+#[cfg(feature = "bus")]
 pub mod settings;
 #[cfg(feature = "bus")]
 pub mod shell;

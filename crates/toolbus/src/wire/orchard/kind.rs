@@ -119,6 +119,10 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl CheckKind for OrchardKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        super::rules::RULES
+    }
+
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         // A command line, or that behind our scheme.
         let words = match Registry::of(&[&ORCHARD]).address(Purpose::Call, text) {

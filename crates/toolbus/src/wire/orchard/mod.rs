@@ -13,6 +13,8 @@ mod kind;
 #[cfg(feature = "bus")]
 pub mod probe;
 #[cfg(feature = "bus")]
+mod rules;
+#[cfg(feature = "bus")]
 pub mod settings;
 
 #[cfg(feature = "bus")]

@@ -21,6 +21,7 @@ mod kind;
 pub mod link;
 mod links;
 mod listening;
+mod rules;
 mod settings;
 pub mod stdio;
 pub mod tls;

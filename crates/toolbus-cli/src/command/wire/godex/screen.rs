@@ -1,13 +1,9 @@
 //! What a run says, on standard output, standard error and in files.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IoSlice, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use tokio::task::{JoinHandle, spawn_local};
 use toolbus::transport::pipe::Output;
 use toolbus::transport::stdio;
 use toolbus::wire::godex::exec::Surface;
@@ -16,11 +12,8 @@ use toolbus_proto::godex::{Note, Run, ToolCall};
 
 use super::files;
 use crate::render::printable;
+use crate::render::spinner::Spinner;
 use crate::stderr;
-
-/// How often the spinner turns.
-const TURN: Duration = Duration::from_millis(100);
-const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// Where everything goes.
 pub(super) struct Screen {
@@ -35,6 +28,8 @@ pub(super) struct Screen {
     log_responses: Option<File>,
     auth_file: Option<PathBuf>,
     spinner: Option<Spinner>,
+    /// The tools that run.
+    tools: Vec<(usize, String)>,
 }
 
 impl Screen {
@@ -44,7 +39,7 @@ impl Screen {
         logs: (Option<File>, Option<File>),
         auth_file: Option<PathBuf>,
     ) -> io::Result<Screen> {
-        let has_spinner = !is_json && !is_quiet && io::stderr().is_terminal();
+        let has_spinner = !is_json && !is_quiet && Spinner::can_turn();
         Ok(Screen {
             out: stdio::stdout()?,
             pending: Vec::new(),
@@ -56,6 +51,7 @@ impl Screen {
             log_responses: logs.1,
             auth_file,
             spinner: has_spinner.then(Spinner::start),
+            tools: Vec::new(),
         })
     }
 
@@ -111,9 +107,6 @@ impl Screen {
     }
 
     fn tell(&self, line: &str) {
-        if let Some(spinner) = &self.spinner {
-            spinner.wipe();
-        }
         stderr::write(&format!("{line}\n"));
     }
 
@@ -168,87 +161,34 @@ impl Surface for Screen {
     }
 
     fn calling(&mut self, call: &ToolCall) {
-        if let Some(spinner) = &self.spinner {
-            let arguments = toolbus_proto::printable::beginning(call.args.as_str());
-            self.tell(&format!(
-                "running {} {}",
-                printable(call.tool.as_str()),
-                printable(&arguments)
-            ));
-            spinner.call(call.index, call.tool.as_str());
+        if self.spinner.is_none() {
+            return;
         }
+        let arguments = toolbus_proto::printable::beginning(call.args.as_str());
+        self.tell(&format!("running {} {}", printable(call.tool.as_str()), printable(&arguments)));
+        self.tools.push((call.index, call.tool.as_str().to_owned()));
+        self.turn();
     }
 
     fn called(&mut self, index: usize) {
+        self.tools.retain(|(known, _)| *known != index);
         if let Some(spinner) = &self.spinner {
-            spinner.called(index);
+            spinner.say(&self.running());
         }
     }
 }
 
-/// Turns on the terminal while there is nothing else to see.
-struct Spinner {
-    state: Rc<RefCell<Turning>>,
-    task: JoinHandle<()>,
-}
-
-struct Turning {
-    since: Instant,
-    is_shown: bool,
-    is_waiting: bool,
-    tools: Vec<(usize, String)>,
-}
-
-impl Spinner {
-    fn start() -> Spinner {
-        let state = Rc::new(RefCell::new(Turning {
-            since: Instant::now(),
-            is_shown: false,
-            is_waiting: true,
-            tools: Vec::new(),
-        }));
-        let turning = state.clone();
-        let task = spawn_local(async move {
-            for frame in FRAMES.iter().cycle() {
-                tokio::time::sleep(TURN).await;
-                let mut turning = turning.borrow_mut();
-                if turning.is_waiting {
-                    turning.is_shown = true;
-                    let names: Vec<_> = turning.tools.iter().map(|(_, name)| &**name).collect();
-                    let seconds = turning.since.elapsed().as_secs_f32();
-                    stderr::write(&format!("\r{frame} {seconds:.1}s {}\x1b[K", names.join(", ")));
-                }
-            }
-        });
-        Spinner { state, task }
-    }
-
-    fn wipe(&self) {
-        if std::mem::take(&mut self.state.borrow_mut().is_shown) {
-            stderr::write("\r\x1b[K");
+impl Screen {
+    /// There is nothing to see until the tools are done.
+    fn turn(&self) {
+        if let Some(spinner) = &self.spinner {
+            spinner.say(&self.running());
+            spinner.wait();
         }
     }
 
-    /// There is something to see.
-    fn rest(&self) {
-        self.wipe();
-        self.state.borrow_mut().is_waiting = false;
-    }
-
-    fn call(&self, index: usize, tool: &str) {
-        let mut state = self.state.borrow_mut();
-        state.is_waiting = true;
-        state.tools.push((index, printable(tool).into_owned()));
-    }
-
-    fn called(&self, index: usize) {
-        self.state.borrow_mut().tools.retain(|(known, _)| *known != index);
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.wipe();
+    fn running(&self) -> String {
+        let names: Vec<_> = self.tools.iter().map(|(_, name)| &**name).collect();
+        names.join(", ")
     }
 }

@@ -1,7 +1,9 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
+pub(super) mod context;
+
 use std::cell::Cell;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::logging::{self, DONE};
 use crate::peers::Peers;
 use crate::runtime::Signals;
 use crate::stderr;
@@ -206,7 +209,7 @@ async fn listen(at: &At, options: &mcp_http::Options) -> Result<Listener, Failed
     let listener = mcp_http::listen(at, options).await.map_err(|error| not_open(&error))?;
     let line = mcp_http::listening_on(&listener, options).map_err(|error| cannot_serve(&error))?;
     // A parent that closed our standard error does not wait for the line.
-    stderr::write(&format!("{line}\n"));
+    stderr::write(&logging::announcement(&line));
     Ok(listener)
 }
 
@@ -227,6 +230,11 @@ async fn serve(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
     let cannot = |error: io::Error| {
         Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
     };
+    if io::stdin().is_terminal() {
+        let message = "this is an MCP server now: it waits for a client on standard input; \
+                       Ctrl-D or Ctrl-C ends it";
+        tracing::warn!(target: DONE, "{message}");
+    }
     let input = stdio::stdin().map_err(cannot)?;
     let output = stdio::stdout().map_err(cannot)?;
     match mcp::serve(bus, options, input, output).await {

@@ -1,8 +1,6 @@
 //! What a call answers, as lines on standard output and files in a folder.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use toolbus::wire::mediocre::decode;
 use toolbus_proto::channel::Down;
@@ -13,6 +11,7 @@ use toolbus_proto::tool::{Failure, Outcome, Part, Piece};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;
+use crate::render::file::BlobFile;
 
 /// How the answer is shown.
 #[derive(Debug, Clone)]
@@ -118,7 +117,10 @@ impl Printer {
             None => match &self.form {
                 Form::Events => Blob::Event(decode::Blob::default()),
                 Form::Lines => Blob::Line(Vec::new()),
-                Form::Files(folder) => Blob::File(BlobFile::create(folder, self.elements)?),
+                Form::Files(folder) => {
+                    let path = folder.join(format!("{}.bin", self.elements));
+                    Blob::File(BlobFile::create(path)?)
+                }
             },
         };
         match &mut blob {
@@ -145,50 +147,4 @@ impl Printer {
             Blob::File(file) => self.line(&file.finish()?),
         }
     }
-}
-
-/// A file that has its name only once it is complete. Dropped before, it is removed.
-struct BlobFile {
-    path: PathBuf,
-    part: PathBuf,
-    /// `None` once it has its name.
-    file: Option<File>,
-    bytes: u64,
-}
-
-impl BlobFile {
-    fn create(folder: &Path, element: u64) -> Result<BlobFile, Failed> {
-        let path = folder.join(format!("{element}.bin"));
-        let part = folder.join(format!("{element}.bin.part"));
-        let file = File::create(&part).map_err(|error| unwritable(&part, &error))?;
-        Ok(BlobFile { path, part, file: Some(file), bytes: 0 })
-    }
-
-    fn write(&mut self, data: &[u8]) -> Result<(), Failed> {
-        if let Some(file) = &mut self.file {
-            file.write_all(data).map_err(|error| unwritable(&self.part, &error))?;
-        }
-        self.bytes += data.len() as u64;
-        Ok(())
-    }
-
-    /// Gives it its name, and the line that tells of it.
-    fn finish(mut self) -> Result<String, Failed> {
-        fs::rename(&self.part, &self.path).map_err(|error| unwritable(&self.path, &error))?;
-        self.file = None;
-        let path = Json::of(&self.path.to_string_lossy());
-        Ok(format!("{{\"$file\":{path},\"bytes\":{}}}", self.bytes))
-    }
-}
-
-impl Drop for BlobFile {
-    fn drop(&mut self) {
-        if self.file.is_some() {
-            let _ = fs::remove_file(&self.part);
-        }
-    }
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> Failed {
-    Failed::new(Exit::Failed, format!("cannot write `{}`", path.display())).caused_by(error)
 }

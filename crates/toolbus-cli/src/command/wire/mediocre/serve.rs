@@ -22,7 +22,7 @@ use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::failure;
 use crate::runtime::Signals;
-use crate::stderr;
+use crate::{logging, stderr};
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let access = args.access.access()?;
@@ -165,7 +165,7 @@ impl Entry {
 /// Told always, and by itself: scripts wait for this line.
 fn listening(url: &str) {
     // A parent that closed our standard error does not wait for the line.
-    stderr::write(&format!("listening on {url}\n"));
+    stderr::write(&logging::announcement(&format!("listening on {url}")));
 }
 
 /// How the conversation over our own pipes ended.

@@ -19,7 +19,7 @@ use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::{self, failure};
 use crate::runtime::Signals;
-use crate::stderr;
+use crate::{logging, stderr};
 
 /// Be an Orchestra plugin: its hub calls the tools of the bus
 ///
@@ -116,7 +116,8 @@ async fn serve(bus: Rc<Bus>, options: PluginOptions, signals: &mut Signals) -> R
         stderr::write(&format!("READY {}\n", plugin.address()));
         let hub = plugin.register(&told).await.map_err(|error| failed(&error))?;
         if let Some(hub) = &hub {
-            stderr::write(&format!("registered with orchestrator at {}\n", hub.address()));
+            let line = format!("registered with orchestrator at {}", hub.address());
+            stderr::write(&logging::announcement(&line));
         }
         Ok::<_, Failed>((plugin, hub))
     };

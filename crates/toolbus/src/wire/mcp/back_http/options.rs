@@ -42,14 +42,7 @@ impl Options {
     /// What an address and the settings mean.
     pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
         let own: McpSettings = settings.wire.get();
-        let McpSettings {
-            timeout_total,
-            probe_timeout,
-            input_timeout,
-            reply_bytes_max,
-            insecure,
-            ..
-        } = own;
+        let McpSettings { timeout_total, probe_timeout, input_timeout, insecure, .. } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
         let path: Uri = url.path.parse().map_err(no_path)?;
         let is_secure = url.carrier == Transport::Https;
@@ -71,7 +64,7 @@ impl Options {
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
-            line_bytes_max: reply_bytes_max.unwrap_or(defaults.line_bytes_max),
+            line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(defaults.line_bytes_max),
             ..defaults
         };
         Ok(Options {

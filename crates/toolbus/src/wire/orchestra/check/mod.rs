@@ -25,6 +25,10 @@ const LATE_ENDS: usize = 150;
 const ANSWER: Duration = Duration::from_secs(5);
 
 impl CheckKind for OrchestraKind {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        crate::wire::orchestra::rules::RULES
+    }
+
     fn options(&self) -> &'static [CheckOption] {
         &[]
     }

@@ -1,0 +1,363 @@
+//! `toolbus prompt` and `toolbus resource`: what MCP servers have besides tools.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bytes::Bytes;
+use clap::{ArgMatches, FromArgMatches as _};
+use toolbus::address::Address;
+use toolbus::bus::Bus;
+use toolbus::engine::calls::Inbox;
+use toolbus::wire::mcp::WIRE;
+use toolbus::wire::settings::Settings;
+use toolbus_proto::collect::from_base64;
+use toolbus_proto::json::{Json, edit};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
+
+use crate::args::Globals;
+use crate::command::wire::{Run, Verb, with_subcommands};
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::peers::Peers;
+use crate::render::file::BlobFile;
+use crate::render::spinner::Spinner;
+use crate::render::{self, failure, printable, table, width};
+
+/// How many pages of a list are read.
+const PAGES_MAX: usize = 100;
+/// What the protocol of the new era wants to know of each request.
+const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+pub(crate) static PROMPT: PromptVerb = PromptVerb;
+pub(crate) static RESOURCE: ResourceVerb = ResourceVerb;
+
+pub(crate) struct PromptVerb;
+pub(crate) struct ResourceVerb;
+
+impl Verb for PromptVerb {
+    fn command(&self) -> clap::Command {
+        with_subcommands::<PromptCommand>("prompt")
+            .about("List and get the prompts of an MCP server")
+    }
+
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
+        Ok(Box::new(PromptCommand::from_arg_matches(matches)?))
+    }
+}
+
+impl Verb for ResourceVerb {
+    fn command(&self) -> clap::Command {
+        with_subcommands::<ResourceCommand>("resource")
+            .about("List and read the resources of an MCP server")
+    }
+
+    fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
+        Ok(Box::new(ResourceCommand::from_arg_matches(matches)?))
+    }
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PromptCommand {
+    /// List the prompts of a server
+    List(ListArgs),
+    /// Get a prompt, its arguments filled in
+    ///
+    /// Each message is printed behind the role that speaks it; with `--json` it is the server's
+    /// result as one line.
+    #[command(
+        after_long_help = "Example:\n  toolbus prompt get 'mcp+stdio:./server' greet name=Ada"
+    )]
+    Get(GetArgs),
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ResourceCommand {
+    /// List the resources of a server, and the templates of more
+    List(ListArgs),
+    /// Print what a resource holds
+    ///
+    /// Text is printed as it is. Bytes are printed into a pipe, or written to the file that
+    /// `--out` names. With `--json` it is the server's result as one line.
+    #[command(
+        after_long_help = "Example:\n  toolbus resource read 'mcp+stdio:./server' file:///notes.txt"
+    )]
+    Read(ReadArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Server to ask: an address, or the name of a back in the config
+    #[arg(value_name = "ADDRESS")]
+    peer: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct GetArgs {
+    /// Server to ask: an address, or the name of a back in the config
+    #[arg(value_name = "ADDRESS")]
+    peer: String,
+    /// Prompt to get
+    name: String,
+    /// Its arguments, as `key=value`; all of them are texts
+    #[arg(value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ReadArgs {
+    /// Server to ask: an address, or the name of a back in the config
+    #[arg(value_name = "ADDRESS")]
+    peer: String,
+    /// Resource to read, as `toolbus resource list` shows it
+    uri: String,
+    /// Write what it holds to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl Run for PromptCommand {
+    fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        match self {
+            PromptCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
+                let prompts = server.list("prompts/list", "prompts").await?;
+                print_list(&prompts, globals, prompt_row)
+            }),
+            PromptCommand::Get(args) => {
+                let params = args.params()?;
+                ask(Some(&args.peer), globals, async |server| {
+                    let result = server.request("prompts/get", &params).await?;
+                    match globals.json {
+                        true => render::print(&format!("{}\n", result.compact())),
+                        false => render::print(&messages(&result)),
+                    }
+                })
+            }
+        }
+    }
+}
+
+impl GetArgs {
+    fn params(&self) -> Result<String, Failed> {
+        let mut members = Vec::new();
+        for word in &self.arguments {
+            let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+                return Err(Failed::usage(format!("argument `{word}` is not `key=value`")));
+            };
+            members.push(format!("{}:{}", Json::of(key), Json::of(value)));
+        }
+        let name = Json::of(&self.name);
+        Ok(format!("{{\"name\":{name},\"arguments\":{{{}}}}}", members.join(",")))
+    }
+}
+
+impl Run for ResourceCommand {
+    fn run(&self, globals: &Globals) -> Result<(), Failed> {
+        match self {
+            ResourceCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
+                let mut found = server.list("resources/list", "resources").await?;
+                // Not every server knows of templates.
+                let templates = server.list("resources/templates/list", "resourceTemplates").await;
+                found.extend(templates.unwrap_or_default());
+                print_list(&found, globals, resource_row)
+            }),
+            ResourceCommand::Read(args) => {
+                let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
+                ask(Some(&args.peer), globals, async |server| {
+                    let result = server.request("resources/read", &params).await?;
+                    match globals.json {
+                        true => render::print(&format!("{}\n", result.compact())),
+                        false => print_contents(&result, args.out.as_deref()),
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Opens the one server that is meant, and asks it.
+fn ask(
+    peer: Option<&str>,
+    globals: &Globals,
+    work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let address: Vec<&str> =
+        peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
+    let back = peer.filter(|_| address.is_empty());
+    let peers = Peers::of(&address, globals, Settings::default())?;
+    let peers = match back {
+        Some(back) => peers.only_for_tool(back),
+        None => peers,
+    };
+    peers.meet(async |bus| {
+        if bus.native_wire() != Some(WIRE) {
+            let message = "this needs one MCP server, and all of its tools allowed";
+            return Err(Failed::usage(message)
+                .hint("name it: by its address, or by the name of a back in the config"));
+        }
+        let spinner = Spinner::for_people(globals);
+        work(&Server { bus: &bus, spinner: spinner.into() }).await
+    })
+}
+
+/// A server that is asked in its own words.
+struct Server<'a> {
+    bus: &'a Bus,
+    spinner: std::cell::RefCell<Option<Spinner>>,
+}
+
+impl Server<'_> {
+    /// All entries of a list, over its pages.
+    async fn list(&self, method: &str, member: &str) -> Result<Vec<Json>, Failed> {
+        let (mut entries, mut cursor) = (Vec::new(), None::<String>);
+        for _ in 0..PAGES_MAX {
+            let params =
+                cursor.map_or("{}".to_owned(), |cursor| format!("{{\"cursor\":{cursor}}}"));
+            let page = self.request(method, &params).await?;
+            let listed = edit::member(page.as_str(), member).unwrap_or("[]");
+            entries.extend(edit::elements(listed).map(|raw| Json::from_trusted(raw.to_owned())));
+            let next = edit::member(page.as_str(), "nextCursor").filter(|raw| *raw != "null");
+            match next {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => return Ok(entries),
+            }
+        }
+        let message = format!("its list has more than {PAGES_MAX} pages");
+        Err(Failed::new(Exit::Unreachable, message))
+    }
+
+    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    async fn request(&self, method: &str, params: &str) -> Result<Json, Failed> {
+        let asked = self.ask(method, params).await;
+        let asked = match asked {
+            Err(failure) if !failure.from_peer && failure.kind != FailureKind::TimedOut => {
+                let modern = edit::with_first(params, "_meta", MODERN_META);
+                // What is wrong with the server is told by the first.
+                self.ask(method, &modern).await.map_err(|second| match second.from_peer {
+                    true => second,
+                    false => failure,
+                })
+            }
+            asked => asked,
+        };
+        self.spinner.take();
+        asked.map_err(|failure| failure::failed(&failure))
+    }
+
+    async fn ask(&self, method: &str, params: &str) -> Result<Json, Failure> {
+        let (inbox, reply_to) = Inbox::new();
+        let method = Bytes::copy_from_slice(method.as_bytes());
+        let body = Bytes::copy_from_slice(params.as_bytes());
+        let call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
+        let running = self.bus.start(call, reply_to);
+        match inbox.whole(running).await? {
+            Outcome::Native(result) => Json::parse(result).map_err(|error| {
+                Failure::new(FailureKind::BrokeProtocol, format!("its result is no JSON: {error}"))
+            }),
+            _ => Err(Failure::new(FailureKind::BrokeProtocol, "its answer is no result")),
+        }
+    }
+}
+
+fn print_list(
+    entries: &[Json],
+    globals: &Globals,
+    row: impl Fn(&str) -> [String; 3],
+) -> Result<(), Failed> {
+    if globals.json {
+        let lines: String = entries.iter().map(|entry| format!("{}\n", entry.compact())).collect();
+        return render::print(&lines);
+    }
+    let shown = |cell: String| printable(&cell).replace(['\n', '\t'], " ");
+    let rows: Vec<_> = entries.iter().map(|entry| row(entry.as_str()).map(shown)).collect();
+    render::print(&match width::of_stdout() {
+        None => table::plain(&rows),
+        Some(width) => table::fitted(rows, width, &[(2, 24), (1, 16)]),
+    })
+}
+
+fn text(object: &str, name: &str) -> String {
+    edit::text(object, name).unwrap_or_default().into_owned()
+}
+
+fn prompt_row(prompt: &str) -> [String; 3] {
+    let arguments = edit::elements(edit::member(prompt, "arguments").unwrap_or("[]"));
+    let named = arguments.map(|argument| {
+        let mark = if edit::member(argument, "required") == Some("true") { "" } else { "?" };
+        format!("{}{mark}", text(argument, "name"))
+    });
+    let named: Vec<_> = named.collect();
+    [text(prompt, "name"), named.join(", "), first_line(prompt)]
+}
+
+fn resource_row(resource: &str) -> [String; 3] {
+    let uri = edit::text(resource, "uri").or_else(|| edit::text(resource, "uriTemplate"));
+    [uri.unwrap_or_default().into_owned(), text(resource, "mimeType"), first_line(resource)]
+}
+
+/// What people are told of an entry: its description, or its name.
+fn first_line(entry: &str) -> String {
+    let told = edit::text(entry, "description")
+        .or_else(|| edit::text(entry, "title"))
+        .or_else(|| edit::text(entry, "name"));
+    told.unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+/// `user: text` for each message of a prompt.
+fn messages(result: &Json) -> String {
+    let messages = edit::elements(edit::member(result.as_str(), "messages").unwrap_or("[]"));
+    let told = messages.map(|message| {
+        let content = edit::member(message, "content").unwrap_or("{}");
+        let said = edit::text(content, "text").map_or_else(
+            || Json::from_trusted(content.to_owned()).compact().to_string(),
+            |text| text.into_owned(),
+        );
+        format!("{}: {said}\n", text(message, "role"))
+    });
+    told.collect()
+}
+
+/// Text as it is; bytes into a file or a pipe.
+fn print_contents(result: &Json, out: Option<&std::path::Path>) -> Result<(), Failed> {
+    let contents = edit::elements(edit::member(result.as_str(), "contents").unwrap_or("[]"));
+    let mut whole = Vec::new();
+    let mut is_text = true;
+    for content in contents {
+        let bytes = match edit::text(content, "blob") {
+            Some(blob) => {
+                is_text = false;
+                from_base64(&blob).ok_or_else(|| {
+                    Failed::new(Exit::Unreachable, "its bytes are not written in base64")
+                })?
+            }
+            None => text(content, "text").into_bytes(),
+        };
+        whole.extend_from_slice(&bytes);
+    }
+    if let Some(path) = out {
+        let mut file = BlobFile::create(path.to_owned())?;
+        file.write(&whole)?;
+        return render::print(&format!("{}\n", file.finish()?));
+    }
+    match String::from_utf8(whole) {
+        Ok(mut text) if is_text => {
+            if !text.ends_with('\n') && io::stdout().is_terminal() {
+                text.push('\n');
+            }
+            render::print(&text)
+        }
+        bytes if io::stdout().is_terminal() => {
+            let count = bytes.map_or_else(|error| error.into_bytes().len(), |text| text.len());
+            Err(Failed::usage(format!("the resource is {count} bytes that are no text"))
+                .hint("`--out FILE` writes them to a file; in a pipe they are printed"))
+        }
+        bytes => {
+            let bytes = bytes.map_or_else(|error| error.into_bytes(), String::into_bytes);
+            let mut stdout = io::stdout().lock();
+            let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
+            written.map_err(|error| {
+                Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error)
+            })
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A line on the terminal that turns while there is nothing else to see, and is gone then.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal as _};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinHandle, spawn_local};
+use toolbus_proto::json::{Json, Kind, edit};
+
+use super::style::is_dumb;
+use super::{printable, width};
+use crate::args::Globals;
+use crate::logging::LogFormat;
+use crate::stderr;
+
+/// What is answered sooner needs no spinner.
+const AFTER: Duration = Duration::from_millis(300);
+/// How often it turns.
+const TURN: Duration = Duration::from_millis(100);
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How wide the bar is.
+const BAR: usize = 20;
+
+/// Turns on standard error. Dropping it leaves nothing behind.
+pub(crate) struct Spinner {
+    state: Rc<RefCell<Turning>>,
+    task: JoinHandle<()>,
+}
+
+struct Turning {
+    since: Instant,
+    is_waiting: bool,
+    /// What it says besides the time.
+    said: String,
+}
+
+impl Spinner {
+    /// One, if standard error is a terminal on which lines can be wiped and the user wants more
+    /// than errors there.
+    pub(crate) fn for_people(globals: &Globals) -> Option<Spinner> {
+        let is_wanted = !globals.quiet && globals.log_format == LogFormat::Text;
+        (is_wanted && Spinner::can_turn()).then(Spinner::start)
+    }
+
+    pub(crate) fn can_turn() -> bool {
+        io::stderr().is_terminal() && !is_dumb()
+    }
+
+    pub(crate) fn start() -> Spinner {
+        let state = Turning { since: Instant::now(), is_waiting: true, said: String::new() };
+        let state = Rc::new(RefCell::new(state));
+        let turning = state.clone();
+        let task = spawn_local(async move {
+            tokio::time::sleep(AFTER).await;
+            for frame in FRAMES.iter().cycle() {
+                turning.borrow().draw(frame);
+                tokio::time::sleep(TURN).await;
+            }
+        });
+        Spinner { state, task }
+    }
+
+    /// What it says from now on.
+    pub(crate) fn say(&self, text: &str) {
+        self.state.borrow_mut().said = printable(text).replace('\n', " ");
+    }
+
+    /// How far a call is, as its peer tells it.
+    pub(crate) fn progress(&self, progress: &Json) {
+        self.say(&told(progress));
+    }
+
+    /// There is something to see.
+    pub(crate) fn rest(&self) {
+        self.state.borrow_mut().is_waiting = false;
+        stderr::wipe();
+    }
+
+    /// There is nothing to see again.
+    pub(crate) fn wait(&self) {
+        self.state.borrow_mut().is_waiting = true;
+    }
+}
+
+impl Turning {
+    fn draw(&self, frame: &str) {
+        if self.is_waiting {
+            let seconds = self.since.elapsed().as_secs_f32();
+            let line = format!("{frame} {seconds:.1}s {}", self.said);
+            let width = width::of_stderr().unwrap_or(width::USUAL);
+            stderr::write_transient(&width::cut(line.trim_end(), width.saturating_sub(1)));
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.task.abort();
+        stderr::wipe();
+        // What follows on standard output is on the same terminal.
+        stderr::flush();
+    }
+}
+
+/// `[#####---------------] 1/4 reading`: the bar where it is known how much there is.
+fn told(progress: &Json) -> String {
+    if progress.kind() == Kind::String {
+        return progress.shown();
+    }
+    let [done, total] = edit::pick(progress.as_str(), ["progress", "total"]);
+    let number = |raw: Option<&str>| raw.and_then(|raw| raw.parse::<f64>().ok());
+    let message = edit::text(progress.as_str(), "message").unwrap_or_default();
+    let far = match (number(done), number(total)) {
+        (Some(done), Some(total)) if 0.0 < total => {
+            let full = (done / total).clamp(0.0, 1.0) * BAR as f64;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to BAR")]
+            let full = full as usize;
+            let bar = "#".repeat(full) + &"-".repeat(BAR - full);
+            format!("[{bar}] {done}/{total}")
+        }
+        (Some(done), _) => done.to_string(),
+        _ => String::new(),
+    };
+    format!("{far} {message}").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_a_bar_where_the_end_is_known() {
+        for (progress, expected) in [
+            (
+                r#"{"progress":1,"total":4,"message":"reading"}"#,
+                "[#####---------------] 1/4 reading",
+            ),
+            (r#"{"progress":9,"total":4}"#, "[####################] 9/4"),
+            (r#"{"progress":0.5}"#, "0.5"),
+            (r#"{"message":"hm"}"#, "hm"),
+            (r#""said""#, "said"),
+            ("{}", ""),
+        ] {
+            assert_eq!(told(&Json::parse(progress).unwrap()), expected, "{progress}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What `toolbus call` prints: the same answer on every wire, text where it is asked for, bytes in
+//! files, JSON for people on a terminal.
+
+use std::fs;
+
+use expect_test::expect;
+use toolbus::wire::Registry;
+use toolbus_testkit::scratch::Scratch;
+
+use crate::mcp::INITIALIZED;
+use crate::page::{Page, mcp_server, our_command};
+use crate::terminal::Terminal;
+
+/// The addresses of a peer of ours in each wire.
+fn wires() -> Vec<(&'static str, String)> {
+    let registry = Registry::default();
+    let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
+    let address = |(wire, fixture): (&'static str, &toolbus::wire::fixture::Fixture)| {
+        let words: Vec<_> = fixture.words.iter().copied().chain(["builtin:"]).collect();
+        (wire, format!("{}{}", fixture.scheme, our_command(&words)))
+    };
+    wires.map(address).collect()
+}
+
+#[test]
+fn one_tool_gives_one_answer() {
+    let mut told = String::new();
+    for (wire, address) in wires() {
+        for words in [&["add", "a=1", "b=2"][..], &["upper", "text=hi"], &["count", "n=2"]] {
+            let page = Page::of(&[&["call", &address][..], words].concat()).run();
+            told += &format!("{wire:9} {:5} {}", words[0], page.stdout);
+        }
+    }
+    expect![[r#""#]].assert_eq(&told);
+}
+
+/// A server of the old era that answers this to every call.
+fn answering(result: &str) -> String {
+    let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
+    mcp_server(&[&opening[..], &["read", "read", "answer", result, "readall"]].concat())
+}
+
+#[test]
+fn text_is_that_of_the_blocks() {
+    let wrapped = r#"{"content":[{"type":"text","text":"two"},{"type":"text","text":"lines"}],"structuredContent":{"result":"two lines"}}"#;
+    Page::of(&["call", "--text", &answering(wrapped), "f", "{}"]).check(expect![[r#"
+        stdout
+        two
+        lines
+        exit 0
+    "#]]);
+    Page::of(&["call", &answering(wrapped), "f", "{}"]).check(expect![[r#"
+        stdout
+        {"result":"two lines"}
+        exit 0
+    "#]]);
+    let bare = r#"{"content":[],"structuredContent":{"a":1}}"#;
+    Page::of(&["call", "--text", &answering(bare), "f", "{}"]).check(expect![[r#"
+        stdout
+        {"a":1}
+        exit 0
+    "#]]);
+}
+
+#[test]
+fn bytes_go_into_files() {
+    let scratch = Scratch::new();
+    let file = scratch.file("bytes");
+    let page = Page::of(&["call", "--out", &file, "builtin:", "blob", "bytes=20000000"]).run();
+    let told =
+        format!("stdout\n{{\"elements\":[{{\"$file\":\"{file}\",\"bytes\":20000000}}]}}\nexit 0\n");
+    assert_eq!(page.to_string(), told);
+    assert_eq!(fs::metadata(&file).unwrap().len(), 20_000_000);
+    let folder = format!("{}/", scratch.file("folder"));
+    let image = r#"{"content":[{"type":"text","text":"a dot"},{"type":"image","data":"aGk=","mimeType":"image/png"}]}"#;
+    let page = Page::of(&["call", "--out", &folder, &answering(image), "f", "{}"]).run();
+    let told = format!(
+        "[{{\"type\":\"text\",\"text\":\"a dot\"}},{{\"$file\":\"{folder}1.png\",\"bytes\":2}}]\n"
+    );
+    assert_eq!(page.stdout, told, "{page}");
+    assert_eq!(fs::read(format!("{folder}1.png")).unwrap(), b"hi");
+    // Without bytes it is the answer that is kept.
+    let text = scratch.file("text");
+    let page = Page::of(&["call", "--out", &text, "builtin:", "upper", "text=hi"]).run();
+    assert_eq!(page.stdout, format!("{{\"$file\":\"{text}\",\"bytes\":2}}\n"), "{page}");
+    assert_eq!(fs::read_to_string(&text).unwrap(), "HI");
+}
+
+#[test]
+fn a_limit_names_the_flag_that_raises_it() {
+    let page = Page::of(&["call", "--reply-max", "1KiB", "builtin:", "blob", "bytes=2000"]);
+    page.check(expect![[r#""#]]);
+    let page = Page::of(&["call", "--reply-max", "32MiB", "builtin:", "blob", "bytes=20000000"]);
+    assert_eq!(page.run().status.code(), Some(0));
+}
+
+#[test]
+fn json_for_people_is_indented_and_coloured() {
+    let words = ["call", "builtin:", "echo", r#"{"a":[1,"x"],"b":{}}"#];
+    let shown = Terminal::of(80).shown(&words).replace('\x1b', "␛");
+    expect![[r#""#]].assert_eq(&shown);
+    let plain = Terminal::of(80).env("TERM", "dumb").shown(&words);
+    expect![[r#""#]].assert_eq(&plain);
+    let line = Terminal::of(80).shown(&[&["--json"], &words[..]].concat());
+    assert_eq!(line, "{\"a\":[1,\"x\"],\"b\":{}}\n");
+}
