@@ -187,7 +187,7 @@ pub fn server(data: &[u8]) {
 fn ready_hub() -> Hub {
     let mut hub = Hub::new(HubSettings::default(), vec![PluginConfig::new("p")], ids());
     let now = Instant::now();
-    hub.start(now);
+    hub.start();
     hub.handle_line(0, "READY x:1");
     hub.handle_dialled(now, 0);
     while let Some(order) = hub.poll_order() {
