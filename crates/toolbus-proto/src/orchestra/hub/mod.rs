@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::envelope::response_body;
+use super::waiting::Waiting;
 use super::wire::{PluginManifest, PromptDefinition, Response, ToolDefinition};
 use super::{Ids, Timestamp, WIRE};
 use crate::channel::{Asked, Down, Ticket, Up};
@@ -173,7 +174,7 @@ struct Plugin {
     misses: u32,
     is_degraded: bool,
     /// Events that wait for it, and whether one is on its way.
-    events: VecDeque<Bytes>,
+    events: Waiting,
     is_told: bool,
 }
 
@@ -188,7 +189,7 @@ impl Hub {
             prompts: Vec::new(),
             misses: 0,
             is_degraded: false,
-            events: VecDeque::new(),
+            events: Waiting::default(),
             is_told: false,
         };
         Hub {

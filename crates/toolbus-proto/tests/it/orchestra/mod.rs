@@ -13,6 +13,7 @@ mod faults;
 mod plugin;
 mod stdio;
 mod vectors;
+mod weights;
 
 use toolbus_testkit::orchestra::{
     ELSEWHERE, FOLDER, OF_A_HUB, arrivals, conversations, ids, more_ids, number, on_wire, passing,
