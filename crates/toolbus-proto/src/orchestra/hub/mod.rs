@@ -1,5 +1,5 @@
 //! What a hub decides: who gets a request, what is answered for whom, and when a plugin is
-//! started, asked, restarted and stopped (`docs/protocols/orchestra.md` 7 to 10).
+//! started, asked and stopped (`docs/protocols/orchestra.md` 7 to 10).
 //!
 //! [`Hub`] has no connections and no processes. It is told what callers ask, what plugins
 //! answer and what becomes of their processes, and gives [`Order`]s. Requests and answers go
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::envelope::response_body;
+use super::waiting::Waiting;
 use super::wire::{PluginManifest, PromptDefinition, Response, ToolDefinition};
 use super::{Ids, Timestamp, WIRE};
 use crate::channel::{Asked, Down, Ticket, Up};
@@ -27,6 +28,7 @@ use crate::tool::{Call, CallerId, Deadline, Outcome, Part, Piece, What};
 use calls::Running;
 use events::Subscriptions;
 use life::Life;
+pub use life::{Comeback, Gone};
 use lists::Listing;
 
 /// What is set about one plugin.
@@ -111,14 +113,21 @@ pub enum Order {
     Call(PluginIndex, Ticket, Box<Call>),
     /// Go on with what a plugin was asked.
     Up(PluginIndex, Ticket, Up),
-    /// Run the plugin's program.
-    Spawn(PluginIndex),
+    /// Start the plugin's program, and keep it alive.
+    Start(PluginIndex),
     /// Connect to the plugin.
     Dial(PluginIndex, String),
-    /// Kill the plugin's whole group, and reap it.
-    Kill(PluginIndex),
-    /// Ask the plugin's whole group to end.
-    Terminate(PluginIndex),
+    /// The plugin is connected: it has the time of a start once more, to be booted.
+    Advance(PluginIndex),
+    /// The plugin has come up.
+    Serve(PluginIndex),
+    /// The plugin's process is of no use: it has to go, and why.
+    Break(PluginIndex, String),
+    /// Make the plugin end. One that serves is being asked to, and has time until
+    /// [`Order::EndGoodbye`].
+    Stop(PluginIndex),
+    /// The plugin was asked to end, and has answered or will not.
+    EndGoodbye(PluginIndex),
     /// Write this line to standard error: people and scripts rely on it.
     Say(String),
     /// Something that was learned, for the log.
@@ -161,15 +170,11 @@ struct Plugin {
     manifest: PluginManifest,
     tools: Vec<ToolDefinition>,
     prompts: Vec<PromptDefinition>,
-    /// Failed starts in a row.
-    failures: u32,
-    /// How often it was away without having served for long in between.
-    delays: u32,
     /// Health checks in a row that were missed.
     misses: u32,
     is_degraded: bool,
     /// Events that wait for it, and whether one is on its way.
-    events: VecDeque<Bytes>,
+    events: Waiting,
     is_told: bool,
 }
 
@@ -182,11 +187,9 @@ impl Hub {
             manifest: PluginManifest::default(),
             tools: Vec::new(),
             prompts: Vec::new(),
-            failures: 0,
-            delays: 0,
             misses: 0,
             is_degraded: false,
-            events: VecDeque::new(),
+            events: Waiting::default(),
             is_told: false,
         };
         Hub {

@@ -117,6 +117,8 @@ pub struct Transport {
     stage: Stage,
     in_flight: HashMap<Ticket, InFlight>,
     next_ticket: u64,
+    /// What requests in flight and arrays that are not whole keep.
+    kept_bytes: usize,
     batches: HashMap<u64, Batch>,
     gathers: HashMap<u64, full::Gather>,
     next_number: u64,
@@ -142,6 +144,13 @@ struct InFlight {
     purpose: Purpose,
     /// The client wants to know how far it is, by this token.
     progress_token: Option<Bytes>,
+}
+
+impl InFlight {
+    /// What it keeps of the request.
+    fn weight(&self) -> usize {
+        self.origin.id.as_bytes().len() + self.progress_token.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 /// Whose answer it is, and whether it goes into an array of them.
@@ -174,6 +183,7 @@ impl Transport {
             stage: Stage::Open,
             in_flight: HashMap::new(),
             next_ticket: 0,
+            kept_bytes: 0,
             batches: HashMap::new(),
             gathers: HashMap::new(),
             next_number: 0,
@@ -242,8 +252,16 @@ impl Transport {
             options: CallOptions { progress, ..CallOptions::default() },
             ..Call::of(now, what)
         };
+        self.kept_bytes += in_flight.weight();
         self.in_flight.insert(ticket, in_flight);
         self.ups.push_back((ticket, Asked::Call(call)));
+    }
+
+    /// The hub is not waited for any more.
+    fn take_in_flight(&mut self, ticket: Ticket) -> Option<InFlight> {
+        let in_flight = self.in_flight.remove(&ticket)?;
+        self.kept_bytes -= in_flight.weight();
+        Some(in_flight)
     }
 
     /// Says a good answer.
@@ -281,6 +299,10 @@ impl Machine for Transport {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.kept_bytes + self.out.len()
     }
 }
 
