@@ -2,8 +2,10 @@
 
 mod ask;
 mod bridges;
+mod children;
 mod files;
 mod live;
+mod replay;
 mod server;
 mod whole;
 
