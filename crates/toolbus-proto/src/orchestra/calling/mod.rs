@@ -9,7 +9,7 @@ mod requests;
 mod settings;
 mod streams;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use super::envelope::{put_frame, request_body};
@@ -19,6 +19,7 @@ use super::wire::StreamCancel;
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
 };
+use crate::counted::Counted;
 use crate::frame::length::Lengths;
 use crate::outstanding::Outstanding;
 use crate::tool::{Call, Deadline, Failure, FailureKind};
@@ -34,7 +35,7 @@ pub struct Client {
     /// Whose answer comes on which stream, and by when.
     outstanding: Outstanding,
     /// The streams that are not over.
-    asks: HashMap<u64, Ask>,
+    asks: Counted<u64, Ask>,
     /// Streams that the hands have not been told to open.
     to_open: VecDeque<u64>,
     /// Streams that are not open yet, and since when; those that are by now are skipped.
@@ -138,7 +139,7 @@ impl Client {
             settings,
             ids,
             readiness: Readiness::Open,
-            asks: HashMap::new(),
+            asks: Counted::default(),
             to_open: VecDeque::new(),
             unopened: VecDeque::new(),
             draining: VecDeque::new(),
