@@ -45,11 +45,13 @@ pub(crate) fn write_transient(line: &str) {
     STDERR.push(&format!("{WIPE}{line}"), WAITING_BYTES_MAX);
 }
 
-/// Nothing of a transient line is left.
-pub(crate) fn wipe() {
-    if IS_TRANSIENT.swap(false, Ordering::Relaxed) {
+/// Nothing of a transient line is left. Says whether there was one.
+pub(crate) fn wipe() -> bool {
+    let was_there = IS_TRANSIENT.swap(false, Ordering::Relaxed);
+    if was_there {
         STDERR.push(WIPE, WAITING_BYTES_MAX);
     }
+    was_there
 }
 
 /// The same for lines that scripts wait for: there is room for them where others are dropped.

@@ -71,10 +71,10 @@ impl Spinner {
         self.say(&told(progress));
     }
 
-    /// There is something to see.
-    pub(crate) fn rest(&self) {
+    /// There is something to see. Says whether it was there.
+    pub(crate) fn rest(&self) -> bool {
         self.state.borrow_mut().is_waiting = false;
-        stderr::wipe();
+        stderr::wipe()
     }
 
     /// There is nothing to see again.

@@ -31,7 +31,7 @@ impl Receiving<'_> {
             let is_done = matches!(down, Down::Done(_));
             let down = match down {
                 Down::Ask(ask, question) => {
-                    self.spinner.into_iter().for_each(Spinner::rest);
+                    let _ = self.spinner.is_some_and(Spinner::rest);
                     let answer = question::answered(&question).await;
                     let _ = running.send(Up::Answer(ask, answer));
                     self.spinner.into_iter().for_each(Spinner::wait);
