@@ -42,7 +42,7 @@ pub(crate) fn write(text: &str) {
 /// Shows a line of a terminal until something else is written or it is wiped.
 pub(crate) fn write_transient(line: &str) {
     IS_TRANSIENT.store(true, Ordering::Relaxed);
-    STDERR.push(&format!("{WIPE}{line}"), WAITING_BYTES_MAX);
+    STDERR.push(&format!("\r{line}\x1b[K"), WAITING_BYTES_MAX);
 }
 
 /// Nothing of a transient line is left. Says whether there was one.

@@ -10,7 +10,7 @@ pub(crate) struct AccessArgs {
     /// Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
     #[arg(long = "origin", value_name = "ORIGIN")]
     pub(crate) origins: Vec<String>,
-    /// Environment variable that holds the token everybody must show
+    /// Environment variable that holds the token that each caller must show
     #[arg(long, value_name = "VAR")]
     pub(crate) token_env: Option<String>,
     /// Do without a token although other machines can reach us

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -215,7 +216,12 @@ impl Awaited {
                 && self.next.get() == next
                 && said.replace(next) != Some(next)
             {
-                tracing::warn!(target: DONE, "still waiting, to see about `{rule}`: {sentence}");
+                let message = format!("still waiting, to see about `{rule}`: {sentence}");
+                // A script has no use for it.
+                match io::stderr().is_terminal() {
+                    true => tracing::warn!(target: DONE, "{message}"),
+                    false => tracing::info!("{message}"),
+                }
             }
         }
     }

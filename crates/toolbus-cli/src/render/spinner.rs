@@ -89,7 +89,7 @@ impl Turning {
             let seconds = self.since.elapsed().as_secs_f32();
             let line = format!("{frame} {seconds:.1}s {}", self.said);
             let width = width::of_stderr().unwrap_or(width::USUAL);
-            stderr::write_transient(&width::cut(line.trim_end(), width.saturating_sub(1)));
+            stderr::write_transient(&width::cut(&line, width.saturating_sub(1)));
         }
     }
 }

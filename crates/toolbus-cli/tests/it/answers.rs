@@ -31,7 +31,24 @@ fn one_tool_gives_one_answer() {
             told += &format!("{wire:9} {:5} {}", words[0], page.stdout);
         }
     }
-    expect![[r#""#]].assert_eq(&told);
+    expect![[r#"
+        oracle    add   3
+        oracle    upper "HI"
+        oracle    count "{\"elements\":[0,1]}"
+        orchard   add   {"result":3}
+        orchard   upper {"result":"HI"}
+        orchard   count {"elements":[0,1]}
+        mcp       add   3
+        mcp       upper "HI"
+        mcp       count {"elements":[0,1]}
+        mediocre  add   3
+        mediocre  upper "HI"
+        mediocre  count {"elements":[0,1]}
+        orchestra add   {"text":"3","value":3}
+        orchestra upper {"text":"HI"}
+        orchestra count {"elements":[0,1]}
+    "#]]
+    .assert_eq(&told);
 }
 
 /// A server of the old era that answers this to every call.
@@ -89,7 +106,12 @@ fn bytes_go_into_files() {
 #[test]
 fn a_limit_names_the_flag_that_raises_it() {
     let page = Page::of(&["call", "--reply-max", "1KiB", "builtin:", "blob", "bytes=2000"]);
-    page.check(expect![[r#""#]]);
+    page.check(expect![[r#"
+        stderr
+        error: the reply is over the limit of 1024 bytes
+        hint: `--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come
+        exit 3
+    "#]]);
     let page = Page::of(&["call", "--reply-max", "32MiB", "builtin:", "blob", "bytes=20000000"]);
     assert_eq!(page.run().status.code(), Some(0));
 }
@@ -98,9 +120,27 @@ fn a_limit_names_the_flag_that_raises_it() {
 fn json_for_people_is_indented_and_coloured() {
     let words = ["call", "builtin:", "echo", r#"{"a":[1,"x"],"b":{}}"#];
     let shown = Terminal::of(80).shown(&words).replace('\x1b', "␛");
-    expect![[r#""#]].assert_eq(&shown);
+    expect![[r#"
+        {
+          ␛[36m"a"␛[0m: [
+            ␛[33m1␛[0m,
+            ␛[32m"x"␛[0m
+          ],
+          ␛[36m"b"␛[0m: {}
+        }
+    "#]]
+    .assert_eq(&shown);
     let plain = Terminal::of(80).env("TERM", "dumb").shown(&words);
-    expect![[r#""#]].assert_eq(&plain);
+    expect![[r#"
+        {
+          "a": [
+            1,
+            "x"
+          ],
+          "b": {}
+        }
+    "#]]
+    .assert_eq(&plain);
     let line = Terminal::of(80).shown(&[&["--json"], &words[..]].concat());
     assert_eq!(line, "{\"a\":[1,\"x\"],\"b\":{}}\n");
 }

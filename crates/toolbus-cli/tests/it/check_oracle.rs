@@ -121,20 +121,22 @@ fn an_oracle_that_breaks_most_rules() {
         &[],
         &["say", ready, "forever", "{", "read", "say", answer, "}"],
         expect![[r#"
-        stdout
-        ok first-byte
-        ok ready
-        FAIL quiet-before-ack: it said: log
-        ok answers-invoke
-        FAIL id-echo: 7 came back as 0
-        FAIL felts: felt 0 is not a string: 5
-        FAIL error-ack: it still runs after 2s
-        FAIL shutdown: it still runs after 2s
-        ok eof
-        note survives-garbage: a call behind it was not answered
-        note number-ids: did not come back as sent: -1, 1.5, 18446744073709551616
-        exit 1
-    "#]],
+            stdout
+            ok first-byte
+            ok ready
+            FAIL quiet-before-ack: it said: log
+            ok answers-invoke
+            FAIL id-echo: 7 came back as 0
+            FAIL felts: felt 0 is not a string: 5
+            FAIL error-ack: it still runs after 2s
+            FAIL shutdown: it still runs after 2s
+            ok eof
+            note survives-garbage: a call behind it was not answered
+            note number-ids: did not come back as sent: -1, 1.5, 18446744073709551616
+            stderr
+            info: still waiting, to see about `survives-garbage`: A line that is no JSON does not end it.
+            exit 1
+        "#]],
     );
 }
 

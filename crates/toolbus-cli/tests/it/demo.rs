@@ -27,7 +27,7 @@ fn the_tour_ends_well_and_shows_what_it_promises() {
         Kill the bus
           a bus, a tool that ignores SIGTERM, and a child of the tool are running
           kill -9
-          nobody is left N ms
+          no process is left N ms
 
         Every front before every back
           front \ back oracle orchard mcp mediocre orchestra

@@ -26,10 +26,12 @@ fn toolbus_in_short() {
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              prompt           List and get the prompts of an MCP server
               provider         Be an Orchard provider on standard input and output
+              resource         List and read the resources of an MCP server
               rpc              Call a mediocre-rpc server, or be one
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              check            Test somebody's program against the rules of its protocol
+              check            Test a program against the rules of its protocol
               decode           Show what the bytes of a capture say, event by event
               completions      Print the completion script for a shell
               man              Print a manual page
@@ -94,10 +96,12 @@ fn toolbus_at_length() {
               oracle           Call a Cairo oracle, or be one
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              prompt           List and get the prompts of an MCP server
               provider         Be an Orchard provider on standard input and output
+              resource         List and read the resources of an MCP server
               rpc              Call a mediocre-rpc server, or be one
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              check            Test somebody's program against the rules of its protocol
+              check            Test a program against the rules of its protocol
               decode           Show what the bytes of a capture say, event by event
               completions      Print the completion script for a shell
               man              Print a manual page
@@ -262,12 +266,17 @@ fn call_in_short() {
               [ARGUMENT]...  One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
-                  --text                  Print text and strings as they are, not as JSON
+                  --text                  Print text as it is, not as JSON; of an answer that has text for
+                                          people besides values for programs, that text
                   --stream                Print parts and progress as they come, each as a line of JSON
                   --timeout <TIME>        Give up after this long in all, e.g. `90`, `500ms` [default: as the
                                           config says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
+                  --out <FILE|DIR>        Write bytes to this file, or to files in this folder; an answer
+                                          without bytes itself
+                  --reply-max <SIZE>      Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
+                                          go to --out unbounded]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
 
             Global options:
@@ -318,7 +327,8 @@ fn call_at_length() {
 
             Options:
                   --text
-                      Print text and strings as they are, not as JSON
+                      Print text as it is, not as JSON; of an answer that has text for people besides values for
+                      programs, that text
 
                   --stream
                       Print parts and progress as they come, each as a line of JSON
@@ -330,6 +340,13 @@ fn call_at_length() {
 
                   --start-timeout <TIME>
                       Give up if the peer is not ready after this long [default: as its protocol says]
+
+                  --out <FILE|DIR>
+                      Write bytes to this file, or to files in this folder; an answer without bytes itself
+
+                  --reply-max <SIZE>
+                      Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out
+                      unbounded]
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
@@ -670,7 +687,9 @@ fn completions() {
             stdout
             Print the completion script for a shell
 
-            The script goes to standard output; put it where your shell looks for completions.
+            The script goes to standard output; put it where your shell looks for completions. In bash, zsh and
+            fish it also completes addresses, backs, tools and their arguments: a tool's peer is asked for them,
+            and has two seconds to answer.
 
             Usage: toolbus completions [OPTIONS] <SHELL>
 

@@ -24,6 +24,8 @@ the reason stands below. `as text` is a value that arrives as the text of its JS
 object` an answer that is none and arrives as the only member of one, `text` or `result`, \
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
 may be left out and is written as `{\"Some\":…}`.
+
+What `toolbus call` prints is what arrives. Text is a JSON string and a value is that value, whatever carried it: MCP before 2026-07-28 has no place for a value that is no object, nor has any MCP for an answer in parts, so toolbus sends the text and says in `_meta` under `dev.toolbus/answer` what it is (`\"json\"`, or for parts a list with `text`, `json`, `bytes` or `value` for each block), and reads it back as `3` or `{\"elements\":[0,1,2]}`. Where a result must be an object an answer that is none stays the member of one (orchard: `result`, orchestra: `text`), and where an oracle's function has no Cairo type its answer stays the text of its JSON.
 ";
 
 #[test]

@@ -113,8 +113,7 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         _ => false,
     };
     let is_ours = failure.kind != FailureKind::UnknownTool && !failure.from_peer;
-    let is_hinted = failure.last_words.as_ref().is_some_and(|words| words.hint.is_some());
-    if !is_doubtful || is_ours || is_hinted {
+    if !is_doubtful || is_ours {
         return failure;
     }
     match Listing::of(bus).await {

@@ -59,6 +59,7 @@ impl Out {
     /// The answer with files in place of its bytes; if it has none, it is itself in a file.
     pub(super) fn keep(&mut self, outcome: Outcome) -> Result<Json, Failed> {
         let (text, extension) = match outcome {
+            Outcome::Value(value) if value.kind() == Kind::String => (value.shown(), "txt"),
             Outcome::Value(value) => {
                 let value = self.without_bytes(&value)?;
                 if 0 < self.count {

@@ -85,7 +85,7 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
         pids.iter().all(|pid| is_gone(*pid)).then_some(())
     })
     .await?;
-    tour.show("nobody is left", begun.elapsed())
+    tour.show("no process is left", begun.elapsed())
 }
 
 /// A wire in which one call can be seen to run by the answer to another, and that gives answers

@@ -26,7 +26,7 @@ use crate::runtime::{self, Signals};
 ///
 /// Nothing needs to be installed: the tools are part of toolbus and are started as programs
 /// of their own. One is called; one is killed in the middle of a call, and you see its last
-/// words and the next call working; a whole bus is killed, and you see that nobody is left.
+/// words and the next call working; a whole bus is killed, and you see that no process is left.
 /// Then every kind of peer is called through every kind of front.
 ///
 /// The tour ends with 0 only if everything went as promised.

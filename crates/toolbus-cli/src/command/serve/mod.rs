@@ -237,7 +237,7 @@ impl Running {
         Ok(())
     }
 
-    /// Opens all backs before anybody is served; but one that is slow does not keep the others
+    /// Opens all backs before a client is served; but one that is slow does not keep the others
     /// from being served.
     async fn look_for_missing(&mut self) {
         let bus = self.bus.clone();

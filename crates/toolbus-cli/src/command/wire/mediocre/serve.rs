@@ -105,7 +105,7 @@ impl Entry {
         }
         let address = address(Purpose::Serve, url)?;
         if let Place::Command(_) = address.place() {
-            let message = format!("cannot listen on `{url}`: nobody is there to call us");
+            let message = format!("cannot listen on `{url}`: no client could connect to it");
             return Err(
                 Failed::usage(message).hint("`stdio:` alone is our own standard input and output")
             );
