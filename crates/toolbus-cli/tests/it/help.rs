@@ -154,7 +154,7 @@ fn demo() {
 
             Nothing needs to be installed: the tools are part of toolbus and are started as programs of their
             own. One is called; one is killed in the middle of a call, and you see its last words and the next
-            call working; a whole bus is killed, and you see that nobody is left. Then every kind of peer is
+            call working; a whole bus is killed, and you see that no process is left. Then every kind of peer is
             called through every kind of front.
 
             The tour ends with 0 only if everything went as promised.
@@ -893,7 +893,7 @@ fn mcp_in_short() {
                                           takes a free one
                   --origin <ORIGIN>       Let pages of this origin in, besides our own, e.g.
                                           `https://app.example`; may repeat
-                  --token-env <VAR>       Environment variable that holds the token everybody must show
+                  --token-env <VAR>       Environment variable that holds the token that each caller must show
                   --insecure              Do without a token although other machines can reach us
                   --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
                   --timeout <TIME>        Give up on a call that is quiet for this long, e.g. `90`, `500ms`
@@ -951,7 +951,7 @@ fn mcp_at_length() {
                       Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
 
                   --token-env <VAR>
-                      Environment variable that holds the token everybody must show
+                      Environment variable that holds the token that each caller must show
 
                   --insecure
                       Do without a token although other machines can reach us

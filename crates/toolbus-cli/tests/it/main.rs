@@ -9,6 +9,7 @@ mod call_arguments;
 mod check_mcp;
 mod check_oracle;
 mod color;
+mod context;
 mod decode_mcp;
 mod decode_mediocre;
 mod decode_oracle;

@@ -177,9 +177,9 @@ fn the_environment_is_clean() {
         "fine"
         stderr
         info: faulty-tool: started, process ID
-        info: faulty-tool: ready
         warning: faulty-tool: line that answers nothing: SECRET unset
         warning: faulty-tool: line that answers nothing: HOME=/nowhere
+        info: faulty-tool: ready
         info: faulty-tool: call of `f` over mcp: ok in TIME
         info: faulty-tool: ended with exit status 0
         exit 0

@@ -23,7 +23,6 @@ fn the_first_byte_is_judged_at_once() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (its first byte must be `{`), got:  {
-            signal 15
             exit 3
         "#]],
     );
@@ -33,7 +32,6 @@ fn the_first_byte_is_judged_at_once() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (its first byte must be `{`), got: Compiling\x01 foo \xff
-            signal 15
               | compiling
             exit 3
         "#]],
@@ -44,7 +42,6 @@ fn the_first_byte_is_judged_at_once() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (its first byte must be `{`), got: \xef\xbb\xbf{}
-            signal 15
             exit 3
         "#]],
     );
@@ -54,7 +51,6 @@ fn the_first_byte_is_judged_at_once() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (its first byte must be `{`), got:
-            signal 15
             exit 3
         "#]],
     );
@@ -117,7 +113,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (that is a notification), got: {"jsonrpc":"2.0","method":"ready"}
-            signal 15
             exit 3
         "#]],
     );
@@ -126,7 +121,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (that is a response), got: {"jsonrpc":"2.0","id":0,"result":{}}
-            signal 15
             exit 3
         "#]],
     );
@@ -135,7 +129,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (`jsonrpc` must be "2.0"), got: {"jsonrpc":"1.0","id":0,"method":"ready"}
-            signal 15
             exit 3
         "#]],
     );
@@ -144,7 +137,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (`id` must be a string or a number), got: {"jsonrpc":"2.0","id":[],"method":"ready"}
-            signal 15
             exit 3
         "#]],
     );
@@ -153,7 +145,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (`id` stands twice), got: {"jsonrpc":"2.0","id":0,"id":0,"method":"ready"}
-            signal 15
             exit 3
         "#]],
     );
@@ -162,7 +153,6 @@ fn what_is_no_request_is_refused_without_an_answer() {
         expect![[r#"
             stderr
             error: expected a ready request as first line (not JSON: unexpected `n` at byte 1), got: {nope
-            signal 15
             exit 3
         "#]],
     );
@@ -190,7 +180,6 @@ fn an_oracle_that_is_never_ready() {
         expect![[r#"
             stderr
             error: `faulty-tool` was not ready within 2s
-            signal 15
               | compiling
             exit 4
         "#]],
@@ -203,7 +192,6 @@ fn an_oracle_that_is_never_ready() {
             {"error":{"message":"`faulty-tool` was not ready within 300ms","kind":"timed_out"}}
             stderr
             error: `faulty-tool` was not ready within 300ms
-            signal 15
             exit 4
         "#]],
     );
@@ -261,8 +249,7 @@ fn an_oracle_that_ends_before_it_is_ready() {
         &["close-out", "stay"],
         expect![[r#"
             stderr
-            error: `faulty-tool` ended with signal 15 before it was ready
-            signal 15
+            error: `faulty-tool` ended before it was ready
             exit 3
         "#]],
     );

@@ -68,11 +68,11 @@ fn what_does_not_fit_is_not_sent() {
     told(
         &["nop"],
         expect![[r#"
-        stderr
-        error: provider `faulty-tool` has no action `nop`
-        hint: did you mean `noop`?
-        exit 2
-    "#]],
+            stderr
+            error: no such tool: `nop`
+            hint: did you mean `noop`?
+            exit 2
+        "#]],
     );
 }
 
