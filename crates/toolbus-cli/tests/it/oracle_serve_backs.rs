@@ -108,7 +108,6 @@ fn a_back_that_cannot_be_opened_is_told_and_nothing_is_served() {
         [r#"
         stderr
         error: cannot open `stdio:'faulty-tool' 'stay'`: `faulty-tool` was not ready within 300ms
-        signal 15
         exit 3
     "#]
     ]);

@@ -36,7 +36,10 @@ fn commands_and_flags_are_completed() {
         completed(&["des"]),
         "describe\tShow one tool: what it does, what it takes, and a call to try\n"
     );
-    assert_eq!(completed(&["oracle", "inv"]), "invoke\tCall a function of an oracle\n");
+    assert_eq!(
+        completed(&["oracle", "inv"]),
+        "invoke\tCall an oracle's function and print the felts it answers\n"
+    );
     assert_eq!(
         completed(&["call", "--start"]),
         "--start-timeout\tGive up if the peer is not ready after this long [default: as its protocol says]\n"
@@ -271,6 +274,9 @@ fn the_manual_page_of_toolbus() {
             toolbus\-tools(1)
             List the tools of the config, or of the given addresses
             .TP
+            toolbus\-describe(1)
+            Show one tool: what it does, what it takes, and a call to try
+            .TP
             toolbus\-call(1)
             Call one tool and print its answer
             .TP
@@ -295,8 +301,14 @@ fn the_manual_page_of_toolbus() {
             toolbus\-plugin(1)
             Be an Orchestra plugin: its hub calls the tools of the bus
             .TP
+            toolbus\-prompt(1)
+            List and get the prompts of an MCP server
+            .TP
             toolbus\-provider(1)
             Be an Orchard provider on standard input and output
+            .TP
+            toolbus\-resource(1)
+            List and read the resources of an MCP server
             .TP
             toolbus\-rpc(1)
             Call a mediocre\-rpc server, or be one
@@ -305,7 +317,7 @@ fn the_manual_page_of_toolbus() {
             Be an MCP server on standard input and output, in front of an Orchestra hub
             .TP
             toolbus\-check(1)
-            Test somebody\*(Aqs program against the rules of its protocol
+            Test a program against the rules of its protocol
             .TP
             toolbus\-decode(1)
             Show what the bytes of a capture say, event by event

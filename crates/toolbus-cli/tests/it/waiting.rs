@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::Value;
 
 use crate::mcp::INITIALIZED;
-use crate::page::{Page, check, mcp_ourselves, mcp_server};
+use crate::page::{Page, mcp_ourselves, mcp_server, timeless};
 use crate::terminal::Terminal;
 
 #[test]
@@ -23,12 +23,42 @@ fn a_spinner_turns_and_is_gone() {
     assert_eq!(shown, "3\n");
 }
 
+/// What is said, calls and processes included.
+fn told(words: &[&str]) -> String {
+    timeless(&Page::of(words).run().to_string())
+}
+
 #[test]
 fn each_call_is_a_line() {
-    check("-v call builtin: add a=1 b=2", expect![[r#""#]]);
-    check("-vv call builtin: fail message=no", expect![[r#""#]]);
-    Page::of(&["-v", "call", &mcp_ourselves(&["builtin:"]), "upper", "text=hi"])
-        .check(expect![[r#""#]]);
+    expect![[r#"
+        stdout
+        3
+        stderr
+        info: builtin: call of `add` over inside: ok in TIME
+        exit 0
+    "#]]
+    .assert_eq(&told(&["-v", "call", "builtin:", "add", "a=1", "b=2"]));
+    expect![[r#"
+        stderr
+        debug: builtin: <- call of `fail` {"message":"no"}
+        info: builtin: call of `fail` over inside: failed in TIME
+        debug: builtin: -> failure no
+        error: no
+        exit 1
+    "#]]
+    .assert_eq(&told(&["-vv", "call", "builtin:", "fail", "message=no"]));
+    let server = mcp_ourselves(&["builtin:"]);
+    expect![[r#"
+        stdout
+        "HI"
+        stderr
+        info: toolbus: started, process ID
+        info: toolbus: ready
+        info: toolbus: call of `upper` over mcp: ok in TIME
+        info: toolbus: ended with exit status 0
+        exit 0
+    "#]]
+    .assert_eq(&told(&["-v", "call", &server, "upper", "text=hi"]));
 }
 
 #[test]
@@ -48,7 +78,13 @@ fn complaints_of_a_probe_are_no_last_words() {
     let opening = ["read", "err", "what is server/discover?", "refuse", "-32601", "no"];
     let then = ["read", "answer", INITIALIZED, "read", "read", "err", "alas", "exit", "3"];
     let server = mcp_server(&[&opening[..], &then].concat());
-    Page::of(&["call", &server, "f", "{}"]).check(expect![[r#""#]]);
+    Page::of(&["call", &server, "f", "{}"]).check(expect![[r#"
+        stderr
+        error: `faulty-tool` ended with exit status 3 before it answered
+        exit status 3
+          | alas
+        exit 3
+    "#]]);
 }
 
 #[test]
@@ -69,6 +105,9 @@ fn every_line_can_be_json() {
 
 #[test]
 fn a_server_on_a_terminal_says_whom_it_waits_for() {
-    let shown = Terminal::of(80).types("waits for a client", "\x04").shown(&["mcp", "builtin:"]);
+    let shown = Terminal::of(80)
+        .env("NO_COLOR", "1")
+        .types("waits for a client", "\x04")
+        .shown(&["mcp", "builtin:"]);
     assert!(shown.contains("info: this is an MCP server now: it waits for a client"), "{shown:?}");
 }
