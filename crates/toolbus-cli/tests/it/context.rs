@@ -9,6 +9,8 @@ use crate::terminal::Terminal;
 /// A server of the old era that answers these, one after the other.
 fn answering(results: &[&str]) -> String {
     let opening = ["read", "answer", INITIALIZED, "read"];
+    // A backslash in a step escapes what is behind it.
+    let results: Vec<_> = results.iter().map(|result| result.replace('\\', "\\\\")).collect();
     let answers = results.iter().flat_map(|result| ["read", "answer", result]);
     let steps: Vec<_> = opening.into_iter().chain(answers).chain(["readall"]).collect();
     mcp_server(&steps)

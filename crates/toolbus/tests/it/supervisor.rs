@@ -91,7 +91,7 @@ fn a_stop_while_it_starts_says_no_goodbye() {
         == r0 terminate
         -- exited signal 15
         -- closed
-        == t1 unavailable `plain` ended with signal 15 before it was ready
+        == t1 unavailable `plain` ended before it was ready
         == r0 forget
         -- call t2
         == t2 cancelled `plain` is being stopped
@@ -239,7 +239,7 @@ fn output_that_ends_before_its_process_ends_it() {
         == r1 spawn
         -- exited signal 15 of r0
         -- closed
-        == t1 gone `plain` ended with signal 15 before it answered
+        == t1 gone `plain` ended before it answered
         == r0 forget
     "#]]);
 }
