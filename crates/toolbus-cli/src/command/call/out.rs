@@ -1,5 +1,6 @@
 //! `toolbus call --out`: bytes go into files, as they come; without any, the answer does.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +129,7 @@ fn bytes_of(element: &str) -> Option<(Vec<u8>, Option<String>)> {
         })
         .or_else(|| edit::text(resource?, "blob"))?;
     let media_type = edit::text(element, "mimeType").or_else(|| edit::text(resource?, "mimeType"));
-    Some((from_base64(&data)?, media_type.map(|media_type| media_type.into_owned())))
+    Some((from_base64(&data)?, media_type.map(Cow::into_owned)))
 }
 
 /// How a file of this media type is usually called.

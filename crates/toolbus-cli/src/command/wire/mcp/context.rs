@@ -310,7 +310,7 @@ fn messages(result: &Json) -> String {
         let content = edit::member(message, "content").unwrap_or("{}");
         let said = edit::text(content, "text").map_or_else(
             || Json::from_trusted(content.to_owned()).compact().to_string(),
-            |text| text.into_owned(),
+            std::borrow::Cow::into_owned,
         );
         format!("{}: {said}\n", text(message, "role"))
     });
@@ -352,7 +352,8 @@ fn print_contents(result: &Json, out: Option<&std::path::Path>) -> Result<(), Fa
                 .hint("`--out FILE` writes them to a file; in a pipe they are printed"))
         }
         bytes => {
-            let bytes = bytes.map_or_else(|error| error.into_bytes(), String::into_bytes);
+            let bytes =
+                bytes.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
             let mut stdout = io::stdout().lock();
             let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
             written.map_err(|error| {
