@@ -1,0 +1,1 @@
+//! What expressions may call.
