@@ -9,4 +9,7 @@ pub mod diagnostic;
 pub mod duration;
 pub mod expr;
 pub mod function;
+pub mod provider;
+pub mod record;
+pub mod secrets;
 pub mod value;
