@@ -7,4 +7,6 @@
 pub mod diagnostic;
 pub mod expr;
 pub mod function;
+pub mod model;
+pub mod source;
 pub mod value;
