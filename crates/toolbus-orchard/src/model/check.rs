@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Attribute, Body, ComponentBlock, Dependency, DependencyKind, Expr, ProviderConfig, Scenario,
+    Attribute, Body, ComponentBlock, Dependency, DependencyKind, Expr, ProviderConfig, Scenario, Use,
     key_span,
 };
 use crate::diagnostic::{Code, Problem, Span};
-use crate::expr::{Reference, references};
+use crate::expr::Reference;
 use crate::source::Sources;
 
 /// Checks the blocks `required_providers` and `provider`.
@@ -117,32 +117,27 @@ pub(super) fn body(body: &Body, sources: &Sources, problems: &mut Vec<Problem>) 
 fn inputs(component: &ComponentBlock, sources: &Sources, problems: &mut Vec<Problem>) {
     let Some(definition) = &component.definition else { return };
     let variables = &definition.body.variables;
-    let mut given = BTreeSet::new();
-    if let Some(Expr { expression, span }) = &component.inputs {
-        let Some(object) = expression.as_object() else { return };
-        let text = &sources.file(span.file).text;
-        for (key, value) in object {
-            let name = match (key.as_ident(), key.as_expr()) {
-                (Some(name), _) => name.as_str(),
-                (_, Some(hcl_edit::expr::Expression::String(name))) => name.as_str(),
-                // Only its value will tell.
-                _ => return,
-            };
-            given.insert(name);
-            if !variables.contains_key(name) {
-                let message = format!("component `{}` has no variable `{name}`", component.ty.text);
-                let range = hcl_edit::Span::span(value.expr()).unwrap_or_default();
-                let at = key_span(text, name, &Span::new(span.file, range));
-                let problem = Problem::error(Code::UnknownAttribute, message).at(at);
-                problems.push(problem.meant(name, variables.keys().map(String::as_str)));
-            }
-        }
+    if !component.names_inputs() {
+        // Only their values will tell.
+        return;
+    }
+    for name in component.input_names().filter(|name| !variables.contains_key(*name)) {
+        let Some(input) = component.input(name) else { continue };
+        let at = key_span(&sources.file(input.file()).text, name, &input.span);
+        problems.push(unknown_input(component, name).at(at));
     }
     for variable in variables.values().filter(|variable| variable.default.is_none()) {
-        if !given.contains(variable.name.text.as_str()) {
+        if component.input(&variable.name.text).is_none() {
             problems.push(missing_input(component, variable));
         }
     }
+}
+
+/// An input that a component has no variable for.
+pub(crate) fn unknown_input(component: &ComponentBlock, name: &str) -> Problem {
+    let message = format!("component `{}` has no variable `{name}`", component.ty.text);
+    let variables = component.definition.iter().flat_map(|it| it.body.variables.keys());
+    Problem::error(Code::UnknownAttribute, message).meant(name, variables.map(String::as_str))
 }
 
 /// A variable of a component that gets no value.
@@ -188,8 +183,8 @@ impl<'a> Checker<'a> {
     }
 
     fn expression(&mut self, expr: &Expr) {
-        for reference in references(&expr.expression) {
-            if let Err(problem) = self.reference(&reference, expr) {
+        for Use { reference, .. } in &expr.uses {
+            if let Err(problem) = self.reference(reference, expr) {
                 self.problems.push(problem);
             }
         }
@@ -261,7 +256,7 @@ fn in_provider_config(what: &str) -> Problem {
 }
 
 /// Does a reference name something that is declared in this body?
-pub(crate) fn undeclared(body: &Body, reference: &Reference, expr: &Expr) -> Result<(), Problem> {
+fn undeclared(body: &Body, reference: &Reference, expr: &Expr) -> Result<(), Problem> {
     let at = |steps| Span::new(expr.file(), reference.span_of(steps));
     let unknown = |message: String| Problem::error(Code::UnknownReference, message);
     let root = reference.root.as_str();
@@ -349,7 +344,7 @@ fn reaches_actions(body: &Body, name: &str) -> bool {
         if !seen.insert(name) {
             continue;
         }
-        for reference in references(&local.value.expression) {
+        for Use { reference, .. } in &local.value.uses {
             match reference.root.as_str() {
                 "action" | "component" => return true,
                 "local" => next.extend(reference.name(0).map(str::to_owned)),
@@ -364,7 +359,7 @@ fn reaches_actions(body: &Body, name: &str) -> bool {
 fn local_cycles(body: &Body, problems: &mut Vec<Problem>) {
     let mut edges: BTreeMap<&str, Vec<(String, Span)>> = BTreeMap::new();
     for (name, local) in &body.locals {
-        let found = references(&local.value.expression).into_iter().filter_map(|reference| {
+        let found = local.value.uses.iter().filter_map(|Use { reference, .. }| {
             let target = reference.name(0).filter(|_| reference.root == "local")?.to_owned();
             Some((target, Span::new(local.value.file(), reference.span_of(1))))
         });

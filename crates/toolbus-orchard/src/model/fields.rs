@@ -47,8 +47,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn expr(&self, expression: Expression) -> Expr {
-        let span = self.span(expression.span());
-        Expr { expression, span }
+        Expr::new(self.file, expression)
     }
 
     pub(super) fn fields(&self, body: Body) -> Fields {

@@ -1,17 +1,19 @@
 //! A file with all that it includes: components are read, each file once, and hung in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use hcl_edit::expr::{Expression, ObjectKey, ObjectValue};
+
 use super::read::{self, ReadBody, ReadItem, ReadScenario};
-use super::{Body, Component, ComponentBlock, Index, Item, Name, Scenario, check};
+use super::{Body, Component, ComponentBlock, Expr, Index, Item, Name, Scenario, check};
 use crate::diagnostic::{Code, FileId, Problem, Span};
 use crate::expr::Files;
 use crate::source::{FILE_BYTES_MAX, Sources, tidy};
 
 /// How deep components may include each other.
-pub const COMPONENT_DEPTH_MAX: usize = 16;
+const COMPONENT_DEPTH_MAX: usize = 16;
 
 /// What was read, and what is wrong with it.
 #[derive(Debug)]
@@ -206,6 +208,7 @@ impl Loader<'_> {
                         name,
                         header: included.labels.header,
                         definition: known.map(|known| known.component),
+                        named_inputs: included.inputs.as_ref().and_then(named_inputs),
                         inputs: included.inputs,
                         for_each: included.for_each,
                         depends_on: included.depends_on,
@@ -295,4 +298,18 @@ impl Loader<'_> {
         self.including.pop();
         read
     }
+}
+
+/// The members of an object whose keys are written out.
+fn named_inputs(inputs: &Expr) -> Option<BTreeMap<String, Expr>> {
+    let object = inputs.expression.as_object()?;
+    let member = |(key, value): (&ObjectKey, &ObjectValue)| {
+        let name = match key {
+            ObjectKey::Ident(name) => name.as_str(),
+            ObjectKey::Expression(Expression::String(name)) => name.as_str(),
+            ObjectKey::Expression(_) => return None,
+        };
+        Some((name.to_owned(), Expr::new(inputs.file(), value.expr().clone())))
+    };
+    object.iter().map(member).collect()
 }

@@ -7,21 +7,23 @@
 mod blocks;
 mod check;
 mod fields;
-pub mod load;
+mod load;
 mod read;
 mod syntax;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use hcl_edit::expr::Expression;
+use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
+use hcl_edit::visit::{self, Visit};
 use toolbus_proto::orchard::types::Type;
 
 use crate::diagnostic::{Code, FileId, Problem, Span};
-use crate::expr::{NoNames, Source, evaluate};
+use crate::expr::{NoNames, Reference, Source, evaluate, references};
 use crate::value::{Value, convert};
 
-pub use load::{Content, Loaded, load};
+pub use load::{Choice, Content, Loaded, load};
+pub(crate) use check::{cycle_problem, missing_input, unknown_input};
 pub(crate) use read::key_span;
 pub use syntax::parse_body;
 pub(crate) use syntax::parse_expression;
@@ -35,19 +37,65 @@ pub struct Name {
     pub span: Span,
 }
 
-/// An expression and where it stands.
+/// An expression, where it stands, and what it refers to.
 #[derive(Debug, Clone)]
 pub struct Expr {
     /// What is to be evaluated.
     pub expression: Expression,
     /// Where it stands.
     pub span: Span,
+    /// What it refers to, in the order of the text.
+    pub uses: Vec<Use>,
+}
+
+/// One reference of an expression.
+#[derive(Debug, Clone)]
+pub struct Use {
+    /// The name and the steps behind it that stand there literally.
+    pub reference: Reference,
+    /// The index behind them that has to be evaluated: `each.key` of `action.T.N[each.key]`.
+    pub index: Option<Expression>,
 }
 
 impl Expr {
+    /// The expression, which stands in this file.
+    pub fn new(file: FileId, expression: Expression) -> Expr {
+        let span = Span::new(file, hcl_edit::Span::span(&expression).unwrap_or_default());
+        let mut uses: Vec<Use> = references(&expression)
+            .into_iter()
+            .map(|reference| Use { reference, index: None })
+            .collect();
+        if uses.iter().any(|it| matches!(&*it.reference.root, "action" | "component")) {
+            Indexes(&mut uses).visit_expr(&expression);
+        }
+        Expr { expression, span, uses }
+    }
+
     /// The file that it stands in, whose folder its paths are relative to.
     pub fn file(&self) -> FileId {
         self.span.file
+    }
+
+    /// Where a reference of it stands: the root and the first so many steps.
+    pub fn place(&self, reference: &Reference, steps: usize) -> Span {
+        Span::new(self.file(), reference.span_of(steps))
+    }
+}
+
+/// Finds the indexes behind references.
+struct Indexes<'a>(&'a mut [Use]);
+
+impl Visit for Indexes<'_> {
+    fn visit_traversal(&mut self, node: &Traversal) {
+        if let Expression::Variable(root) = &node.expr
+            && let Some(at) = hcl_edit::Span::span(root).map(|span| span.start)
+            && let Some(found) = self.0.iter_mut().find(|it| it.reference.root_span.start == at)
+            && let Some(operator) = node.operators.get(found.reference.path.len())
+            && let TraversalOperator::Index(index) = operator.value()
+        {
+            found.index = Some(index.clone());
+        }
+        visit::visit_traversal(self, node);
     }
 }
 
@@ -238,10 +286,29 @@ pub struct ComponentBlock {
     pub definition: Option<Rc<Component>>,
     /// Values for its variables.
     pub inputs: Option<Expr>,
+    /// The same one by one, if they are written out.
+    named_inputs: Option<BTreeMap<String, Expr>>,
     /// One instance for each.
     pub for_each: Option<Expr>,
     /// What must be done before any of its actions.
     pub depends_on: Vec<Dependency>,
+}
+
+impl ComponentBlock {
+    /// Are the inputs written out, or none at all?
+    pub fn names_inputs(&self) -> bool {
+        self.inputs.is_none() || self.named_inputs.is_some()
+    }
+
+    /// The value for this variable, if the inputs are written out.
+    pub fn input(&self, name: &str) -> Option<&Expr> {
+        self.named_inputs.as_ref()?.get(name)
+    }
+
+    /// The names of the inputs, if they are written out.
+    pub fn input_names(&self) -> impl Iterator<Item = &str> {
+        self.named_inputs.iter().flat_map(BTreeMap::keys).map(String::as_str)
+    }
 }
 
 /// `action "TYPE" "NAME" { … }`.

@@ -373,7 +373,7 @@ impl Reader<'_> {
                 self.problems.push(problem.meant(name, ["source"]));
                 continue;
             }
-            let expr = Expr { expression: value.expr().clone(), span: span.clone() };
+            let expr = Expr::new(self.file, value.expr().clone());
             let attribute = Attribute { name: attribute.name.clone(), value: expr };
             let text = self.text(Some(attribute));
             source = Some(text.map(|text| Name { text, span }));
