@@ -4,7 +4,9 @@
 //! wrong is told; [`value`] has the values and types of HCL; [`expr`] evaluates expressions,
 //! the same for plan and run; [`function`] has what expressions may call.
 
+pub mod builtin;
 pub mod diagnostic;
+pub mod duration;
 pub mod expr;
 pub mod function;
 pub mod model;
