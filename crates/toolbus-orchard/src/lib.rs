@@ -6,6 +6,7 @@
 
 pub mod builtin;
 pub mod diagnostic;
+pub mod disk;
 pub mod duration;
 pub mod expr;
 pub mod function;
@@ -14,5 +15,6 @@ pub mod plan;
 pub mod provider;
 pub mod record;
 pub mod secrets;
+pub mod show;
 pub mod source;
 pub mod value;
