@@ -4,12 +4,19 @@
 //! the world (files, the clock, chance), is the [`Source`]'s. In a plan the scope gives unknown
 //! values, and what they touch becomes unknown in turn.
 
+mod call;
+mod conditional;
+mod each;
+mod eval;
+mod operators;
 mod reference;
 mod source;
+mod template;
+mod traversal;
 
 use hcl_edit::expr::Expression;
 
-use crate::diagnostic::{Code, Problem};
+use crate::diagnostic::{Code, FileId, Problem, Span};
 use crate::value::Value;
 
 pub use reference::{Key, Reference, Step, references};
@@ -49,6 +56,17 @@ pub fn evaluate(
     scope: &dyn Scope,
     at: &Source<'_>,
 ) -> Result<Value, Problem> {
-    let _ = (expression, scope, at);
-    Ok(Value::unknown(crate::value::Type::Any))
+    eval::Evaluator::new(scope, at).value(expression)
 }
+
+/// Reads one expression from text that stands by itself, such as a variable's value.
+pub fn parse(text: &str, file: FileId) -> Result<Expression, Problem> {
+    text.parse().map_err(|error: hcl_edit::parser::Error| {
+        let offset = error.location().offset().min(text.len());
+        let message = format!("this is no expression: {}", error.message());
+        Problem::error(Code::Syntax, message).at(Span::new(file, offset..offset))
+    })
+}
+
+#[cfg(test)]
+mod tests;

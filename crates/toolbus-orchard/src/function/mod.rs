@@ -1,1 +1,373 @@
-//! What expressions may call.
+//! What expressions may call: each file has the table of its functions first, then what they do.
+//!
+//! A function is given arguments that are counted, converted and known; [`Fault`] says what it
+//! cannot work with. All of them are pure but for those marked so, and for the files, which
+//! the caller hands in.
+
+mod collections;
+mod combine;
+mod csv;
+mod digests;
+mod encoding;
+mod files;
+mod format;
+mod graphemes;
+mod numbers;
+mod patterns;
+mod random;
+mod sets;
+mod text;
+pub mod time;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use crate::diagnostic::Code;
+use crate::expr::Source;
+use crate::value::{Kind, Misfit, Number, NumberError, Type, Value, convert};
+
+/// A function as expressions know it.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// How it is called, such as `substr(s, offset, len)`.
+    pub(crate) usage: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    /// What any number of further arguments are.
+    pub(crate) rest: Option<Parameter>,
+    /// How many of the last parameters may be left out.
+    pub(crate) optional: usize,
+    /// What it gives, where the arguments are not known yet.
+    pub(crate) gives: fn(&[Value]) -> Type,
+    pub(crate) sight: Sight,
+    /// Does it ask the clock or chance?
+    pub(crate) is_impure: bool,
+    pub(crate) run: fn(&Call<'_>) -> Result<Value, Fault>,
+}
+
+/// What an argument must be, and is converted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    /// Anything, `null` too.
+    Any,
+    Text,
+    Number,
+    /// A list, set or tuple.
+    List,
+    /// The same, of texts.
+    Texts,
+    /// The same, of numbers.
+    Numbers,
+    /// A map or object.
+    Map,
+}
+
+/// Does a function look into the elements of a collection? If not, those may be unknown or
+/// sensitive without the result being so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Deep,
+    Shallow,
+}
+
+/// What a function is given.
+pub(crate) struct Call<'a> {
+    pub(crate) arguments: &'a [Value],
+    pub(crate) at: &'a Source<'a>,
+}
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// Which argument it is about.
+    pub(crate) argument: Option<usize>,
+    pub(crate) help: Option<String>,
+}
+
+type Outcome = Result<Value, Fault>;
+
+const fn function(
+    usage: &'static str,
+    parameters: &'static [Parameter],
+    gives: fn(&[Value]) -> Type,
+    run: fn(&Call<'_>) -> Outcome,
+) -> Function {
+    Function {
+        usage,
+        parameters,
+        rest: None,
+        optional: 0,
+        gives,
+        sight: Sight::Deep,
+        is_impure: false,
+        run,
+    }
+}
+
+impl Function {
+    /// Its name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.usage.split('(').next().unwrap_or(self.usage)
+    }
+
+    const fn rest(mut self, parameter: Parameter) -> Function {
+        self.rest = Some(parameter);
+        self
+    }
+
+    const fn optional(mut self, count: usize) -> Function {
+        self.optional = count;
+        self
+    }
+
+    const fn shallow(mut self) -> Function {
+        self.sight = Sight::Shallow;
+        self
+    }
+
+    const fn impure(mut self) -> Function {
+        self.is_impure = true;
+        self
+    }
+}
+
+static FUNCTIONS: LazyLock<BTreeMap<&'static str, &'static Function>> = LazyLock::new(|| {
+    let tables = [
+        numbers::FUNCTIONS,
+        text::FUNCTIONS,
+        format::FUNCTIONS,
+        patterns::FUNCTIONS,
+        collections::FUNCTIONS,
+        combine::FUNCTIONS,
+        sets::FUNCTIONS,
+        encoding::FUNCTIONS,
+        csv::FUNCTIONS,
+        digests::FUNCTIONS,
+        time::FUNCTIONS,
+        types::FUNCTIONS,
+        random::FUNCTIONS,
+        files::FUNCTIONS,
+    ];
+    tables.into_iter().flatten().map(|function| (function.name(), function)).collect()
+});
+
+/// The function of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.get(name).copied()
+}
+
+/// All names, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.keys().copied()
+}
+
+/// How each function is called, sorted by name.
+pub fn usages() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.values().map(|function| function.usage)
+}
+
+/// An argument brought to what its parameter must be.
+pub(crate) fn argument(
+    function: &Function,
+    index: usize,
+    parameter: Parameter,
+    value: &Value,
+) -> Outcome {
+    let list_of = |element: Type| Type::List(Box::new(element));
+    let ty = match (parameter, value.kind()) {
+        (Parameter::Any, _) => return Ok(value.clone()),
+        (Parameter::List, Kind::List(_) | Kind::Set(_) | Kind::Tuple(_))
+        | (Parameter::Map, Kind::Map(_) | Kind::Object(_)) => return Ok(value.clone()),
+        (Parameter::List, Kind::Unknown(ty)) if is_list(ty) => return Ok(value.clone()),
+        (Parameter::Map, Kind::Unknown(ty)) if is_map(ty) => return Ok(value.clone()),
+        (_, Kind::Null) | (Parameter::List | Parameter::Map, _) => {
+            return Err(unfit(function, index, parameter, value));
+        }
+        (Parameter::Text, _) => Type::String,
+        (Parameter::Number, _) => Type::Number,
+        (Parameter::Texts, _) => list_of(Type::String),
+        (Parameter::Numbers, _) => list_of(Type::Number),
+    };
+    let converted = convert(value, &ty).map_err(|mismatch| match mismatch.fault {
+        Misfit::TooManyDigits => Fault::from(NumberError::TooLarge).of(index),
+        _ => unfit(function, index, parameter, value),
+    })?;
+    let has_null = converted.elements().is_some_and(|all| all.iter().any(Value::is_null));
+    match has_null {
+        true => Err(unfit(function, index, parameter, value)),
+        false => Ok(converted),
+    }
+}
+
+fn unfit(function: &Function, index: usize, parameter: Parameter, value: &Value) -> Fault {
+    let wanted = match parameter {
+        Parameter::Any => "a value",
+        Parameter::Text => "text",
+        Parameter::Number => "a number",
+        Parameter::List => "a list",
+        Parameter::Texts => "a list of texts",
+        Parameter::Numbers => "a list of numbers",
+        Parameter::Map => "a map or object",
+    };
+    let got = match value.kind_word() {
+        word @ ("null" | "any value") => word.to_owned(),
+        "string" => "text".to_owned(),
+        word => format!("a {word}"),
+    };
+    let which = match function.usage.split(['(', ')']).nth(1).unwrap_or_default() {
+        "" => String::new(),
+        names => {
+            let name = names.split(", ").nth(index).unwrap_or_default().trim_end_matches('…');
+            if name.is_empty() { String::new() } else { format!(" (`{name}`)") }
+        }
+    };
+    let message = format!("argument {}{which} must be {wanted}, not {got}", index + 1);
+    let fault = bad(message).of(index);
+    match (parameter, value.kind()) {
+        (Parameter::List | Parameter::Map, Kind::String(_)) if function.name() == "length" => {
+            fault.help("the characters of a text are counted by `strlen(s)`")
+        }
+        _ => fault.help(format!("it is called as `{}`", function.usage)),
+    }
+}
+
+fn is_list(ty: &Type) -> bool {
+    matches!(ty, Type::Any | Type::List(_) | Type::Set(_) | Type::Tuple(_))
+}
+
+fn is_map(ty: &Type) -> bool {
+    matches!(ty, Type::Any | Type::Map(_) | Type::Object(_))
+}
+
+impl<'a> Call<'a> {
+    fn value(&self, index: usize) -> &'a Value {
+        &self.arguments[index]
+    }
+
+    fn text(&self, index: usize) -> &'a str {
+        self.value(index).as_str().unwrap_or_default()
+    }
+
+    fn number(&self, index: usize) -> Number {
+        self.value(index).as_number().unwrap_or(Number::ZERO)
+    }
+
+    /// A whole number.
+    fn integer(&self, index: usize) -> Result<i128, Fault> {
+        let number = self.number(index);
+        let fault = || bad(format!("{number} is no whole number")).of(index);
+        number.integer().ok_or_else(fault)
+    }
+
+    /// A whole number from nought.
+    fn count(&self, index: usize) -> Result<usize, Fault> {
+        let number = self.integer(index)?;
+        let fault = || bad(format!("{number} is no count: it must not be negative")).of(index);
+        // What is beyond all memory is beyond all limits as well.
+        if 0 <= number { Ok(usize::try_from(number).unwrap_or(usize::MAX)) } else { Err(fault()) }
+    }
+
+    fn elements(&self, index: usize) -> &'a [Value] {
+        self.value(index).elements().unwrap_or_default()
+    }
+
+    fn members(&self, index: usize) -> &'a BTreeMap<String, Value> {
+        static NONE: BTreeMap<String, Value> = BTreeMap::new();
+        self.value(index).members().unwrap_or(&NONE)
+    }
+}
+
+impl Fault {
+    /// The same, about this argument.
+    fn of(mut self, argument: usize) -> Fault {
+        self.argument = Some(argument);
+        self
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Fault {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says nothing of the values, which are sensitive.
+    pub(crate) fn hide(&mut self) {
+        if !matches!(self.code, Code::TooBig | Code::NumberTooLarge | Code::DivisionByZero) {
+            self.message = "the argument, which is sensitive, cannot be used".to_owned();
+        }
+    }
+}
+
+impl From<NumberError> for Fault {
+    fn from(error: NumberError) -> Fault {
+        let code = match error {
+            NumberError::TooLarge => Code::NumberTooLarge,
+            NumberError::DivisionByZero => Code::DivisionByZero,
+            NumberError::NotDecimal => Code::BadArgument,
+        };
+        Fault { code, ..bad(error.to_string()) }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Fault {
+    Fault { code: Code::BadArgument, message: message.into(), argument: None, help: None }
+}
+
+fn too_big() -> Fault {
+    let message = "the result is too big: at most 1000000 elements and 16 MiB of text are allowed";
+    Fault { code: Code::TooBig, ..bad(message) }
+}
+
+/// Text, unless there is too much of it.
+fn text_of(text: impl Into<Arc<str>>) -> Outcome {
+    Ok(Value::string(text))
+}
+
+/// What functions give.
+mod gives {
+    use super::{Type, Value};
+
+    pub(super) fn text(_: &[Value]) -> Type {
+        Type::String
+    }
+
+    pub(super) fn number(_: &[Value]) -> Type {
+        Type::Number
+    }
+
+    pub(super) fn bool(_: &[Value]) -> Type {
+        Type::Bool
+    }
+
+    pub(super) fn any(_: &[Value]) -> Type {
+        Type::Any
+    }
+
+    pub(super) fn texts(_: &[Value]) -> Type {
+        Type::List(Box::new(Type::String))
+    }
+
+    pub(super) fn numbers(_: &[Value]) -> Type {
+        Type::List(Box::new(Type::Number))
+    }
+
+    /// A list of what the first argument is a list of.
+    pub(super) fn list_like_first(arguments: &[Value]) -> Type {
+        match arguments.first().map(Value::ty) {
+            Some(Type::List(element) | Type::Set(element)) => Type::List(element),
+            _ => Type::Any,
+        }
+    }
+
+    /// An element of the first argument.
+    pub(super) fn element_of_first(arguments: &[Value]) -> Type {
+        match arguments.first().map(Value::ty) {
+            Some(Type::List(element) | Type::Set(element) | Type::Map(element)) => *element,
+            _ => Type::Any,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

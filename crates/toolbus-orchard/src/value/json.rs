@@ -6,7 +6,7 @@ use std::fmt::Write;
 use thiserror::Error;
 use toolbus_proto::json::{Json, Kind as JsonKind, Scanner, write_string};
 
-use super::{Kind, Misfit, Mismatch, Number, Type, Value, convert};
+use super::{ELEMENTS_MAX, Kind, Misfit, Mismatch, Number, Type, Value, convert};
 
 /// A part of the value is known only after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -96,40 +96,56 @@ fn quote(out: &mut String, text: &str) {
 /// What JSON means by itself: arrays are tuples, objects are objects. Of a key that stands
 /// twice the last value counts.
 pub fn from_any_json(json: &Json) -> Result<Value, Mismatch> {
-    read(&mut Scanner::new(json.as_str())).map_err(|fault| Mismatch { path: String::new(), fault })
+    let mut reader = Reader { scanner: Scanner::new(json.as_str()), elements: 0 };
+    reader.value().map_err(|fault| Mismatch { path: String::new(), fault })
 }
 
-fn read(scanner: &mut Scanner<'_>) -> Result<Value, Misfit> {
-    let first = scanner.next_byte().unwrap_or(b'n');
-    match first {
-        b'[' => {
-            scanner.enter_array();
-            let mut elements = Vec::new();
-            while scanner.more(elements.is_empty(), b']').map_err(Misfit::NotJson)? {
-                elements.push(read(scanner)?);
+struct Reader<'a> {
+    scanner: Scanner<'a>,
+    elements: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self) -> Result<Value, Misfit> {
+        let first = self.scanner.next_byte().unwrap_or(b'n');
+        match first {
+            b'[' => {
+                self.scanner.enter_array();
+                let mut elements = Vec::new();
+                while self.scanner.more(elements.is_empty(), b']').map_err(Misfit::NotJson)? {
+                    elements.push(self.element()?);
+                }
+                Ok(Value::tuple(elements))
             }
-            Ok(Value::tuple(elements))
+            b'{' => {
+                self.scanner.enter_object();
+                let mut members = BTreeMap::new();
+                let mut is_first = true;
+                while let Some(key) = self.scanner.key(is_first).map_err(Misfit::NotJson)? {
+                    is_first = false;
+                    members.insert(text(key), self.element()?);
+                }
+                Ok(Value::object(members))
+            }
+            _ => {
+                let raw = self.scanner.value().map_err(Misfit::NotJson)?;
+                match first {
+                    b'"' => Ok(Value::string(text(raw))),
+                    b't' => Ok(Value::bool(true)),
+                    b'f' => Ok(Value::bool(false)),
+                    b'n' => Ok(Value::NULL),
+                    _ => Number::parse(raw).map(Value::number).map_err(|_| Misfit::TooManyDigits),
+                }
+            }
         }
-        b'{' => {
-            scanner.enter_object();
-            let mut members = BTreeMap::new();
-            let mut is_first = true;
-            while let Some(key) = scanner.key(is_first).map_err(Misfit::NotJson)? {
-                is_first = false;
-                let name = text(key);
-                members.insert(name, read(scanner)?);
-            }
-            Ok(Value::object(members))
-        }
-        _ => {
-            let raw = scanner.value().map_err(Misfit::NotJson)?;
-            match first {
-                b'"' => Ok(Value::string(text(raw))),
-                b't' => Ok(Value::bool(true)),
-                b'f' => Ok(Value::bool(false)),
-                b'n' => Ok(Value::NULL),
-                _ => Number::parse(raw).map(Value::number).map_err(|_| Misfit::TooManyDigits),
-            }
+    }
+
+    /// Counted before it is kept: sixteen million zeros are far more than their text.
+    fn element(&mut self) -> Result<Value, Misfit> {
+        self.elements += 1;
+        match self.elements <= ELEMENTS_MAX {
+            true => self.value(),
+            false => Err(Misfit::TooManyElements),
         }
     }
 }

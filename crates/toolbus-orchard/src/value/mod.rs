@@ -23,6 +23,7 @@ pub use number::{Number, NumberError};
 pub use toolbus_proto::orchard::types::{Field, Presence, Type};
 pub use toolbus_proto::orchard::value::{Misfit, Mismatch};
 pub use types::unify;
+pub(crate) use types::{kind_word, unify_all};
 
 /// How many elements a value may have, those of its elements counted.
 pub const ELEMENTS_MAX: usize = 1_000_000;

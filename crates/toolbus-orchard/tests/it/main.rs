@@ -1,0 +1,8 @@
+//! The evaluator from outside: values of the transcripts, tables of our own, a second opinion.
+
+mod evaluating;
+mod functions;
+mod limits;
+mod second_opinion;
+mod unknowns;
+mod values;
