@@ -10,6 +10,7 @@ pub mod duration;
 pub mod expr;
 pub mod function;
 pub mod model;
+pub mod plan;
 pub mod provider;
 pub mod record;
 pub mod secrets;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Attribute, Body, ComponentBlock, Dependency, DependencyKind, Expr, ProviderConfig, Scenario, Use,
-    key_span,
+    Attribute, Body, ComponentBlock, Dependency, DependencyKind, Expr, ProviderConfig, Scenario,
+    Use, key_span,
 };
 use crate::diagnostic::{Code, Problem, Span};
 use crate::expr::Reference;

@@ -22,8 +22,8 @@ use crate::diagnostic::{Code, FileId, Problem, Span};
 use crate::expr::{NoNames, Reference, Source, evaluate, references};
 use crate::value::{Value, convert};
 
-pub use load::{Choice, Content, Loaded, load};
 pub(crate) use check::{cycle_problem, missing_input, unknown_input};
+pub use load::{Choice, Content, Loaded, load};
 pub(crate) use read::key_span;
 pub use syntax::parse_body;
 pub(crate) use syntax::parse_expression;
@@ -160,7 +160,7 @@ struct Index {
 }
 
 /// A block that makes nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Item {
     /// The action of this index.
     Action(usize),

@@ -1,7 +1,7 @@
 //! Which action has to wait for which, directly or through locals, inputs and outputs.
 
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use super::evaluation::{Evaluation, Key, Needs};
@@ -108,14 +108,16 @@ impl<'a> Edges<'a> {
                         continue;
                     }
                     let needs = self.needs_of(&key);
-                    let children: Vec<Key> = needs.values.iter().map(|(key, _)| key.clone()).collect();
+                    let children: Vec<Key> =
+                        needs.values.iter().map(|(key, _)| key.clone()).collect();
                     stack.push((key, Some(needs)));
                     stack.extend(children.into_iter().map(|child| (child, None)));
                 }
                 Some(Needs { values, mut slots }) => {
                     slots.sort_unstable();
                     slots.dedup();
-                    let known = values.iter().filter_map(|(child, _)| self.known.get(child).cloned());
+                    let known =
+                        values.iter().filter_map(|(child, _)| self.known.get(child).cloned());
                     let mut lists: Vec<Slots> = known.collect();
                     lists.push(slots.into());
                     let all = self.union(lists);
@@ -202,7 +204,8 @@ impl<'a> Edges<'a> {
             [only] => only.clone(),
             [first, others @ ..] if others.iter().all(|other| other == first) => first.clone(),
             _ => {
-                let mut all: Vec<SlotId> = lists.iter().flat_map(|list| list.iter().copied()).collect();
+                let mut all: Vec<SlotId> =
+                    lists.iter().flat_map(|list| list.iter().copied()).collect();
                 all.sort_unstable();
                 all.dedup();
                 self.pairs = self.pairs.saturating_add(all.len());
@@ -270,7 +273,8 @@ pub(super) fn order(
     needs: &HashMap<SlotId, Slots>,
     problems: &mut Vec<Problem>,
 ) -> Vec<SlotId> {
-    let rank: HashMap<SlotId, usize> = declared.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+    let rank: HashMap<SlotId, usize> =
+        declared.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut removed: BTreeSet<usize> = BTreeSet::new();
     loop {
         let (order, left) = sorted(declared, &rank, needs, &removed);
@@ -279,8 +283,10 @@ pub(super) fn order(
         }
         let ring = ring(&left, declared, &rank, needs);
         let world = &edges.evaluation.world;
-        let told: Vec<(String, SlotId)> =
-            ring.iter().map(|at| (world.slot(declared[*at]).address.clone(), declared[*at])).collect();
+        let told: Vec<(String, SlotId)> = ring
+            .iter()
+            .map(|at| (world.slot(declared[*at]).address.clone(), declared[*at]))
+            .collect();
         let edge = |(index, (address, from)): (usize, &(String, SlotId))| {
             let to = told[(index + 1) % told.len()].1;
             (address.clone(), edges.place(*from, to))
@@ -303,7 +309,9 @@ fn sorted(
     let mut wanted_by: Vec<Vec<u32>> = vec![Vec::new(); count];
     for (at, id) in declared.iter().enumerate() {
         for need in needs[id].iter() {
-            let Some(need) = rank.get(need).filter(|need| !removed.contains(need)) else { continue };
+            let Some(need) = rank.get(need).filter(|need| !removed.contains(need)) else {
+                continue;
+            };
             waits[at] += 1;
             wanted_by[*need].push(u32::try_from(at).unwrap_or(u32::MAX));
         }

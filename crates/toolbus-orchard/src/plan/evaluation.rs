@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::scope::NodeScope;
-use super::world::{Each, Family, ModuleId, SlotId, World};
+use super::world::{Family, ModuleId, SlotId, World};
 use crate::diagnostic::{Problem, Span};
 use crate::expr::{self, Files, Impure, Random, Source};
 use crate::model::{self, Expr, Item};
@@ -244,9 +244,8 @@ impl Evaluation {
                 if active.contains(&key) {
                     let from = stack.iter().position(|frame| frame.key.as_ref() == Some(&key));
                     let ring = &stack[from.unwrap_or(0)..];
-                    let edge = |frame: &Frame| {
-                        Some((self.told(frame.key.as_ref()?), frame.at.clone()?))
-                    };
+                    let edge =
+                        |frame: &Frame| Some((self.told(frame.key.as_ref()?), frame.at.clone()?));
                     let problem = model::cycle_problem(ring.iter().filter_map(edge).collect());
                     if let Some(top) = stack.last_mut() {
                         top.fault = Some(problem);
@@ -289,7 +288,9 @@ impl Evaluation {
     /// What a value needs.
     fn needs_of(&self, key: &Key) -> Vec<(Key, Span)> {
         let mut needs = Vec::new();
-        self.with_expression(key, |module, item, expr| needs = self.needs(module, item, expr).values);
+        self.with_expression(key, |module, item, expr| {
+            needs = self.needs(module, item, expr).values
+        });
         needs.extend(self.inputs_of(key));
         needs
     }
@@ -430,11 +431,6 @@ impl Evaluation {
             (None, None) => return Err(model::missing_input(&parent.block, variable)),
         };
         Ok(value.with_sensitive(variable.sensitive))
-    }
-
-    /// `each` of an instance.
-    pub(super) fn each_of(&self, slot: SlotId) -> Option<Each> {
-        self.world.slot(slot).each.clone()
     }
 }
 

@@ -44,7 +44,8 @@ pub(super) fn instances(evaluation: &Evaluation, id: ModuleId, item: Item) -> Fa
         Ok(None) => {
             let message = "`for_each` must be known before the run";
             let problem = Problem::error(Code::UnknownForEach, message).at(expr.span.clone());
-            let help = "its keys become addresses: make them of variables, not of what actions give";
+            let help =
+                "its keys become addresses: make them of variables, not of what actions give";
             evaluation.world.problem(problem.help(help));
             Family::Broken
         }
@@ -59,14 +60,18 @@ pub(super) fn instances(evaluation: &Evaluation, id: ModuleId, item: Item) -> Fa
 fn keys(value: &Value, expr: &Expr) -> Result<Option<Vec<(String, Each)>>, Problem> {
     let refuse = |code, message: String| Err(Problem::error(code, message).at(expr.span.clone()));
     if value.is_sensitive() {
-        let message = "`for_each` is sensitive, and its keys would be shown as addresses".to_owned();
+        let message =
+            "`for_each` is sensitive, and its keys would be shown as addresses".to_owned();
         let problem = refuse(Code::SensitiveForEach, message);
         return problem.map_err(|problem: Problem| {
             problem.help("`nonsensitive()` says that they may be shown")
         });
     }
     let mismatch = |value: &Value| {
-        let message = format!("`for_each` takes a map, an object or a set of strings, not a {}", value.kind_word());
+        let message = format!(
+            "`for_each` takes a map, an object or a set of strings, not a {}",
+            value.kind_word()
+        );
         let problem = Problem::error(Code::TypeMismatch, message).at(expr.span.clone());
         Err(match value.ty() {
             Type::List(_) | Type::Tuple(_) => problem.help("make a set of it: `toset(…)`"),
@@ -75,7 +80,9 @@ fn keys(value: &Value, expr: &Expr) -> Result<Option<Vec<(String, Each)>>, Probl
     };
     match value.kind() {
         Kind::Unknown(ty) => match **ty {
-            Type::String | Type::Number | Type::Bool | Type::List(_) | Type::Tuple(_) => mismatch(value),
+            Type::String | Type::Number | Type::Bool | Type::List(_) | Type::Tuple(_) => {
+                mismatch(value)
+            }
             _ => Ok(None),
         },
         Kind::Null => refuse(Code::NullValue, "`for_each` is null".to_owned()),
@@ -90,7 +97,8 @@ fn keys(value: &Value, expr: &Expr) -> Result<Option<Vec<(String, Each)>>, Probl
             let mut keys = Vec::with_capacity(all.items().len());
             for element in all.items() {
                 let Some(text) = element.as_str() else {
-                    let message = format!("`for_each` takes a set of strings, not of `{}`", all.element());
+                    let message =
+                        format!("`for_each` takes a set of strings, not of `{}`", all.element());
                     return refuse(Code::TypeMismatch, message);
                 };
                 let each = Each { key: element.clone(), value: element.clone() };

@@ -66,7 +66,11 @@ impl<'a> NodeScope<'a> {
         })
     }
 
-    fn component(&self, reference: &Reference, at: &Source<'_>) -> Option<Result<Resolved, Problem>> {
+    fn component(
+        &self,
+        reference: &Reference,
+        at: &Source<'_>,
+    ) -> Option<Result<Resolved, Problem>> {
         let world = &self.evaluation.world;
         let module = world.module(self.module);
         let index = module.body.component(reference.name(0)?, reference.name(1)?)?;
@@ -82,7 +86,8 @@ impl<'a> NodeScope<'a> {
                     let value = |(key, instance): (&String, &usize)| {
                         Ok((key.clone(), self.all_outputs(*instance)?))
                     };
-                    let all: Result<BTreeMap<_, _>, Problem> = instances.iter().map(value).collect();
+                    let all: Result<BTreeMap<_, _>, Problem> =
+                        instances.iter().map(value).collect();
                     all.map(|all| Resolved { value: Value::object(all), steps: 2 })
                 }
             },
@@ -117,9 +122,7 @@ impl<'a> NodeScope<'a> {
     fn all_outputs(&self, instance: ModuleId) -> Result<Value, Problem> {
         let module = self.evaluation.world.module(instance);
         let names = module.body.outputs.iter().map(|output| &output.name.text);
-        let value = |name: &String| {
-            Ok((name.clone(), self.value(instance, Kind::Output, name)?))
-        };
+        let value = |name: &String| Ok((name.clone(), self.value(instance, Kind::Output, name)?));
         names.map(value).collect::<Result<BTreeMap<_, _>, _>>().map(Value::object)
     }
 
@@ -280,7 +283,8 @@ impl Evaluation {
                 }
             }
             "component" => {
-                let found = reference.name(1).and_then(|second| module.body.component(name, second));
+                let found =
+                    reference.name(1).and_then(|second| module.body.component(name, second));
                 let Some(at) = found else { return };
                 let Some(family) = module.components[at].get() else {
                     needs.values.push((instances_key(id, Item::Component(at)), span(2)));
@@ -307,7 +311,8 @@ impl Evaluation {
         needs: &mut Needs,
     ) {
         let module = self.world.module(instance);
-        let output = |name: &str| Key { module: instance, kind: Kind::Output, name: name.to_owned() };
+        let output =
+            |name: &str| Key { module: instance, kind: Kind::Output, name: name.to_owned() };
         match reference.name(step) {
             Some(name) if module.body.output(name).is_some() => {
                 needs.values.push((output(name), span(step + 1)));

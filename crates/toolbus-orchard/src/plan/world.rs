@@ -147,7 +147,12 @@ impl World {
     }
 
     /// Takes one more body.
-    pub(crate) fn add_module(&self, body: Rc<Body>, path: String, parent: Option<Parent>) -> ModuleId {
+    pub(crate) fn add_module(
+        &self,
+        body: Rc<Body>,
+        path: String,
+        parent: Option<Parent>,
+    ) -> ModuleId {
         let cells = |count: usize| (0..count).map(|_| OnceCell::new()).collect();
         let (actions, components) = (cells(body.actions.len()), cells(body.components.len()));
         let mut modules = self.modules.borrow_mut();

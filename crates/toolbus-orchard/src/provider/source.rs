@@ -72,8 +72,10 @@ impl SourceError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             SourceError::NoBuiltin { .. } => {
-                let names: Vec<_> =
-                    builtin::NAMES.iter().map(|name| format!("`{}{name}`", builtin::PREFIX)).collect();
+                let names: Vec<_> = builtin::NAMES
+                    .iter()
+                    .map(|name| format!("`{}{name}`", builtin::PREFIX))
+                    .collect();
                 format!("there are {}", names.join(", "))
             }
             SourceError::NotInThisBuild { name } => {
