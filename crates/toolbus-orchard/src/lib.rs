@@ -12,6 +12,7 @@ pub mod expr;
 pub mod function;
 pub mod model;
 pub mod plan;
+pub mod project;
 pub mod provider;
 pub mod record;
 pub mod secrets;
