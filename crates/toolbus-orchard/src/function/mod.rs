@@ -60,6 +60,8 @@ pub(crate) enum Parameter {
     Numbers,
     /// A map or object.
     Map,
+    /// Any of these.
+    Collection,
 }
 
 /// Does a function look into the elements of a collection? If not, those may be unknown or
@@ -182,7 +184,14 @@ pub(crate) fn argument(
         | (Parameter::Map, Kind::Map(_) | Kind::Object(_)) => return Ok(value.clone()),
         (Parameter::List, Kind::Unknown(ty)) if is_list(ty) => return Ok(value.clone()),
         (Parameter::Map, Kind::Unknown(ty)) if is_map(ty) => return Ok(value.clone()),
-        (_, Kind::Null) | (Parameter::List | Parameter::Map, _) => {
+        (
+            Parameter::Collection,
+            Kind::List(_) | Kind::Set(_) | Kind::Tuple(_) | Kind::Map(_) | Kind::Object(_),
+        ) => return Ok(value.clone()),
+        (Parameter::Collection, Kind::Unknown(ty)) if is_list(ty) || is_map(ty) => {
+            return Ok(value.clone());
+        }
+        (_, Kind::Null) | (Parameter::List | Parameter::Map | Parameter::Collection, _) => {
             return Err(unfit(function, index, parameter, value));
         }
         (Parameter::Text, _) => Type::String,
@@ -210,6 +219,7 @@ fn unfit(function: &Function, index: usize, parameter: Parameter, value: &Value)
         Parameter::Texts => "a list of texts",
         Parameter::Numbers => "a list of numbers",
         Parameter::Map => "a map or object",
+        Parameter::Collection => "a list, set, map or object",
     };
     let got = match value.kind_word() {
         word @ ("null" | "any value") => word.to_owned(),
@@ -226,7 +236,7 @@ fn unfit(function: &Function, index: usize, parameter: Parameter, value: &Value)
     let message = format!("argument {}{which} must be {wanted}, not {got}", index + 1);
     let fault = bad(message).of(index);
     match (parameter, value.kind()) {
-        (Parameter::List | Parameter::Map, Kind::String(_)) if function.name() == "length" => {
+        (Parameter::Collection, _) if value.kind_word() == "string" => {
             fault.help("the characters of a text are counted by `strlen(s)`")
         }
         _ => fault.help(format!("it is called as `{}`", function.usage)),

@@ -1,6 +1,7 @@
 //! The evaluator from outside: values of the transcripts, tables of our own, a second opinion.
 
 mod evaluating;
+mod expressions;
 mod functions;
 mod limits;
 mod second_opinion;
