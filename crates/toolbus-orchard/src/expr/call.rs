@@ -1,6 +1,8 @@
 //! Function calls: arguments counted, converted, and looked at for what is unknown or sensitive
 //! before the function itself is asked.
 
+use std::cell::Cell;
+
 use hcl_edit::Span as _;
 use hcl_edit::expr::{Expression, FuncCall};
 
@@ -98,13 +100,16 @@ impl Evaluator<'_> {
             let ty = (function.gives)(&arguments);
             return Ok(Value::unknown(ty).with_sensitive(taint));
         }
-        let result = (function.run)(&Call { arguments: &arguments, at: self.at });
+        let given = Call { arguments: &arguments, at: self.at, steps: Cell::new(0) };
+        let result = (function.run)(&given);
         let value = result.map_err(|mut fault| {
             if taint {
                 fault.hide();
             }
             self.fault(function, fault, call, expression)
         })?;
+        self.step(given.steps.get(), expression)?;
+        self.look_through(&value, expression)?;
         Ok(value.with_sensitive(taint))
     }
 

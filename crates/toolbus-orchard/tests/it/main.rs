@@ -3,7 +3,9 @@
 mod evaluating;
 mod expressions;
 mod functions;
+mod fuzzed;
 mod limits;
+mod numbers;
 mod second_opinion;
 mod unknowns;
 mod values;
