@@ -42,7 +42,7 @@ impl Evaluator<'_> {
             _ => {}
         }
         let mut arguments = Vec::with_capacity(call.args.len());
-        for argument in call.args.iter() {
+        for argument in &call.args {
             let value = self.value(argument)?;
             self.look_through(&value, expression)?;
             arguments.push(value);
@@ -123,7 +123,7 @@ impl Evaluator<'_> {
     /// The first argument that evaluates; of an unknown one only the run can tell.
     fn try_each(&mut self, call: &FuncCall) -> Result<Value, Problem> {
         let mut last = None;
-        for argument in call.args.iter() {
+        for argument in &call.args {
             let outside = self.locals.len();
             match self.value(argument) {
                 Ok(value) if value.contains_unknown() => {

@@ -11,7 +11,6 @@ mod json;
 mod number;
 mod order;
 mod types;
-mod wide;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
