@@ -26,7 +26,8 @@ impl Evaluator<'_> {
         if !call.args.expand_final() {
             self.check_count(function, call.args.len(), call)?;
         }
-        match name {
+        // What looks at how its argument is evaluated cannot have it spread.
+        match if call.args.expand_final() { "" } else { name } {
             "try" => return self.try_each(call),
             "can" => return self.can(call),
             "sensitive" => return Ok(self.only_argument(call)?.sensitive()),

@@ -6,6 +6,7 @@ mod functions;
 mod fuzzed;
 mod limits;
 mod numbers;
+mod page;
 mod second_opinion;
 mod unknowns;
 mod values;

@@ -41,6 +41,8 @@ fn types() {
         ("issensitive([s])", "true"),
         ("issensitive(1)", "false"),
         ("sensitive(1, 2)", "error bad_argument"),
+        ("sensitive([1]...)", "error bad_argument"),
+        ("try([1]...)", "error bad_argument"),
     ]);
     check_types(&[
         ("split(\",\", \"\")", "list(string)"),
