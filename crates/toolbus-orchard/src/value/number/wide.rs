@@ -79,9 +79,9 @@ impl Wide {
     pub(super) fn plus(self, other: Wide) -> Wide {
         let mut out = [0u64; 4];
         let mut carry = 0u128;
-        for at in 0..4 {
-            let sum = u128::from(self.0[at]) + u128::from(other.0[at]) + carry;
-            out[at] = sum as u64;
+        for (out, (one, two)) in out.iter_mut().zip(self.0.into_iter().zip(other.0)) {
+            let sum = u128::from(one) + u128::from(two) + carry;
+            *out = sum as u64;
             carry = sum >> 64;
         }
         Wide(out)
@@ -91,10 +91,10 @@ impl Wide {
     pub(super) fn minus(self, other: Wide) -> Wide {
         let mut out = [0u64; 4];
         let mut borrow = false;
-        for at in 0..4 {
-            let (part, under) = self.0[at].overflowing_sub(other.0[at]);
+        for (out, (one, two)) in out.iter_mut().zip(self.0.into_iter().zip(other.0)) {
+            let (part, under) = one.overflowing_sub(two);
             let (part, under_too) = part.overflowing_sub(u64::from(borrow));
-            out[at] = part;
+            *out = part;
             borrow = under || under_too;
         }
         Wide(out)
