@@ -133,15 +133,12 @@ pub async fn run(
     stop: Stop,
 ) -> Result<Summary, RecordError> {
     let mut run = Run::begin(plan, providers, options, surface, secrets)?;
-    let mut outputs = Vec::new();
-    let is_configured = run.configure(stop.clone()).await;
-    if is_configured {
-        let nodes = Nodes::new(&run).execute(&mut run, stop.clone()).await;
-        let _: () = nodes;
-        outputs = run.outputs();
-    } else {
+    if !run.configure(stop.clone()).await {
         run.skip_all();
+        return Ok(run.end(Vec::new(), &stop).await);
     }
+    Nodes::new(&run).execute(&mut run, stop.clone()).await;
+    let outputs = run.outputs();
     Ok(run.end(outputs, &stop).await)
 }
 
@@ -396,7 +393,10 @@ pub fn sensitive_variables(plan: &Plan) -> Variables {
     let is_sensitive = |name: &String| {
         plan.scenario.body.variables.get(name).is_some_and(|variable| variable.sensitive)
     };
-    let all = plan.variables.iter().filter(|(name, value)| is_sensitive(name) || value.contains_sensitive());
+    let all = plan
+        .variables
+        .iter()
+        .filter(|(name, value)| is_sensitive(name) || value.contains_sensitive());
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
