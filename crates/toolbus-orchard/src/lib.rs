@@ -11,6 +11,7 @@ pub mod expr;
 pub mod function;
 pub mod model;
 pub mod plan;
+pub mod project;
 pub mod provider;
 pub mod record;
 pub mod run;
