@@ -60,7 +60,8 @@ impl Project {
         };
         let (mut values, mut providers) = (BTreeMap::new(), Vec::new());
         if let Some(scenario) = &scenario {
-            values = variables::values(&scenario.body, given, needs_values, &mut sources, &mut problems);
+            values =
+                variables::values(&scenario.body, given, needs_values, &mut sources, &mut problems);
             providers = sources_of(scenario, &sources, &mut problems);
         }
         let is_broken = is_broken || scenario.is_none();

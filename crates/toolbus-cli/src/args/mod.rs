@@ -217,6 +217,9 @@ pub(crate) fn color_when(words: &[OsString]) -> ColorWhen {
     let mut asked = ColorWhen::default();
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
+        if word == "--no-color" {
+            asked = ColorWhen::Never;
+        }
         let value = match word.split_once('=') {
             _ if word == "--" => break,
             Some(("--color", value)) => Some(value.to_owned()),

@@ -143,7 +143,7 @@ impl Http {
             let mut response = self.ask(&attrs.url, asked).await?;
             let body = response.body_mut().collect(BYTES_MAX, IDLE * 60).await;
             let body = body.map_err(|error| execute_failed(causes(&error)))?;
-            Ok((response, body))
+            Ok::<_, Failure>((response, body))
         })
         .await
         .map_err(|_| late())??;

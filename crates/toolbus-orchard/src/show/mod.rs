@@ -7,6 +7,6 @@ mod plan;
 pub mod problems;
 mod schema;
 
-pub use json::{Invalid, invalid, plan_json, validated};
+pub use json::{Invalid, ProviderFailed, invalid, plan_json, validated};
 pub use plan::{plan_text, secrets_of};
 pub use schema::{json_schema, schema_text};

@@ -36,6 +36,8 @@ pub enum EnvPolicy {
         /// Further variables to pass on, where they are set.
         pass: Vec<String>,
     },
+    /// Only the variables named here.
+    Only(Vec<String>),
 }
 
 /// The variables that even a child with a clean environment gets.
@@ -100,6 +102,7 @@ impl Program {
                 .into_iter()
                 .chain(pass.iter().map(String::as_str))
                 .any(|passed| name == passed),
+            EnvPolicy::Only(pass) => pass.iter().any(|passed| name == passed.as_str()),
         };
         let vars = self.vars.iter().map(|(name, value)| (name.into(), value.into()));
         env::vars_os().filter(|(name, _)| passes(name)).chain(vars).collect()

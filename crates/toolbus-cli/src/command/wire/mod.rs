@@ -68,8 +68,12 @@ pub(crate) trait WireFace: Sync {
 }
 
 /// Commands that a wire has besides the one of its face.
-pub(crate) static VERBS: &[&dyn Verb] =
-    &[&orchestra::certs::VERB, &orchestra::orchestrator::VERB, &orchestra::transport_stdio::VERB];
+pub(crate) static VERBS: &[&dyn Verb] = &[
+    &orchard::scenario::VERB,
+    &orchestra::certs::VERB,
+    &orchestra::orchestrator::VERB,
+    &orchestra::transport_stdio::VERB,
+];
 
 /// One more command of a wire.
 pub(crate) trait Verb: Sync {

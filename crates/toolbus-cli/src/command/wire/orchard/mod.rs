@@ -1,4 +1,7 @@
-//! `toolbus provider`: the tools of the bus for the Orchard host that started us.
+//! `toolbus provider`: the tools of the bus for the Orchard host that started us; `scenario` is
+//! the other side, `toolbus orchard`.
+
+pub(super) mod scenario;
 
 use std::rc::Rc;
 use std::time::Duration;
