@@ -6,7 +6,6 @@
 
 pub mod builtin;
 pub mod diagnostic;
-pub mod disk;
 pub mod duration;
 pub mod expr;
 pub mod function;
@@ -15,7 +14,7 @@ pub mod plan;
 pub mod project;
 pub mod provider;
 pub mod record;
+pub mod run;
 pub mod secrets;
-pub mod show;
 pub mod source;
 pub mod value;

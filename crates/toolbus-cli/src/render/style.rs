@@ -39,6 +39,7 @@ pub(crate) struct Paint {
 }
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const OK: Style = AnsiColor::Green.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const DIM: Style = Style::new().dimmed();
@@ -47,6 +48,10 @@ const TITLE: Style = Style::new().bold();
 impl Paint {
     pub(crate) fn error(self, text: &str) -> String {
         self.with(ERROR, text)
+    }
+
+    pub(crate) fn ok(self, text: &str) -> String {
+        self.with(OK, text)
     }
 
     pub(crate) fn warning(self, text: &str) -> String {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus::wire::OpenError;
-use toolbus::{Failure, Json, LocalFuture};
+use toolbus::{Failure, FailureKind, Json, LocalFuture};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;
 
@@ -74,6 +74,12 @@ pub trait Provider {
     /// Executes an action and gives its outputs as they came.
     fn execute(&self, execute: Execute) -> LocalFuture<'_, Result<Json, Failure>>;
 
+    /// Is it of no more use after this?
+    fn dies_by(&self, failure: &Failure) -> bool {
+        let is_death = matches!(failure.kind, FailureKind::Gone | FailureKind::BrokeProtocol);
+        !failure.from_peer && is_death
+    }
+
     /// Calls this with what it writes to standard error, and what is odd about it.
     fn listen(&self, _hear: Rc<dyn Fn(&Notice)>) {}
 
@@ -123,9 +129,8 @@ pub async fn probe(
             probed.await.map(|(schema, _)| Rc::new(schema))
         }
         _ => {
-            let provider = open(name, source, folder, patience).map_err(|error| {
-                Failure::new(toolbus::FailureKind::Unavailable, error.to_string())
-            })?;
+            let provider = open(name, source, folder, patience)
+                .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
             let schema = provider.describe().await;
             provider.shutdown().await;
             schema

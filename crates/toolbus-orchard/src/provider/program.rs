@@ -101,6 +101,11 @@ impl Provider for Program {
         })
     }
 
+    fn dies_by(&self, failure: &Failure) -> bool {
+        // There is no way to take back a call: a process that is late is killed.
+        !failure.from_peer && failure.kind != FailureKind::InvalidArguments
+    }
+
     fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
         self.back.listen(hear);
     }

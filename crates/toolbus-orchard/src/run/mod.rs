@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sha2::{Digest as _, Sha256};
 use toolbus_proto::json::Json;
 
+use crate::diagnostic::FileId;
+use crate::model::Scenario;
 use crate::plan::{Chance, Evaluation, Plan, PlannedAttrs};
 use crate::provider::Provider;
 use crate::record::file::{RecordError, RecordFile, run_id};
@@ -26,6 +28,7 @@ use crate::record::{
     Record, Recorded, State, Status, TeardownState, recorded, time,
 };
 use crate::secrets::Secrets;
+use crate::source::Sources;
 use crate::value::Value;
 pub use event::{Counts, Event, Summary, Surface};
 use judge::{Fault, judge};
@@ -133,15 +136,12 @@ pub async fn run(
     stop: Stop,
 ) -> Result<Summary, RecordError> {
     let mut run = Run::begin(plan, providers, options, surface, secrets)?;
-    let mut outputs = Vec::new();
-    let is_configured = run.configure(stop.clone()).await;
-    if is_configured {
-        let nodes = Nodes::new(&run).execute(&mut run, stop.clone()).await;
-        let _: () = nodes;
-        outputs = run.outputs();
-    } else {
+    if !run.configure(stop.clone()).await {
         run.skip_all();
+        return Ok(run.end(Vec::new(), &stop).await);
     }
+    Nodes::new(&run).execute(&mut run, stop.clone()).await;
+    let outputs = run.outputs();
     Ok(run.end(outputs, &stop).await)
 }
 
@@ -364,6 +364,16 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Why a provider refused, and the exit code because of it.
+pub fn refusal(
+    failure: &toolbus::Failure,
+    provider: &str,
+    secrets: &Secrets,
+) -> (u8, ErrorRecord) {
+    let judged = judge(failure, provider, secrets);
+    (judged.fault.exit_code(), judged.error)
+}
+
 /// Attributes as they are sent.
 fn sent(attrs: &PlannedAttrs) -> Json {
     let mut out = Vec::new();
@@ -396,7 +406,10 @@ pub fn sensitive_variables(plan: &Plan) -> Variables {
     let is_sensitive = |name: &String| {
         plan.scenario.body.variables.get(name).is_some_and(|variable| variable.sensitive)
     };
-    let all = plan.variables.iter().filter(|(name, value)| is_sensitive(name) || value.contains_sensitive());
+    let all = plan
+        .variables
+        .iter()
+        .filter(|(name, value)| is_sensitive(name) || value.contains_sensitive());
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -469,7 +482,7 @@ fn new_record(
         run_id: run_id(now, options.chance),
         scenario: plan.name().to_owned(),
         scenario_path: plan.file().path.display().to_string(),
-        files: file_hashes(&plan.sources),
+        files: file_hashes(&plan.scenario, &plan.sources),
         status: Status::Running,
         started_at: time::rfc3339(now),
         ended_at: None,
@@ -484,13 +497,24 @@ fn new_record(
     }
 }
 
-/// Every scenario and component file, with what is in it.
-pub fn file_hashes(sources: &crate::source::Sources) -> Vec<FileHash> {
-    let hash = |(_, file): (crate::diagnostic::FileId, &crate::source::SourceFile)| FileHash {
-        path: file.path.display().to_string(),
-        sha256: sha256(&file.bytes()),
+/// Every scenario and component file, with what is in it; files of values are none of them.
+pub fn file_hashes(scenario: &Scenario, sources: &Sources) -> Vec<FileHash> {
+    let mut files = vec![scenario.body.file()];
+    let mut bodies = vec![scenario.body.clone()];
+    while let Some(body) = bodies.pop() {
+        for component in body.components.iter().filter_map(|block| block.definition.as_ref()) {
+            if !files.contains(&component.body.file()) {
+                files.push(component.body.file());
+                bodies.push(component.body.clone());
+            }
+        }
+    }
+    files.sort();
+    let hash = |file: FileId| {
+        let file = sources.file(file);
+        FileHash { path: file.path.display().to_string(), sha256: sha256(&file.bytes()) }
     };
-    sources.iter().map(hash).collect()
+    files.into_iter().map(hash).collect()
 }
 
 /// The digest of some bytes.

@@ -11,7 +11,6 @@ use super::judge::{Fault, Judged, judge};
 use super::{Event, Run, Stop, evaluation_error, sent};
 use crate::plan::{RetryPolicy, Settings};
 use crate::provider::Execute;
-use crate::record::file::RecordFile;
 use crate::record::{ErrorRecord, State, recorded, time};
 use crate::value::{Value, from_any_json};
 
@@ -45,12 +44,19 @@ struct InFlight {
     execute: Execute,
 }
 
-/// What a provider answered.
+/// What became of one attempt.
 struct Answer {
     node: usize,
-    answer: Result<Json, Failure>,
-    /// It waits to be tried again, and we were told to stop.
-    is_given_up: bool,
+    what: Answered,
+}
+
+enum Answered {
+    /// The provider answered, or never will.
+    By(Result<Json, Failure>),
+    /// It is time to try again.
+    Now,
+    /// We were told to stop before it was.
+    GivenUp,
 }
 
 impl Nodes {
@@ -88,7 +94,7 @@ impl Nodes {
             while self.tasks.len() < run.options.parallel {
                 let is_over = 0 < stop.times() || (self.has_failed && !run.options.keep_going);
                 let Some(next) = self.next().filter(|_| !is_over) else { break };
-                self.start(run, next, &stop);
+                self.start(run, next);
             }
             if self.tasks.is_empty() {
                 break;
@@ -114,15 +120,19 @@ impl Nodes {
     fn next(&self) -> Option<usize> {
         let takes_more = |instance: &Instance| instance.is_parallel || instance.in_flight == 0;
         let firsts = self.ready.iter().zip(&self.instances);
-        firsts.filter(|(_, at)| takes_more(at)).filter_map(|(ready, _)| ready.first().copied()).min()
+        firsts
+            .filter(|(_, at)| takes_more(at))
+            .filter_map(|(ready, _)| ready.first().copied())
+            .min()
     }
 
-    fn start(&mut self, run: &mut Run<'_>, index: usize, stop: &Stop) {
+    fn start(&mut self, run: &mut Run<'_>, index: usize) {
         let node = &run.plan.nodes[index];
         self.ready[node.provider].remove(&index);
-        let prepared = run.evaluation.settings(node).and_then(|settings| {
-            run.evaluation.attrs(node).map(|attrs| (settings, attrs))
-        });
+        let prepared = run
+            .evaluation
+            .settings(node)
+            .and_then(|settings| run.evaluation.attrs(node).map(|attrs| (settings, attrs)));
         let (mut settings, attrs) = match prepared {
             Ok(prepared) => prepared,
             Err(problems) => {
@@ -154,59 +164,58 @@ impl Nodes {
         };
         self.instances[node.provider].in_flight += 1;
         let flight = InFlight { since: Instant::now(), attempt: 1, settings, execute };
-        self.attempt(run, index, &flight, None, stop);
+        self.attempt(run, index, &flight);
         self.in_flight[index] = Some(flight);
     }
 
-    /// Asks the provider, after a while if it is not for the first time.
-    fn attempt(
-        &mut self,
-        run: &Run<'_>,
-        index: usize,
-        flight: &InFlight,
-        delay: Option<Duration>,
-        stop: &Stop,
-    ) {
+    /// Asks the provider.
+    fn attempt(&mut self, run: &Run<'_>, index: usize, flight: &InFlight) {
         let node = &run.plan.nodes[index];
-        if delay.is_none() {
-            run.surface.tell(&started(&node.address, flight));
-        }
+        run.surface.tell(&started(&node.address, flight));
         let provider = run.providers[node.provider].clone();
         let execute = flight.execute.clone();
+        self.tasks.spawn_local(async move {
+            let what = Answered::By(provider.execute(execute).await);
+            Answer { node: index, what }
+        });
+    }
+
+    /// Waits until it is time to try again.
+    fn wait(&mut self, index: usize, delay: Duration, stop: &Stop) {
         let mut stop = stop.clone();
         self.tasks.spawn_local(async move {
-            if let Some(delay) = delay {
-                tokio::select! {
-                    biased;
-                    () = stop.more_than(0) => {
-                        let answer = Err(Failure::cancelled());
-                        return Answer { node: index, answer, is_given_up: true };
-                    }
-                    () = tokio::time::sleep(delay) => {}
-                }
-            }
-            let answer = provider.execute(execute).await;
-            Answer { node: index, answer, is_given_up: false }
+            let what = tokio::select! {
+                biased;
+                () = stop.more_than(0) => Answered::GivenUp,
+                () = tokio::time::sleep(delay) => Answered::Now,
+            };
+            Answer { node: index, what }
         });
     }
 
     fn answered(&mut self, run: &mut Run<'_>, answer: Answer, stop: &Stop) {
-        let Answer { node: index, answer, is_given_up } = answer;
+        let Answer { node: index, what } = answer;
         let Some(mut flight) = self.in_flight[index].take() else { return };
         let node = &run.plan.nodes[index];
         let provider = &run.plan.providers[node.provider].name;
-        let (state, fault, error, outputs) = match answer {
-            Ok(outputs) => match self.outputs(run, index, &outputs) {
+        let is_given_up = matches!(what, Answered::GivenUp);
+        let (state, fault, error, outputs) = match what {
+            Answered::Now => {
+                self.attempt(run, index, &flight);
+                self.in_flight[index] = Some(flight);
+                return;
+            }
+            Answered::By(Ok(outputs)) => match self.outputs(run, index, &outputs) {
                 Ok(value) => (State::Succeeded, None, None, Some(value)),
                 Err((error, value)) => {
                     (State::ExecutedBadOutputs, Some(Fault::Failed), Some(error), value)
                 }
             },
-            Err(_) if is_given_up => {
+            Answered::GivenUp => {
                 let error = run.record.record.nodes[index].error.take();
                 (State::Failed, Some(Fault::Failed), error, None)
             }
-            Err(failure) => {
+            Answered::By(Err(failure)) => {
                 let Judged { state, fault, error } = judge(&failure, provider, run.secrets);
                 if run.providers[node.provider].dies_by(&failure) {
                     self.instances[node.provider].is_dead = true;
@@ -229,7 +238,7 @@ impl Nodes {
             let record = &mut run.record.record.nodes[index];
             record.attempts = flight.attempt;
             record.error = Some(error.clone());
-            self.attempt(run, index, &flight, Some(delay), stop);
+            self.wait(index, delay, stop);
             self.in_flight[index] = Some(flight);
             return;
         }
@@ -301,8 +310,8 @@ impl Nodes {
         record.outputs = recorded_outputs;
         record.error = error.map(|error| ErrorRecord { provider: None, ..error });
         let attempts = record.attempts;
-        if let Some(outputs) = outputs.as_ref().filter(|_| state == State::Succeeded) {
-            if run.plan.schema_of(node).outputs.is_some() {
+        if let Some(outputs) = &outputs {
+            if state == State::Succeeded && run.plan.schema_of(node).outputs.is_some() {
                 run.evaluation.record(node, outputs.clone());
             }
             run.teardown_attrs(index, Some(outputs));
@@ -369,7 +378,6 @@ impl Nodes {
                 error: None,
             });
         }
-        let _ = RecordFile::path(&run.record);
     }
 }
 
