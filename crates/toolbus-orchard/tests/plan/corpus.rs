@@ -125,7 +125,9 @@ pub(crate) fn page(path: &Path) -> String {
         page.push_str(&plan_text(plan, &secrets));
     }
     page.push_str("stderr:\n");
-    let told = problems::text(&planned.problems, &project.sources, Look::PLAIN);
+    // Wide, since paths are longer on some machines than on others.
+    let look = Look { width: 400, ..Look::PLAIN };
+    let told = problems::text(&planned.problems, &project.sources, look);
     page.push_str(&secrets.masked(&told));
     if let Some(summary) = problems::summary(&planned.problems, shown) {
         page.push_str(&format!("error: {summary}\n"));

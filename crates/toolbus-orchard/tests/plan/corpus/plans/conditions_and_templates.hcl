@@ -5,9 +5,8 @@ scenario "s" {
   variable "loud" { default = false }
   action "echo" "a" {
     text = <<-EOT
-      %{ for word in ["x", "y"] ~}
-      ${var.loud ? upper(word) : word}
-      %{ endfor ~}
+      ${var.loud ? upper("x") : "x"}
+        %{ if var.loud }loud%{ else }quiet%{ endif }
     EOT
   }
   action "echo" "b" { text = try(jsondecode("{").a, "fallback") }
