@@ -365,11 +365,7 @@ impl<'a> Run<'a> {
 }
 
 /// Why a provider refused, and the exit code because of it.
-pub fn refusal(
-    failure: &toolbus::Failure,
-    provider: &str,
-    secrets: &Secrets,
-) -> (u8, ErrorRecord) {
+pub fn refusal(failure: &toolbus::Failure, provider: &str, secrets: &Secrets) -> (u8, ErrorRecord) {
     let judged = judge(failure, provider, secrets);
     (judged.fault.exit_code(), judged.error)
 }
