@@ -1,6 +1,8 @@
 //! Function calls: arguments counted, converted, and looked at for what is unknown or sensitive
 //! before the function itself is asked.
 
+use std::cell::Cell;
+
 use hcl_edit::Span as _;
 use hcl_edit::expr::{Expression, FuncCall};
 
@@ -24,7 +26,8 @@ impl Evaluator<'_> {
         if !call.args.expand_final() {
             self.check_count(function, call.args.len(), call)?;
         }
-        match name {
+        // What looks at how its argument is evaluated cannot have it spread.
+        match if call.args.expand_final() { "" } else { name } {
             "try" => return self.try_each(call),
             "can" => return self.can(call),
             "sensitive" => return Ok(self.only_argument(call)?.sensitive()),
@@ -40,7 +43,7 @@ impl Evaluator<'_> {
             _ => {}
         }
         let mut arguments = Vec::with_capacity(call.args.len());
-        for argument in call.args.iter() {
+        for argument in &call.args {
             let value = self.value(argument)?;
             self.look_through(&value, expression)?;
             arguments.push(value);
@@ -98,13 +101,16 @@ impl Evaluator<'_> {
             let ty = (function.gives)(&arguments);
             return Ok(Value::unknown(ty).with_sensitive(taint));
         }
-        let result = (function.run)(&Call { arguments: &arguments, at: self.at });
+        let given = Call { arguments: &arguments, at: self.at, steps: Cell::new(0) };
+        let result = (function.run)(&given);
         let value = result.map_err(|mut fault| {
             if taint {
                 fault.hide();
             }
             self.fault(function, fault, call, expression)
         })?;
+        self.step(given.steps.get(), expression)?;
+        self.look_through(&value, expression)?;
         Ok(value.with_sensitive(taint))
     }
 
@@ -118,7 +124,7 @@ impl Evaluator<'_> {
     /// The first argument that evaluates; of an unknown one only the run can tell.
     fn try_each(&mut self, call: &FuncCall) -> Result<Value, Problem> {
         let mut last = None;
-        for argument in call.args.iter() {
+        for argument in &call.args {
             let outside = self.locals.len();
             match self.value(argument) {
                 Ok(value) if value.contains_unknown() => {

@@ -22,6 +22,13 @@ impl Evaluator<'_> {
         if self.is_exhausted() {
             return two;
         }
+        for (result, expression) in
+            [(&one, &conditional.true_expr), (&two, &conditional.false_expr)]
+        {
+            if let Ok(value) = result {
+                self.look_through(value, expression)?;
+            }
+        }
         let value = match (condition.as_bool(), one, two) {
             (Some(true), one, Err(_)) => one?,
             (Some(false), Err(_), two) => two?,
@@ -30,8 +37,6 @@ impl Evaluator<'_> {
             }
             (Some(is_true), Ok(one), Ok(two)) => {
                 let (taken, other) = if is_true { (one, two) } else { (two, one) };
-                self.look_through(&taken, &conditional.true_expr)?;
-                self.look_through(&other, &conditional.false_expr)?;
                 branch(taken, &other).ok_or_else(|| self.branches_differ(conditional))?
             }
             (None, Err(problem), Err(_)) => return Err(problem),

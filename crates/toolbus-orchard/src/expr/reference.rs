@@ -43,7 +43,7 @@ impl Reference {
 pub struct Step {
     /// Which part.
     pub key: Key,
-    /// Where it stands.
+    /// Where it stands, with its dot or brackets.
     pub span: Range<usize>,
 }
 
@@ -70,7 +70,6 @@ pub(super) fn leading(traversal: &Traversal) -> Option<(Reference, usize)> {
     let mut reference = rooted(root.as_str(), root.span());
     for operator in &traversal.operators {
         let Some(key) = literal(operator.value()) else { break };
-        // Spans of operators begin behind their dot or bracket.
         let span = operator.span().unwrap_or(reference.span.clone());
         reference.span.end = span.end;
         reference.path.push(Step { key, span });

@@ -70,10 +70,10 @@ impl Evaluator<'_> {
                     let behind = elements.get(index + 1);
                     let mut literal = literal.value().as_str();
                     if before.map_or(trim.start, trims_behind) {
-                        literal = literal.trim_start();
+                        literal = trimmed_start(literal);
                     }
                     if behind.map_or(trim.end, |element| trims_before(element)) {
-                        literal = literal.trim_end();
+                        literal = trimmed_end(literal);
                     }
                     self.write(text, literal, whole)?;
                 }
@@ -89,10 +89,11 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn write(&self, text: &mut Text, more: &str, whole: &Expression) -> Result<(), Problem> {
+    fn write(&mut self, text: &mut Text, more: &str, whole: &Expression) -> Result<(), Problem> {
         if TEXT_BYTES_MAX < text.out.len() + more.len() {
             return Err(self.too_big(whole));
         }
+        self.step_over_text(more.len(), whole)?;
         text.out.push_str(more);
         Ok(())
     }
@@ -176,6 +177,23 @@ impl Evaluator<'_> {
         }
         Ok(())
     }
+}
+
+/// Without the blanks in front, up to the first line break and with it: what stands on the
+/// next line keeps its indent.
+fn trimmed_start(text: &str) -> &str {
+    let text = text.trim_start_matches(is_blank);
+    text.strip_prefix("\r\n").or_else(|| text.strip_prefix('\n')).unwrap_or(text)
+}
+
+/// The same at the end.
+fn trimmed_end(text: &str) -> &str {
+    let text = text.trim_end_matches(is_blank);
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
+}
+
+fn is_blank(char: char) -> bool {
+    char.is_whitespace() && char != '\n' && char != '\r'
 }
 
 /// Does white space behind this go?

@@ -70,6 +70,7 @@ impl Evaluator<'_> {
         expression: &Expression,
     ) -> Result<Value, Problem> {
         let taint = value.is_sensitive();
+        self.look_through(value, expression)?;
         let splatted = match value.kind() {
             Kind::Null => Value::tuple(Vec::new()),
             Kind::List(all) | Kind::Set(all) | Kind::Tuple(all) => {

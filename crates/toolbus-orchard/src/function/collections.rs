@@ -13,7 +13,7 @@ const N: Parameter = Parameter::Number;
 const S: Parameter = Parameter::Text;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("length(c)", &[ANY], gives::number, length).shallow(),
+    function("length(c)", &[Parameter::Collection], gives::number, length).shallow(),
     function("contains(c, v)", &[LIST, ANY], gives::bool, |call| {
         Ok(Value::bool(call.elements(0).contains(call.value(1))))
     }),
@@ -79,19 +79,10 @@ fn missing(message: String) -> Fault {
 }
 
 fn length(call: &Call<'_>) -> Outcome {
-    let value = call.value(0);
-    let count = value.elements().map(<[Value]>::len);
-    match count.or_else(|| value.members().map(|members| members.len())) {
-        Some(count) => Ok(Value::number(count)),
-        None => {
-            let message = format!("a {} has no elements to count", value.kind_word());
-            let fault = bad(message).of(0);
-            Err(match value.as_str() {
-                Some(_) => fault.help("the characters of a text are counted by `strlen(s)`"),
-                None => fault,
-            })
-        }
-    }
+    Ok(Value::number(match call.value(0).members() {
+        Some(members) => members.len(),
+        None => call.elements(0).len(),
+    }))
 }
 
 fn distinct(call: &Call<'_>) -> Outcome {

@@ -15,24 +15,32 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("regexall(re, s)", &[S, S], gives::any, all),
 ];
 
-/// How large a compiled expression may be, in bytes, and the text that it may be put to: a large
-/// one takes a step for each of its states and each byte.
-const SIZES: [(usize, usize); 3] =
-    [(1 << 17, TEXT_BYTES_MAX), (1 << 19, 1 << 18), (1 << 21, 1 << 15)];
+/// How large a compiled expression may be, in bytes; the text that it may then be put to; and
+/// how many bytes of it count as a step: at worst, each state is tried at each byte.
+const SIZES: [(usize, usize, usize); 4] = [
+    (1 << 14, TEXT_BYTES_MAX, 1 << 7),
+    (1 << 17, 1 << 20, 1 << 4),
+    (1 << 19, 1 << 18, 1 << 2),
+    (1 << 21, 1 << 15, 1),
+];
 
-/// How many bytes of text all matches together may look at. A search for one match may go to
-/// the end of the text, and there are expressions for which each of them does.
-const LOOKS_MAX: usize = 1 << 34;
+/// The search for one match may go to the end of the text, and there are expressions for which
+/// each of them does: so many bytes count as a step.
+const LOOKS_A_STEP: usize = 1 << 13;
+const LOOKS_MAX: usize = LOOKS_A_STEP * 1_000_000;
 
-fn compiled(pattern: &str, text: &str, argument: usize) -> Result<Regex, Fault> {
-    let mut last = None;
-    for (size, text_bytes_max) in SIZES {
+fn compiled(call: &Call<'_>, pattern: &str, text: &str, argument: usize) -> Result<Regex, Fault> {
+    let mut is_too_big = false;
+    for (size, text_bytes_max, bytes_a_step) in SIZES {
         if text_bytes_max < text.len() {
             break;
         }
+        // To compile it costs about as much as it is large.
+        let steps = size / (1 << 11) + text.len() / bytes_a_step;
+        call.steps.set(call.steps.get() + steps as u64);
         match RegexBuilder::new(pattern).size_limit(size).nest_limit(64).build() {
             Ok(regex) => return Ok(regex),
-            Err(error @ regex::Error::CompiledTooBig(_)) => last = Some(error),
+            Err(regex::Error::CompiledTooBig(_)) => is_too_big = true,
             Err(error) => {
                 // The last line of several says what is wrong.
                 let text = error.to_string();
@@ -42,10 +50,17 @@ fn compiled(pattern: &str, text: &str, argument: usize) -> Result<Regex, Fault> 
         }
     }
     let mut fault = too_big().of(argument);
-    if last.is_some() {
+    if is_too_big {
         fault.message = "the regular expression is too big for a text of this size".to_owned();
     }
     Err(fault)
+}
+
+/// Counts what it took to find so many matches; `None` if that was too much.
+fn looked_at(call: &Call<'_>, matches: usize, text: &str) -> Option<()> {
+    let looks = matches.saturating_mul(text.len());
+    call.steps.set(call.steps.get() + (looks / LOOKS_A_STEP) as u64);
+    (looks <= LOOKS_MAX).then_some(())
 }
 
 /// All places; `find` between slashes is a regular expression, and `with` may then name its
@@ -61,25 +76,28 @@ fn replace(call: &Call<'_>) -> Outcome {
             false => Err(too_big()),
         };
     };
-    let regex = compiled(pattern, text, 1)?;
+    let regex = compiled(call, pattern, text, 1)?;
     let mut out = String::new();
     let mut from = 0;
+    let mut count = 0;
     for (index, captures) in regex.captures_iter(text).enumerate() {
         let Some(whole) = captures.get(0) else { continue };
         out.push_str(&text[from..whole.start()]);
         captures.expand(with, &mut out);
         from = whole.end();
+        count = index + 1;
         if TEXT_BYTES_MAX < out.len() || LOOKS_MAX < index.saturating_mul(text.len()) {
             return Err(too_big());
         }
     }
     out.push_str(&text[from..]);
+    looked_at(call, count, text).ok_or_else(too_big)?;
     text_of(out)
 }
 
 fn first(call: &Call<'_>) -> Outcome {
     let (pattern, text) = (call.text(0), call.text(1));
-    let regex = compiled(pattern, text, 0)?;
+    let regex = compiled(call, pattern, text, 0)?;
     match regex.captures(text) {
         Some(captures) => Ok(found(&regex, &captures)),
         None => {
@@ -90,16 +108,17 @@ fn first(call: &Call<'_>) -> Outcome {
 }
 
 fn all(call: &Call<'_>) -> Outcome {
-    let regex = compiled(call.text(0), call.text(1), 0)?;
+    let regex = compiled(call, call.text(0), call.text(1), 0)?;
     let mut matches = Vec::new();
     for captures in regex.captures_iter(call.text(1)) {
         matches.push(found(&regex, &captures));
-        let looked_at = matches.len().saturating_mul(call.text(1).len());
+        let looks = matches.len().saturating_mul(call.text(1).len());
         let elements = matches.len().saturating_mul(regex.captures_len());
-        if ELEMENTS_MAX < elements || LOOKS_MAX < looked_at {
+        if ELEMENTS_MAX < elements || LOOKS_MAX < looks {
             return Err(too_big());
         }
     }
+    looked_at(call, matches.len(), call.text(1)).ok_or_else(too_big)?;
     let element = matches.first().map_or(Type::Any, Value::ty);
     let is_one_type = matches.iter().all(|value| value.ty() == element);
     Ok(match is_one_type {

@@ -60,7 +60,7 @@ fn product(call: &Call<'_>) -> Outcome {
     for list in lists {
         let with = |way: &Vec<Value>| {
             let way = way.clone();
-            list.iter().map(move |value| [&way[..], &[value.clone()]].concat())
+            list.iter().map(move |value| [&way[..], std::slice::from_ref(value)].concat())
         };
         ways = ways.iter().flat_map(with).collect();
     }

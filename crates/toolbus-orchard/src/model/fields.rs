@@ -76,7 +76,7 @@ impl Reader<'_> {
                 1 => "one label",
                 _ => "two labels",
             };
-            let message = format!("a `{kind}` block has {count}");
+            let message = format!("`{kind}` takes {count}");
             let problem = Problem::error(Code::Syntax, message).at(header);
             self.problems.push(problem.help(format!("write `{kind}{shown} {{`")));
             return None;

@@ -42,12 +42,20 @@ fn not_hcl(file: FileId, text: &str, error: &hcl_edit::parser::Error) -> Problem
     let problem = match message.split_once("found redefined ") {
         Some((_, what)) => Problem::error(Code::Syntax, format!("the {what} is written twice"))
             .help("keep one of them"),
-        None => Problem::error(Code::Syntax, message),
+        None => Problem::error(Code::Syntax, plainly(message)),
     };
     let problem = problem.at(Span::new(file, start..end));
     match hint(text, start) {
         Some(hint) if problem.help.is_none() => problem.help(hint),
         _ => problem,
+    }
+}
+
+/// The parser's words where they would list half of the keyboard.
+fn plainly(message: &str) -> &str {
+    match message.split_once(';') {
+        Some(("invalid expression", _)) => "a value is expected here",
+        _ => message,
     }
 }
 

@@ -176,11 +176,9 @@ impl Scope for NodeScope<'_> {
             }),
             _ => None,
         };
-        // What is not declared was told when the file was read.
+        // What is not declared was told when the file was read, and is told once.
         resolved.unwrap_or_else(|| {
-            let message = format!("`{}` is not known here", reference.root);
-            let problem = Problem::error(Code::UnknownReference, message);
-            Err(problem.at(at.span(reference.span.clone())))
+            Ok(Resolved { value: Value::unknown(Type::Any), steps: reference.path.len() })
         })
     }
 }

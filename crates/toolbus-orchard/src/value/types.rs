@@ -109,3 +109,27 @@ pub fn unify(one: &Type, two: &Type) -> Option<Type> {
 pub(crate) fn unify_all<'a>(types: impl IntoIterator<Item = &'a Type>) -> Option<Type> {
     types.into_iter().try_fold(Type::Any, |all, ty| unify(&all, ty))
 }
+
+/// How many types may stand in one that is unknown.
+const PARTS_MAX: usize = 4096;
+
+/// Has it more parts than a type of an unknown value should have?
+pub(super) fn is_huge(ty: &Type) -> bool {
+    let mut ahead = vec![ty];
+    let mut parts = 0;
+    while let Some(ty) = ahead.pop() {
+        parts += 1;
+        match ty {
+            Type::String | Type::Number | Type::Bool | Type::Any => {}
+            Type::List(element) | Type::Set(element) | Type::Map(element) => ahead.push(element),
+            Type::Tuple(types) => ahead.extend(types.iter().take(PARTS_MAX)),
+            Type::Object(fields) => {
+                ahead.extend(fields.values().take(PARTS_MAX).map(|field| &field.ty));
+            }
+        }
+        if PARTS_MAX < parts + ahead.len() {
+            return true;
+        }
+    }
+    false
+}

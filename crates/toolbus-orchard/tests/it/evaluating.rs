@@ -106,5 +106,6 @@ pub(crate) fn check_types(table: &[(&str, &str)]) {
 
 /// Numbers by their text: no float may stand between.
 pub(crate) fn same(value: &Value, json: &Json) -> bool {
-    value.to_json().is_ok_and(|found| found.as_str() == json.to_string())
+    let json = json.to_string();
+    value.to_json().is_ok_and(|found| found.as_str() == json)
 }

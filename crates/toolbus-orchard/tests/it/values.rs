@@ -13,8 +13,8 @@ use crate::evaluating::{planned, same};
 
 fn lines<T: DeserializeOwned>(file: &str) -> Vec<T> {
     let path = format!("{}/../../transcripts/orchard/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = std::fs::read_to_string(path).expect("a file of the repository");
+    text.lines().map(|line| serde_json::from_str(line).expect("lines of JSON")).collect()
 }
 
 #[test]

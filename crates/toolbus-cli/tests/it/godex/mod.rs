@@ -2,10 +2,16 @@
 
 mod ask;
 mod bridges;
+mod bus;
+mod children;
 mod files;
 mod live;
+mod many;
+mod replay;
 mod server;
+mod terminal;
 mod whole;
+mod words;
 
 use std::process::Command;
 

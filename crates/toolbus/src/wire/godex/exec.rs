@@ -162,7 +162,7 @@ async fn run_tool(bus: Bus, call: ToolCall, patience: Duration) -> (usize, Strin
     asked.deadline.quiet = Some(patience);
     asked.deadline.total = Some(patience);
     let running = bus.start(asked, reply_to);
-    let mut output = ToolOutput::new();
+    let mut output = ToolOutput::within(patience);
     loop {
         let down = inbox.next(&running).await;
         if let Some((text, is_error)) = output.take(down) {

@@ -1,0 +1,8 @@
+scenario "s" {
+  required_providers {
+    a = { source = "builtin/exce" }
+    b = { source = "exec:./missing" }
+    c = { source = "hashicorp/aws" }
+    d = { source = "exec:../providers/echo.json" }
+  }
+}
