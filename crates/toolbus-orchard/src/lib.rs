@@ -6,6 +6,7 @@
 
 pub mod builtin;
 pub mod diagnostic;
+pub mod disk;
 pub mod duration;
 pub mod expr;
 pub mod function;
@@ -16,5 +17,6 @@ pub mod provider;
 pub mod record;
 pub mod run;
 pub mod secrets;
+pub mod show;
 pub mod source;
 pub mod value;

@@ -31,7 +31,6 @@ pub struct Started {
 struct Running {
     /// The instance: `name` or `name.alias`.
     name: String,
-    source: ProviderSource,
     provider: Rc<dyn Provider>,
     schema: Rc<ProviderSchema>,
 }
@@ -113,7 +112,7 @@ impl Started {
             let (folder, patience) = (self.folder.clone(), self.patience.clone());
             asked.spawn_local(async move {
                 let described = described(&name, &source, &folder, &patience, &provider).await;
-                (index, Running { name, source, provider, schema: no_schema() }, described)
+                (index, Running { name, provider, schema: no_schema() }, described)
             });
         }
         let mut stop = stop.clone();

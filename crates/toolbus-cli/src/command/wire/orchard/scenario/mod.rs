@@ -5,6 +5,7 @@ mod init;
 mod list;
 mod opening;
 mod plan;
+mod running;
 mod schema;
 mod validate;
 
@@ -70,6 +71,9 @@ enum OrchardCommand {
     List(list::ListArgs),
     Schema(schema::SchemaArgs),
     Graph(graph::GraphArgs),
+    Run(running::run::RunArgs),
+    Teardown(running::teardown::TeardownArgs),
+    Runs(running::runs::RunsArgs),
 }
 
 impl Run for OrchardArgs {
@@ -86,6 +90,9 @@ impl Run for OrchardArgs {
             OrchardCommand::List(args) => list::run(args, face),
             OrchardCommand::Schema(args) => schema::run(args, face),
             OrchardCommand::Graph(args) => graph::run(args, face),
+            OrchardCommand::Run(args) => args.run(face),
+            OrchardCommand::Teardown(args) => args.run(face),
+            OrchardCommand::Runs(args) => args.run(face),
         }
     }
 }

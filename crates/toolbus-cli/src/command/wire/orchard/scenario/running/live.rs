@@ -118,9 +118,7 @@ impl Drawing {
 /// Columns and rows of the terminal.
 fn size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
-        Ok(size) if 0 < size.ws_col && 0 < size.ws_row => {
-            (size.ws_col.into(), size.ws_row.into())
-        }
+        Ok(size) if 0 < size.ws_col && 0 < size.ws_row => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
     }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use toolbus::chance;
-use toolbus_orchard::model::Choice;
 use toolbus_orchard::plan::{self, Plan};
 use toolbus_orchard::project::Project;
 use toolbus_orchard::record::{ErrorRecord, Status};
@@ -218,7 +217,6 @@ fn print(face: Face, screen: &Screen, plan: &Plan, summary: &Summary) {
     for (name, value) in &summary.outputs {
         screen.line(&format!("{} = {}", printable(name), shown(value)));
     }
-    let exit = Exit::of(summary.exit_code);
     for (address, error) in screen.failures() {
         let node = plan.nodes.iter().find(|node| node.address == address);
         let place = node.map(|node| {
@@ -236,7 +234,8 @@ fn print(face: Face, screen: &Screen, plan: &Plan, summary: &Summary) {
     }
     if let Some(error) = &summary.error {
         screen.close();
-        report(face, None, &ErrorRecord { message: format!("{}: {}", error.code, error.message), ..error.clone() }, None);
+        let message = format!("{}: {}", error.code, error.message);
+        report(face, None, &ErrorRecord { message, ..error.clone() }, None);
     }
     if let Some(record) = &summary.record {
         screen.tell_people(&format!("record: {record}"));

@@ -275,7 +275,7 @@ impl TeardownArgs {
             None => Exit::of(tally.exit_code),
         };
         let status = file.record.teardown.as_ref().map(|teardown| teardown.status);
-        self.end(face, screen, tally, exit, status, summary);
+        self.end(face, screen, tally, status, summary);
         Ok(exit)
     }
 
@@ -284,7 +284,6 @@ impl TeardownArgs {
         face: Face,
         screen: &Screen,
         tally: Tally,
-        exit: Exit,
         status: Option<Status>,
         summary: &mut Summary,
     ) {
@@ -303,12 +302,7 @@ impl TeardownArgs {
     }
 }
 
-fn told(
-    face: Face,
-    exit: Exit,
-    error: Option<ErrorRecord>,
-    summary: &mut Summary,
-) -> Exit {
+fn told(face: Face, exit: Exit, error: Option<ErrorRecord>, summary: &mut Summary) -> Exit {
     if let Some(error) = error.as_ref().filter(|_| !face.json) {
         report(face, None, error, None);
     }
