@@ -23,6 +23,7 @@ fn toolbus_in_short() {
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               provider         Be an Orchard provider on standard input and output
@@ -90,6 +91,7 @@ fn toolbus_at_length() {
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               provider         Be an Orchard provider on standard input and output
@@ -986,10 +988,147 @@ fn mcp_at_length() {
 
 #[test]
 fn orchard() {
-    check("orchard --help", expect![[r#""#]]);
+    check(
+        "orchard --help",
+        expect![[r#"
+            stdout
+            Plan and run scenarios: actions of providers, in the order of their references
+
+            A scenario is a file of HCL that names providers and the actions to execute with them. A
+            provider is a program that speaks Orchard, any other peer that toolbus can call, or one that is
+            built in. What an action gives can be used by others, which then wait for it.
+
+            `plan` shows what would be done and what is wrong, and does nothing. Plans, lists and data go to
+            standard output; what is wrong goes to standard error, with its place and what to do.
+
+            Started under the name `orchard` (a link to toolbus) it is this command.
+
+            Usage: toolbus orchard [OPTIONS] <COMMAND>
+
+            Commands:
+              init      Write a first scenario and a component, to be changed
+              validate  Check files of scenarios and components, without providers and values
+              plan      Show what a run would do, in which order and with what
+              list      List the scenarios of files and folders
+              schema    Show the actions of a provider, and what they take and give
+              graph     Draw which action needs which
+              run       Run a scenario
+              teardown  Undo what a run did
+              runs      List the runs that a folder has records of, newest first
+
+            Options:
+                  --no-color
+                      Print without colours
+
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus orchard init
+              toolbus orchard plan scenarios/hello.hcl
+              toolbus orchard validate scenarios/*.hcl
+            exit 0
+        "#]],
+    );
 }
 
 #[test]
 fn orchard_plan() {
-    check("orchard plan --help", expect![[r#""#]]);
+    check(
+        "orchard plan --help",
+        expect![[r#"
+            stdout
+            Show what a run would do, in which order and with what
+
+            Nothing is executed: programs are only asked for their schemas, with the argument `schema`, and
+            other peers for their tools. What is known only after the run is told as that, sensitive values are
+            not shown.
+
+            Everything that is wrong is told at once, with its place; the exit code is then 2. It is 3 or 4 if a
+            provider cannot be asked.
+
+            Usage: toolbus orchard plan [OPTIONS] <FILE>
+
+            Arguments:
+              <FILE>
+                      File with the scenario
+
+            Options:
+                  --no-color
+                      Print without colours
+
+                  --var <NAME=VALUE>
+                      Value of a variable; may repeat, the last counts
+
+                  --var-file <FILE>
+                      File with values of variables, HCL or `.json`; may repeat, later ones count
+
+                  --scenario <NAME>
+                      Scenario to take, where a file has several
+
+                  --target <ADDRESS>
+                      Plan only this action, family or component and what it needs; may repeat
+
+                  --describe-timeout <TIME>
+                      Give up if a provider has not described itself after this long
+
+                      [default: 5s]
+
+                  --scrub-env
+                      Give providers no environment but PATH, HOME, LANG and TMPDIR
+
+            Global options:
+                  --config <FILE>
+                      Read this config [default: toolbus.toml, if there is one]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus orchard plan scenarios/hello.hcl
+              toolbus orchard plan shop.hcl --var token=s3cr3t --json
+              toolbus orchard plan shop.hcl --target action.echo.first
+            exit 0
+        "#]],
+    );
 }

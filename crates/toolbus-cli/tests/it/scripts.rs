@@ -11,9 +11,17 @@ fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = Page::of(&["completions", shell]).run();
         assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
-        for word in
-            ["demo", "tools", "call", "serve", "oracle", "invoke", "completions", "start-timeout"]
-        {
+        for word in [
+            "demo",
+            "tools",
+            "call",
+            "serve",
+            "oracle",
+            "invoke",
+            "orchard",
+            "completions",
+            "start-timeout",
+        ] {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }
@@ -230,6 +238,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
+            .TP
+            toolbus\-orchard(1)
+            Plan and run scenarios: actions of providers, in the order of their references
             .TP
             toolbus\-orchestrator(1)
             Be an Orchestra hub: run the plugins of a file and route calls to them

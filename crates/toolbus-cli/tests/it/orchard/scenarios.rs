@@ -101,7 +101,7 @@ fn a_plan_as_json() {
     let page = run(&scratch, &["orchard", "plan", "shop.hcl", "--json"]);
     expect![[r#"
         stdout
-        {"format_version":"1.0","kind":"plan","valid":false,"scenario":"shop","scenario_path":"FOLDER/shop.hcl","providers":[],"variables":{},"nodes":[],"outputs":{},"diagnostics":[{"severity":"error","code":"missing_variable","message":"variable `token` has no value","help":"give it by `--var token=…`, `--var-file` or `TOOLBUS_VAR_token`","file":"shop.hcl","line":8,"column":3,"start":187,"end":203}]}
+        {"format_version":"1.0","kind":"plan","valid":false,"scenario":"shop","scenario_path":"FOLDER/shop.hcl","providers":[],"variables":{},"nodes":[],"outputs":{},"diagnostics":[{"severity":"error","code":"missing_variable","message":"variable `token` has no value","help":"give it by `--var token=…`, `--var-file` or `TOOLBUS_VAR_token`","file":"shop.hcl","line":8,"column":3,"start":181,"end":197}]}
         exit 2
     "#]]
     .assert_eq(&shown(&scratch, &page));
@@ -177,26 +177,69 @@ fn scenarios_are_listed() {
     let page = run(&scratch, &["orchard", "list"]);
     expect![[r#"
         stdout
-        b                          more/two.hcl
-        a                     x,y  more/two.hcl
+        b                       more/two.hcl
+        a                 x,y   more/two.hcl
         shop  two echoes  demo  shop.hcl
         exit 0
     "#]]
     .assert_eq(&page.to_string());
     fs::write(inner.join("broken.hcl"), "scenario {").unwrap();
     let page = run(&scratch, &["orchard", "list", "more", "shop.hcl", "--json"]);
-    expect![[r#""#]].assert_eq(&page.to_string());
+    expect![[r#"
+        stdout
+        {"file":"more/two.hcl","scenario":"b","description":null,"tags":[],"variables":[]}
+        {"file":"more/two.hcl","scenario":"a","description":null,"tags":["x","y"],"variables":[]}
+        {"file":"shop.hcl","scenario":"shop","description":"two echoes","tags":["demo"],"variables":[{"name":"token","type":"string","required":true,"sensitive":true},{"name":"word","type":"any","required":false,"sensitive":false}]}
+        stderr
+        syntax
+
+          x invalid block body; expected `}`, newline or identifier
+           ,-[more/broken.hcl:1:10]
+         1 | scenario {
+           :          ^
+           `----
+
+        error: 1 problem in more/broken.hcl
+        exit 2
+    "#]]
+    .assert_eq(&page.to_string());
 }
 
 #[test]
 fn a_provider_is_shown() {
     let scratch = shop();
     let page = run(&scratch, &["orchard", "schema", "exec:./orchard-echo"]);
-    expect![[r#""#]].assert_eq(&page.to_string());
+    expect![[r#"
+        stdout
+        provider: echo 0.1.0
+
+        config:
+          greeting string = "hi": word put first
+
+        action echo: gives its text back
+          text string, required
+          times number = 1
+          -> object({text=string,times=number})
+
+        action noop: does nothing
+        exit 0
+    "#]]
+    .assert_eq(&page.to_string());
     let page = run(&scratch, &["orchard", "schema", "exec:orchard-echo", "--json-schema"]);
-    expect![[r#""#]].assert_eq(&page.to_string());
+    expect![[r#"
+        stdout
+        {"name":"echo","version":"0.1.0","config":{"type":"object","properties":{"greeting":{"type":"string","default":"hi","description":"word put first"}},"required":[],"additionalProperties":false},"actions":{"echo":{"description":"gives its text back","input":{"type":"object","properties":{"text":{"type":"string"},"times":{"type":"number","default":1}},"required":["text"],"additionalProperties":false},"output":{"type":"object","properties":{"text":{"type":"string"},"times":{"type":"number"}},"required":["text","times"],"additionalProperties":false}},"noop":{"description":"does nothing","input":{"type":"object","properties":{},"required":[],"additionalProperties":false}}}}
+        exit 0
+    "#]]
+    .assert_eq(&page.to_string());
     let page = run(&scratch, &["orchard", "schema", "builtin/exce"]);
-    expect![[r#""#]].assert_eq(&page.to_string());
+    expect![[r#"
+        stderr
+        error: there is no built-in provider `exce`
+        hint: there are `builtin/exec`, `builtin/http`, `builtin/postgres`
+        exit 2
+    "#]]
+    .assert_eq(&page.to_string());
     let page = run(&scratch, &["orchard", "schema", "builtin:", "--json"]);
     assert!(page.stdout.starts_with("{\"name\":\"toolbus\""), "{page}");
     assert!(page.stdout.contains("\"upper\""), "{page}");
@@ -217,7 +260,30 @@ fn a_first_scenario_can_be_planned() {
     let page = run(&scratch, &["orchard", "init", "shop"]);
     assert!(page.stdout.starts_with("kept shop/scenarios/hello.hcl\nkept "), "{page}");
     let page = run(&scratch, &["orchard", "plan", "shop/scenarios/hello.hcl"]);
-    expect![[r#""#]].assert_eq(&page.to_string());
+    expect![[r#"
+        stdout
+        scenario: hello
+        plan: 2 actions with 1 provider
+
+        1. action.exec_run.greet (exec)
+           allow_failure = false (default)
+           args = ["hello world"]
+           command = "echo"
+        2. component.merchant.first.action.exec_run.answer (exec)
+           after action.exec_run.greet
+           allow_failure = false (default)
+           args = [(known after run)]
+           command = "echo"
+           teardown:
+             allow_failure = false (default)
+             args = ["goodbye Mel"]
+             command = "echo"
+
+        outputs:
+        said = (known after run)
+        exit 0
+    "#]]
+    .assert_eq(&page.to_string());
 }
 
 #[test]
@@ -235,7 +301,12 @@ fn a_provider_that_cannot_be_asked() {
     "#]]
     .assert_eq(&page.to_string());
     let page = run(&scratch, &[&words[..], &["--json"]].concat());
-    expect![[r#""#]].assert_eq(&shown(&scratch, &page));
+    expect![[r#"
+        stdout
+        {"format_version":"1.0","kind":"plan","valid":false,"scenario":"shop","scenario_path":"FOLDER/shop.hcl","providers":[],"variables":{},"nodes":[],"outputs":{},"diagnostics":[],"error":{"code":"protocol_error","message":"provider `e` exited with status 3 when asked for its schema","provider":"e","detail":"no key"}}
+        exit 3
+    "#]]
+    .assert_eq(&shown(&scratch, &page));
     // What is wrong with the file is told before.
     let page = run(&scratch, &words[..3]);
     assert!(page.stderr.contains("missing_variable"), "{page}");
