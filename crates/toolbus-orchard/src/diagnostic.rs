@@ -197,6 +197,17 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+/// How many characters of a value are shown in a message.
+const EXCERPT_CHARS_MAX: usize = 60;
+
+/// A text as messages show it: between quotes, and the beginning only if it is long.
+pub(crate) fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(EXCERPT_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
 /// No word that is longer was meant to be another.
 const WORD_BYTES_MAX: usize = 100;
 

@@ -12,7 +12,7 @@ use crate::diagnostic::{Code, Problem, Severity};
 use crate::disk::Disk;
 use crate::model::{Choice, Content, Loaded, Scenario, load};
 use crate::plan::variables::{self, Given};
-use crate::plan::{Planned, Provider, Request, plan};
+use crate::plan::{Planned, Provider, Request, check, plan};
 use crate::provider::{Patience, ProviderSource, probe};
 use crate::source::Sources;
 use crate::value::Value;
@@ -87,10 +87,20 @@ impl Project {
 
     /// Plans with providers that were asked.
     pub fn plan(&self, providers: &[Provider], targets: &[String]) -> Planned {
+        let problems = self.problems.clone();
         match self.request(targets) {
-            Some(request) => plan(request, providers, self.problems.clone()),
-            None => Planned { plan: None, problems: self.problems.clone() },
+            Some(request) if self.has_all_sources() => plan(request, providers, problems),
+            // What only a schema can tell would be told wrong.
+            Some(request) => Planned { plan: None, problems: check(request, problems).problems },
+            None => Planned { plan: None, problems },
         }
+    }
+
+    /// Is the source of every provider good? Otherwise there is no use in asking any.
+    pub fn has_all_sources(&self) -> bool {
+        let required = self.scenario.as_ref().map_or(0, |it| it.required_providers.len());
+        let is_missing = |problem: &Problem| problem.code == Code::ProviderSource;
+        self.providers.len() == required && !self.problems.iter().any(is_missing)
     }
 
     /// Asks all providers for their schemas, without running them as providers where that can be.

@@ -983,3 +983,13 @@ fn mcp_at_length() {
         "#]],
     );
 }
+
+#[test]
+fn orchard() {
+    check("orchard --help", expect![[r#""#]]);
+}
+
+#[test]
+fn orchard_plan() {
+    check("orchard plan --help", expect![[r#""#]]);
+}

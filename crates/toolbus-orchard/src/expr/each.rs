@@ -6,7 +6,7 @@ use hcl_edit::expr::{Expression, ForExpr};
 use hcl_edit::{Decorated, Ident};
 
 use super::eval::Evaluator;
-use crate::diagnostic::{Code, Problem};
+use crate::diagnostic::{Code, Problem, excerpt};
 use crate::value::{Kind, Type, Value, unify_all};
 
 /// What a `for` goes through.
@@ -98,7 +98,7 @@ impl Evaluator<'_> {
         if !each.grouping && !group.is_empty() {
             let message = match key.is_sensitive() || result.taint {
                 true => "two items have the same key".to_owned(),
-                false => format!("two items have the key {name:?}"),
+                false => format!("two items have the key {}", excerpt(name)),
             };
             let problem = self.problem(Code::Duplicate, message, key_expr);
             return Err(problem.help("to keep all of them write `...` behind the value"));

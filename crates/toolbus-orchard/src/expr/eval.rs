@@ -8,7 +8,7 @@ use hcl_edit::expr::{Expression, Object, ObjectKey};
 
 use super::reference::{Reference, rooted};
 use super::{Resolved, Scope, Source};
-use crate::diagnostic::{Code, Problem};
+use crate::diagnostic::{Code, Problem, excerpt};
 use crate::value::{Misfit, Mismatch, Number, NumberError, Type, Value, convert};
 
 /// How many steps one expression may take.
@@ -160,7 +160,7 @@ impl<'a> Evaluator<'a> {
                 let code = if is_literal { Code::Syntax } else { Code::Duplicate };
                 let message = match taint {
                     true => "a key stands twice in this object".to_owned(),
-                    false => format!("key `{name}` stands twice in this object"),
+                    false => format!("key {} stands twice in this object", excerpt(name)),
                 };
                 return Err(self.problem(code, message, expression));
             }
@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
             return self.number_problem(NumberError::TooLarge, expression);
         }
         let got = match value.as_str() {
-            Some(text) if !value.is_sensitive() && text.len() <= 40 => format!("the text {text:?}"),
+            Some(text) if !value.is_sensitive() => format!("the text {}", excerpt(text)),
             _ => format!("a {}", value.kind_word()),
         };
         let message = format!("{what} must be a {ty}, but this is {got}");

@@ -8,7 +8,7 @@ use hcl_edit::repr::Decorated;
 
 use super::eval::Evaluator;
 use super::reference::leading;
-use crate::diagnostic::{Code, Problem};
+use crate::diagnostic::{Code, Problem, excerpt};
 use crate::value::{Kind, Number, Type, Value, convert, unify};
 
 type Operators = [Decorated<TraversalOperator>];
@@ -145,7 +145,7 @@ impl Evaluator<'_> {
         let part = match value.kind() {
             Kind::List(all) | Kind::Tuple(all) => {
                 match self.key(key, &Type::Number, &range)?.as_number() {
-                    Some(index) => self.at_index(all.items(), index, range)?,
+                    Some(index) => self.at_index(all.items(), index, taint, range)?,
                     None => unknown_part(value),
                 }
             }
@@ -176,11 +176,15 @@ impl Evaluator<'_> {
         &self,
         elements: &[Value],
         index: Number,
+        taint: bool,
         range: Range<usize>,
     ) -> Result<Value, Problem> {
         let found = index.index().and_then(|index| elements.get(index));
         found.cloned().ok_or_else(|| {
             let count = elements.len();
+            if taint {
+                return self.problem_at(Code::BadIndex, "there is no such element", range);
+            }
             let message = format!("there is no element {index}: the list has {count}");
             let problem = self.problem_at(Code::BadIndex, message, range);
             match (count, index < Number::ZERO) {
@@ -195,7 +199,7 @@ impl Evaluator<'_> {
         if key.is_sensitive() || value.is_sensitive() {
             return self.problem_at(Code::BadIndex, "there is no such key", range);
         }
-        let message = format!("there is no key {name:?} in this {}", value.kind_word());
+        let message = format!("there is no key {} in this {}", excerpt(name), value.kind_word());
         self.known_members(self.problem_at(Code::BadIndex, message, range), value, name)
     }
 
@@ -208,7 +212,8 @@ impl Evaluator<'_> {
         if problem.help.is_some() || members.is_empty() {
             return problem;
         }
-        let mut there: Vec<&str> = members.keys().map(String::as_str).take(10).collect();
+        let named = members.keys().filter(|name| name.len() <= 60).take(10);
+        let mut there: Vec<&str> = named.map(String::as_str).collect();
         if there.len() < members.len() {
             there.push("…");
         }
@@ -238,8 +243,12 @@ impl Evaluator<'_> {
                 Some(index) => match index.index().and_then(|index| types.get(index)) {
                     Some(ty) => ty.clone(),
                     None => {
-                        let message =
-                            format!("there is no element {index}: the list has {}", types.len());
+                        let message = match key.is_sensitive() {
+                            true => "there is no such element".to_owned(),
+                            false => {
+                                format!("there is no element {index}: the list has {}", types.len())
+                            }
+                        };
                         return no_elements(self, message, range);
                     }
                 },
@@ -251,7 +260,7 @@ impl Evaluator<'_> {
                     None => {
                         let message = match key.is_sensitive() {
                             true => "there is no such key".to_owned(),
-                            false => format!("there is no key {name:?} in this object"),
+                            false => format!("there is no key {} in this object", excerpt(name)),
                         };
                         return no_elements(self, message, range);
                     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, too_big};
+use crate::diagnostic::excerpt;
 use crate::value::{ELEMENTS_MAX, Type, Value};
 
 pub(super) const FUNCTIONS: &[Function] =
@@ -16,7 +17,7 @@ fn csvdecode(call: &Call<'_>) -> Outcome {
     };
     let mut seen = BTreeSet::new();
     if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(bad(format!("the header names {name:?} twice")).of(0));
+        return Err(bad(format!("the header names {} twice", excerpt(name))).of(0));
     }
     let mut objects = Vec::new();
     loop {

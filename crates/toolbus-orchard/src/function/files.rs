@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, text_of};
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, excerpt};
 use crate::value::{TEXT_BYTES_MAX, Value};
 
 const S: Parameter = Parameter::Text;
@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("file(path)", &[S], gives::text, |call| {
         let text = String::from_utf8(read(call, TEXT_BYTES_MAX)?);
         text_of(text.map_err(|_| {
-            let fault = bad(format!("`{}` holds no text (UTF-8)", call.text(0))).of(0);
+            let fault = bad(format!("{} holds no text (UTF-8)", excerpt(call.text(0)))).of(0);
             fault.help("bytes are read by `filebase64(path)`")
         })?)
     }),
@@ -42,7 +42,7 @@ fn path(call: &Call<'_>) -> PathBuf {
 
 fn read(call: &Call<'_>, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     call.at.files.read(&path(call), bytes_max).map_err(|error| {
-        let fault = bad(format!("cannot read `{}`: {error}", call.text(0))).of(0);
+        let fault = bad(format!("cannot read {}: {error}", excerpt(call.text(0)))).of(0);
         match error.kind() {
             io::ErrorKind::FileTooLarge => Fault { code: Code::TooBig, ..fault },
             io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
 //! Functions of numbers.
 
 use super::{Call, Function, Outcome, Parameter, bad, function, gives};
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, excerpt};
 use crate::value::{Number, NumberError, Value};
 
 const N: Parameter = Parameter::Number;
@@ -90,7 +90,7 @@ fn parseint(call: &Call<'_>) -> Outcome {
     };
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
-        return Err(bad(format!("{text:?} is no whole number of base {base}")).of(0));
+        return Err(bad(format!("{} is no whole number of base {base}", excerpt(text))).of(0));
     }
     i128::from_str_radix(text, base).map(Value::number).map_err(|_| super::Fault {
         code: Code::NumberTooLarge,

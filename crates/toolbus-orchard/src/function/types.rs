@@ -1,7 +1,7 @@
 //! Conversions, and what is asked about a value rather than of it.
 
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, text_of};
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, excerpt};
 use crate::value::{Kind, Misfit, NumberError, Type, Value, convert, unify_all};
 
 const ANY: Parameter = Parameter::Any;
@@ -53,8 +53,8 @@ fn converted(value: &Value, ty: &Type) -> Outcome {
     convert(value, ty).map_err(|found| match found.fault {
         Misfit::TooManyDigits => NumberError::TooLarge.into(),
         _ => match value.as_str() {
-            Some(text) if text.len() <= 40 => mismatch(format!("{text:?} cannot become a {ty}")),
-            _ => mismatch(format!("a {} cannot become a {ty}", value.kind_word())),
+            Some(text) => mismatch(format!("{} cannot become a {ty}", excerpt(text))),
+            None => mismatch(format!("a {} cannot become a {ty}", value.kind_word())),
         },
     })
 }

@@ -408,13 +408,26 @@ fn cycle_from(
     cycle
 }
 
+/// A cycle that is longer is told by its beginning and its end.
+const CYCLE_SHOWN_MAX: usize = 24;
+
 /// Tells a cycle: what needs the next, and where it says so; the last needs the first.
 pub(crate) fn cycle_problem(cycle: Vec<(String, Span)>) -> Problem {
-    let mut names: Vec<&str> = cycle.iter().map(|(name, _)| name.as_str()).collect();
+    let is_shown = |index: usize| {
+        cycle.len() <= CYCLE_SHOWN_MAX || index + 1 < CYCLE_SHOWN_MAX || index + 1 == cycle.len()
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (index, (name, _)) in cycle.iter().enumerate() {
+        match is_shown(index) {
+            true => names.push(name),
+            false if is_shown(index - 1) => names.push("…"),
+            false => {}
+        }
+    }
     names.extend(names.first().copied());
     let message = format!("dependency cycle: {}", names.join(" -> "));
     let mut problem = Problem::error(Code::Cycle, message);
-    for (index, (name, span)) in cycle.iter().enumerate() {
+    for (index, (name, span)) in cycle.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
         let next = &cycle[(index + 1) % cycle.len()].0;
         if index == 0 {
             problem = problem.at(span.clone());

@@ -1,7 +1,7 @@
 //! Which action has to wait for which, directly or through locals, inputs and outputs.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::evaluation::{Evaluation, Key, Needs};
@@ -97,14 +97,14 @@ impl<'a> Edges<'a> {
     fn of_key(&mut self, key: Key) -> Slots {
         let mut stack = vec![(key.clone(), None::<Needs>)];
         // A circle, which was told, must not be walked for ever.
-        let mut active: BTreeSet<String> = BTreeSet::new();
+        let mut active: HashSet<Key> = HashSet::new();
         while let Some((key, needs)) = stack.pop() {
             if self.known.contains_key(&key) {
                 continue;
             }
             match needs {
                 None => {
-                    if !active.insert(format!("{key:?}")) {
+                    if !active.insert(key.clone()) {
                         continue;
                     }
                     let needs = self.needs_of(&key);

@@ -6,7 +6,7 @@
 //! chain of ten thousand locals is as good as one, and a circle is found.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::scope::NodeScope;
@@ -41,6 +41,8 @@ pub struct Evaluation {
     generation: Cell<u64>,
     /// By module.
     memo: RefCell<Vec<Memo>>,
+    /// What all instances of an action have given, by module and index.
+    families: RefCell<HashMap<(ModuleId, usize), Cached>>,
 }
 
 /// A value that other expressions can name.
@@ -123,7 +125,8 @@ pub(super) struct Needs {
 impl Evaluation {
     pub(super) fn new(world: Rc<World>, files: Rc<dyn Files>, chance: Chance) -> Evaluation {
         let (outputs, memo) = (RefCell::default(), RefCell::default());
-        Evaluation { world, files, chance, outputs, generation: Cell::new(0), memo }
+        let (generation, families) = (Cell::new(0), RefCell::default());
+        Evaluation { world, files, chance, outputs, generation, memo, families }
     }
 
     /// From now on this action has given these outputs.
@@ -140,6 +143,33 @@ impl Evaluation {
     pub(super) fn outputs_of(&self, slot: SlotId) -> Value {
         let recorded = self.outputs.borrow().get(slot).cloned().flatten();
         recorded.unwrap_or_else(|| self.world.unknown_outputs(&self.world.slot(slot).action))
+    }
+
+    /// What the instances of an action have given, or will give, by key. Made once for all who
+    /// ask before more is recorded.
+    pub(super) fn all_outputs_of(
+        &self,
+        module: ModuleId,
+        index: usize,
+        instances: &BTreeMap<String, SlotId>,
+    ) -> Value {
+        if let Some(known) = self.families.borrow().get(&(module, index))
+            && let Ok(value) = &known.value
+            && self.is_current(known)
+        {
+            return value.clone();
+        }
+        let outputs = |(key, slot): (&String, &SlotId)| (key.clone(), self.outputs_of(*slot));
+        let value = Value::object(instances.iter().map(outputs).collect());
+        let cached = Cached { value: Ok(value.clone()), generation: self.generation.get() };
+        self.families.borrow_mut().insert((module, index), cached);
+        value
+    }
+
+    /// Is it as it will stay, or nothing was recorded since?
+    fn is_current(&self, cached: &Cached) -> bool {
+        let is_final = matches!(&cached.value, Ok(value) if !value.contains_unknown());
+        is_final || cached.generation == self.generation.get()
     }
 
     /// Evaluates an expression in a scope; `random` is what its node draws from.
@@ -200,10 +230,7 @@ impl Evaluation {
             kind => {
                 let memo = self.memo.borrow();
                 let cached = memo.get(key.module).and_then(|memo| memo.get(kind, &key.name));
-                cached.is_some_and(|cached| {
-                    let is_final = matches!(&cached.value, Ok(value) if !value.contains_unknown());
-                    is_final || cached.generation == self.generation.get()
-                })
+                cached.is_some_and(|cached| self.is_current(cached))
             }
         }
     }

@@ -39,9 +39,9 @@ impl<'a> NodeScope<'a> {
         let module = world.module(self.module);
         let index = module.body.action(reference.name(0)?, reference.name(1)?)?;
         let action = &module.body.actions[index];
-        let ty = world.binding(action).map(|binding| binding.output_type());
+        let ty = world.binding(action).map(|binding| &binding.output_type);
         let outputs = |value: Value, steps: usize| {
-            known_output(ty.as_ref(), reference, steps, at)?;
+            known_output(ty, reference, steps, at)?;
             Ok(Resolved { value, steps })
         };
         Some(match module.actions[index].get()? {
@@ -53,11 +53,8 @@ impl<'a> NodeScope<'a> {
                         .at(at.span(step.span.clone()))),
                 },
                 None => {
-                    let value = |(key, slot): (&String, &usize)| {
-                        (key.clone(), self.evaluation.outputs_of(*slot))
-                    };
-                    let all: BTreeMap<_, _> = instances.iter().map(value).collect();
-                    Ok(Resolved { value: Value::object(all), steps: 2 })
+                    let value = self.evaluation.all_outputs_of(self.module, index, instances);
+                    Ok(Resolved { value, steps: 2 })
                 }
             },
             Family::Unknown(_) | Family::Broken => {

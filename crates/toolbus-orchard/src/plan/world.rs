@@ -104,6 +104,8 @@ pub(crate) struct Binding {
     pub(crate) action_type: String,
     /// Its outputs before the run.
     pub(crate) unknown: Value,
+    /// The type of its outputs.
+    pub(crate) output_type: Type,
 }
 
 impl Binding {
@@ -113,17 +115,13 @@ impl Binding {
             Some(outputs) => Value::unknown(outputs.ty.clone()).with_sensitive(outputs.sensitive),
             None => Value::object(BTreeMap::new()),
         };
-        Binding { provider, schema, action_type: action_type.to_owned(), unknown }
+        let none = || Type::Object(BTreeMap::new());
+        let output_type = outputs.map_or_else(none, |outputs| outputs.ty.clone());
+        Binding { provider, schema, action_type: action_type.to_owned(), unknown, output_type }
     }
 
     pub(crate) fn action(&self) -> &schema::Action {
         &self.schema.actions[&self.action_type]
-    }
-
-    /// The type of the outputs.
-    pub(crate) fn output_type(&self) -> Type {
-        let none = || Type::Object(BTreeMap::new());
-        self.action().outputs.as_ref().map_or_else(none, |outputs| outputs.ty.clone())
     }
 }
 

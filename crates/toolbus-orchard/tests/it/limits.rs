@@ -131,3 +131,31 @@ fn ten_thousand_attributes_take_no_time() {
     // Told, not judged: how fast a machine is decides no test.
     println!("10000 attributes in {:?}", begun.elapsed());
 }
+
+/// A problem is told in a few lines, whatever the values are.
+#[test]
+fn messages_stay_short() {
+    let long = "repeat(\"x\", 1000000)";
+    for text in [
+        "{}[LONG]",
+        "{ (LONG) = 1 }.a",
+        "{ (LONG) = 1, (LONG) = 2 }",
+        "{for x in [1, 2] : LONG => x}",
+        "1 + LONG",
+        "tonumber(LONG)",
+        "parseint(LONG, 10)",
+        "timeadd(LONG, \"1h\")",
+        "timeadd(\"2026-01-01T00:00:00Z\", LONG)",
+        "formatdate(LONG, \"2026-01-01T00:00:00Z\")",
+        "format(LONG, 1)",
+        "file(LONG)",
+        "csvdecode(\"${LONG},${LONG}\")",
+        "regex(\"(${LONG}\", \"\")",
+        "jsondecode(LONG)",
+        "uuidv5(LONG, \"\")",
+    ] {
+        let problem = planned(&text.replace("LONG", long)).expect_err(text);
+        assert!(problem.message.len() < 400, "{text}: {}", problem.message.len());
+        assert!(problem.help.unwrap_or_default().len() < 400, "{text}");
+    }
+}

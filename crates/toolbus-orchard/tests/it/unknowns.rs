@@ -177,9 +177,13 @@ fn problems_do_not_tell_what_is_sensitive() {
         "formatdate(s, \"2018-01-02T23:12:01Z\")",
         "csvdecode(\"${s},${s}\")",
         "hexdecode(s)",
+        "[1][sensitive(4711)]",
+        "ut[sensitive(4711)]",
+        "slice([1], 0, sensitive(4711))",
+        "sensitive([1])[4711]",
     ] {
         let Problem { message, help, .. } = planned(text).expect_err(text);
-        assert!(!message.contains("secret"), "{text}: {message}");
+        assert!(!message.contains("secret") && !message.contains("4711"), "{text}: {message}");
         assert!(!help.unwrap_or_default().contains("secret"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! `formatdate`: a time as people write it.
 
 use super::calendar::Time;
+use crate::diagnostic::excerpt;
 use crate::function::{Fault, bad};
 
 const MONTHS: [&str; 12] = [
@@ -89,7 +90,7 @@ fn part(token: &str, time: &Time) -> Result<String, Fault> {
         token => {
             let help = "letters stand for parts of the time: YYYY MM DD hh mm ss, MMM EEE HH AA Z \
                         …; text is put between single quotes";
-            return Err(bad(format!("`{token}` in the format means nothing")).help(help));
+            return Err(bad(format!("{} in the format means nothing", excerpt(token))).help(help));
         }
     })
 }

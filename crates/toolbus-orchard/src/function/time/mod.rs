@@ -5,7 +5,7 @@ mod dates;
 
 use super::collections::RANGE_MAX;
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, text_of};
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, excerpt};
 use crate::expr::Impure;
 use crate::value::{Number, Type, Value};
 use calendar::Time;
@@ -78,8 +78,7 @@ pub fn duration(text: &str) -> Option<i128> {
 fn time(call: &Call<'_>, index: usize) -> Result<Time, Fault> {
     let text = call.text(index);
     let fault = || {
-        let text: String = text.chars().take(40).collect();
-        let fault = bad(format!("{text:?} is no time")).of(index);
+        let fault = bad(format!("{} is no time", excerpt(text))).of(index);
         fault.help("a time is written as \"2026-12-31T23:30:00Z\" or with \"+01:00\" at the end")
     };
     Time::parse(text).ok_or_else(fault)
@@ -88,8 +87,7 @@ fn time(call: &Call<'_>, index: usize) -> Result<Time, Fault> {
 fn span(call: &Call<'_>, index: usize) -> Result<i128, Fault> {
     let text = call.text(index);
     duration(text).ok_or_else(|| {
-        let text: String = text.chars().take(40).collect();
-        let fault = bad(format!("{text:?} is no duration")).of(index);
+        let fault = bad(format!("{} is no duration", excerpt(text))).of(index);
         fault.help("a duration is written as \"90s\", \"1h30m\" or \"-500ms\"")
     })
 }

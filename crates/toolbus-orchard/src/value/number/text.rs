@@ -50,7 +50,7 @@ fn exponent(text: &str) -> Option<i64> {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.scale == 0 {
-            return write!(f, "{}", self.mantissa);
+            return write!(f, "{}", { self.mantissa });
         }
         let sign = if self.mantissa < 0 { "-" } else { "" };
         let scale = self.scale as usize;

@@ -5,4 +5,6 @@ scenario "s" {
     c = { source = "hashicorp/aws" }
     d = { source = "exec:../providers/echo.json" }
   }
+  # No provider can be asked, so nothing is said about this.
+  action "unheard_of" "a" {}
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use toolbus_orchard::diagnostic::Code;
 use toolbus_orchard::plan::{Checked, check};
 use toolbus_orchard::project::Project;
 use toolbus_orchard::secrets::Secrets;
@@ -51,7 +52,9 @@ enum Format {
 pub(super) fn run(args: &GraphArgs, face: Face) -> Result<(), Failed> {
     let opened = read(&args.file)?;
     let given = args.values.given()?;
-    let project = Project::open(&opened, args.values.choice(), &given, false);
+    let mut project = Project::open(&opened, args.values.choice(), &given, false);
+    // No provider is needed to draw what its actions need.
+    project.problems.retain(|problem| problem.code != Code::ProviderSource);
     let secrets = Secrets::new();
     project.variables.values().for_each(|value| secrets.hide_sensitive(value));
     // The flag of all commands means the format here; what is wrong goes to people in any case.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use toolbus_orchard::diagnostic::Code;
 use toolbus_orchard::disk::Disk;
 use toolbus_orchard::model::{Choice, Content, Scenario, load};
 use toolbus_orchard::secrets::Secrets;
@@ -60,8 +61,9 @@ pub(super) fn run(args: &ListArgs, face: Face) -> Result<(), Failed> {
             }
         };
         let path = opened.path.clone();
-        let loaded = load(&Disk, path, &opened.shown, &opened.bytes, Choice::All);
-        let empty = matches!(&loaded.content, Content::Scenarios(found) if found.is_empty());
+        let mut loaded = load(&Disk, path, &opened.shown, &opened.bytes, Choice::All);
+        // A file without scenarios has nothing to list, which is nothing wrong.
+        loaded.problems.retain(|problem| problem.code != Code::ScenarioChoice);
         if let Content::Scenarios(scenarios) = &loaded.content {
             for scenario in scenarios {
                 match face.json {
@@ -70,7 +72,7 @@ pub(super) fn run(args: &ListArgs, face: Face) -> Result<(), Failed> {
                 }
             }
         }
-        if !loaded.problems.is_empty() && !empty {
+        if !loaded.problems.is_empty() {
             broken.push(Ok((opened.shown, loaded)));
         }
     }

@@ -88,6 +88,9 @@ pub(super) fn run(args: &PlanArgs, face: Face) -> Result<(), Failed> {
     if project.is_broken {
         return refuse(&project.problems);
     }
+    if !project.has_all_sources() {
+        return refuse(&project.plan(&[], &args.targets).problems);
+    }
     let asked = match ask(&project, &args.asking)? {
         Ok(asked) => asked,
         // What is wrong without any provider is told before it.
