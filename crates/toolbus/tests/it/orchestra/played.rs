@@ -6,16 +6,16 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
-use toolbus::engine::io::{Sink, Source, Writer};
+use toolbus::engine::io::{Sink, Source, Stop, Writer};
 use toolbus::transport::quic::{QuicReader, QuicWriter};
 use toolbus::wire::orchestra::hub::{Orchestrator, Stopper, read_config};
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Outbox;
-use toolbus_proto::orchestra::envelope::{Envelope, put_frame, response_body};
+use toolbus_proto::orchestra::envelope::{Envelope, put_frame, request_body, response_body};
 use toolbus_proto::orchestra::translate;
 use toolbus_proto::orchestra::wire::{
     BootResult, HealthResult, ListPromptsResponse, ListToolsResponse, RegistrationResult, Request,
-    Response, ShutdownResult, Status, ToolDefinition,
+    Response, ShutdownResult, Status, ToolDefinition, ToolRequest,
 };
 use toolbus_testkit::process::Group;
 use toolbus_testkit::runtime::run;
@@ -87,6 +87,10 @@ struct Played {
     connections: Cell<usize>,
     /// How it is, if it says.
     health: Cell<Option<Status>>,
+    /// It answers no call.
+    is_mute: Cell<bool>,
+    /// Told when it says nothing to what it was asked.
+    asked: Notify,
     /// It never reads a request to its end, so that streams are not given back.
     is_forgetful: Cell<bool>,
     kept: RefCell<Vec<QuicReader>>,
@@ -103,6 +107,8 @@ impl Played {
             listener: Listener::bind("127.0.0.1", 0, &server).await.unwrap(),
             connections: Cell::new(0),
             health: Cell::new(Some(Status::HEALTHY)),
+            is_mute: Cell::new(false),
+            asked: Notify::new(),
             is_forgetful: Cell::new(false),
             kept: RefCell::default(),
             silent: RefCell::default(),
@@ -146,7 +152,10 @@ impl Played {
             match self.answer(envelope.request().unwrap().unwrap()) {
                 Some(answer) => send(writer, &envelope.request_id, answer).await,
                 // Dropped, the stream would be broken off, which is an answer too.
-                None => self.silent.borrow_mut().push(writer),
+                None => {
+                    self.silent.borrow_mut().push(writer);
+                    self.asked.notify_one();
+                }
             }
         }
     }
@@ -168,6 +177,7 @@ impl Played {
                 HealthResult { status, message, ..Default::default() }.into()
             }
             Request::Shutdown(_) => ShutdownResult { clean: true, ..Default::default() }.into(),
+            Request::ToolCall(_) if self.is_mute.get() => return None,
             _ => called(),
         })
     }
@@ -255,6 +265,36 @@ fn a_plugin_that_loses_count_of_streams_gets_a_further_connection() {
         }
         assert_eq!(played.connections.get(), 2);
         bus.shutdown().await;
+        hub.stop().await;
+    });
+}
+
+#[test]
+fn a_caller_on_plain_tcp_that_hangs_up_is_noticed_at_once() {
+    run(async {
+        let certs = Certs::new();
+        let played = Played::start(&certs).await;
+        let lines = format!("tcp_addr: 127.0.0.1:0\n{}", played.lines(""));
+        let hub = Hub::start(&certs, &lines).await;
+        let address = hub.hear("orchestrator TCP server listening on ").await;
+        hub.hear("orchestrator ready: ").await;
+        played.is_mute.set(true);
+        let call = request_body(ToolRequest { tool_name: "echo".into(), ..Default::default() });
+        let mut out = Outbox::new();
+        put_frame(&mut out, "t", &call);
+        let mut caller = tokio::net::TcpStream::connect(&address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut caller, &out.take()).await.unwrap();
+        let asked = loop {
+            if let Some(asked) = played.silent.borrow_mut().pop() {
+                break asked;
+            }
+            played.asked.notified().await;
+        };
+        // What was kept for a time after the goodbye would make it a plain end.
+        let linger = Some(std::time::Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&caller, linger).unwrap();
+        drop(caller);
+        assert_eq!(asked.stopped().await, Stop::Asked(Some(0)));
         hub.stop().await;
     });
 }
