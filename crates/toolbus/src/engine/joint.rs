@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
+use toolbus_proto::counted::Counted;
 
 use super::account::{Account, Charge, KnownAccount};
 use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
@@ -79,7 +80,7 @@ pub(crate) struct Lanes<J: Joint> {
     owners: RefCell<HashMap<u64, KnownAccount>>,
     /// The one stream, where there is only one.
     pub(super) only: Rc<Lane>,
-    many: RefCell<HashMap<StreamId, Rc<Lane>>>,
+    many: RefCell<Counted<StreamId, Rc<Lane>>>,
     next_theirs: Cell<u64>,
     opener: Option<Rc<dyn Opens<J>>>,
     tasks: RefCell<JoinSet<()>>,

@@ -1,6 +1,7 @@
 //! Orchestra over real QUIC: a plugin of ours, hubs and plugins behind the bus, bad networks.
 
 mod calling;
+mod hub;
 mod lossy;
 mod plugin;
 mod script;
