@@ -47,6 +47,7 @@ impl Client {
     pub(super) fn fail(&mut self, now: Instant, number: u64, failure: Failure) {
         self.settle(now, number);
         let Some(ask) = self.asks.remove(&number) else { return };
+        self.forget_opened();
         self.ready.push_back(StreamId::Ours(number));
         self.done(ask.ticket, Err(failure));
     }
@@ -97,6 +98,7 @@ impl Streams for Client {
                 let ticket = *ticket;
                 self.settle(now, number);
                 self.asks.remove(&number);
+                self.forget_opened();
                 self.done(ticket, Ok(Outcome::Native(bytes::Bytes::new())));
             }
             Some(_) => {
@@ -155,11 +157,7 @@ impl Streams for Client {
             out.append(frame);
             ask.stage = Stage::Sent;
             self.unanswered += 1;
-            while let Some((_, number)) = self.unopened.front()
-                && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
-            {
-                self.unopened.pop_front();
-            }
+            self.forget_opened();
         }
     }
 
