@@ -6,6 +6,7 @@
 
 mod call;
 mod conditional;
+mod crowded;
 mod each;
 mod eval;
 mod operators;
@@ -19,6 +20,7 @@ use hcl_edit::expr::Expression;
 use crate::diagnostic::{Code, FileId, Problem, Span};
 use crate::value::Value;
 
+pub use crowded::crowded_object;
 pub use reference::{Key, Reference, Step, references};
 pub use source::{Files, Impure, NoFiles, Random, Source};
 
@@ -63,9 +65,19 @@ pub fn evaluate(
 /// Spans count from its first character that is no blank.
 pub fn parse(text: &str, file: FileId) -> Result<Expression, Problem> {
     let trimmed = text.trim();
+    if let Some(place) = crowded_object(trimmed) {
+        let message = "the object has more keys than can be read";
+        let problem = Problem::error(Code::TooBig, message).at(Span::new(file, place..place + 1));
+        return Err(problem.help("read them from a file: `jsondecode(file(path))`"));
+    }
     trimmed.parse().map_err(|error: hcl_edit::parser::Error| {
         let offset = error.location().offset().min(trimmed.len());
         let message = format!("this is no expression: {}", error.message());
         Problem::error(Code::Syntax, message).at(Span::new(file, offset..offset))
     })
+}
+
+/// May it stand in a name?
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || !byte.is_ascii()
 }

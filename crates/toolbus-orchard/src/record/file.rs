@@ -290,11 +290,20 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         };
         if name.starts_with("orchard_") {
-            found.push((id.to_owned(), folder.join(name)));
+            let second = id.split('_').next().unwrap_or_default().to_owned();
+            found.push((second, id.to_owned(), folder.join(name)));
         }
     }
-    found.sort_by(|one, other| other.cmp(one));
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    // Of those that began in one second their records tell which was the later.
+    let mut seconds: BTreeMap<String, usize> = BTreeMap::new();
+    found.iter().for_each(|(second, ..)| *seconds.entry(second.clone()).or_default() += 1);
+    let key = |(second, id, path): &(String, String, PathBuf)| {
+        let is_alone = seconds.get(second) == Some(&1);
+        let began = if is_alone { None } else { read(path).ok().map(|record| record.started_at) };
+        (second.clone(), began, id.clone())
+    };
+    found.sort_by_cached_key(|one| std::cmp::Reverse(key(one)));
+    Ok(found.into_iter().map(|(.., path)| path).collect())
 }
 
 /// Writes a record beside its place and moves it there. Says how large it is.

@@ -209,6 +209,8 @@ impl<'a> Run<'a> {
                 return false;
             }
         }
+        // A teardown configures them likewise, also after we were killed.
+        self.keep(RecordFile::run_changed);
         stop.times() == 0
     }
 

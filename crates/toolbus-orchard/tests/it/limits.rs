@@ -159,3 +159,11 @@ fn messages_stay_short() {
         assert!(problem.help.unwrap_or_default().len() < 400, "{text}");
     }
 }
+
+#[test]
+fn an_object_of_too_many_keys_is_refused_before_it_is_parsed() {
+    let keys: String = (0..100_000).map(|index| format!("k{index} = 1\n")).collect();
+    let problem = planned(&format!("{{\n{keys}}}")).unwrap_err();
+    assert_eq!(problem.code, Code::TooBig);
+    assert_eq!(problem.span.map(|span| span.range), Some(0..1));
+}
