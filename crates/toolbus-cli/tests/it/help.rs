@@ -986,7 +986,9 @@ fn mcp_at_length() {
 
 #[test]
 fn plugin() {
-    check("plugin --help", expect![[r#"
+    check(
+        "plugin --help",
+        expect![[r#"
         stdout
         Be an Orchestra plugin: its hub calls the tools of the bus
 
@@ -1063,12 +1065,15 @@ fn plugin() {
               binary: toolbus
               args: [plugin, --id, tools.bus, 'builtin:']
         exit 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn orchestrator() {
-    check("orchestrator --help", expect![[r#"
+    check(
+        "orchestrator --help",
+        expect![[r#"
         stdout
         Be an Orchestra hub: run the plugins of a file and route calls to them
 
@@ -1126,12 +1131,15 @@ fn orchestrator() {
               args: [plugin, --id, tools.toolbus, "builtin:"]
               enabled: true
         exit 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn transport_stdio() {
-    check("transport-stdio --help", expect![[r#"
+    check(
+        "transport-stdio --help",
+        expect![[r#"
         stdout
         Be an MCP server on standard input and output, in front of an Orchestra hub
 
@@ -1217,12 +1225,15 @@ fn transport_stdio() {
         In an editor's or agent's config, among its servers:
           "orchestra": {"command": "toolbus", "args": ["transport-stdio"]}
         exit 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn certs() {
-    check("certs --help", expect![[r#"
+    check(
+        "certs --help",
+        expect![[r#"
         stdout
         Show or renew the certificates of Orchestra
 
@@ -1261,8 +1272,11 @@ fn certs() {
           -V, --version
                   Show the version
         exit 0
-    "#]]);
-    check("certs show --help", expect![[r#"
+    "#]],
+    );
+    check(
+        "certs show --help",
+        expect![[r#"
         stdout
         List the certificates of a folder, and whether they are good
 
@@ -1307,8 +1321,11 @@ fn certs() {
           toolbus certs show
           toolbus certs show --certs-dir ./certs --json
         exit 0
-    "#]]);
-    check("certs renew --help", expect![[r#"
+    "#]],
+    );
+    check(
+        "certs renew --help",
+        expect![[r#"
         stdout
         Make certificates anew: those that need it, or those you name
 
@@ -1363,5 +1380,6 @@ fn certs() {
           toolbus certs renew transport.stdio-client
           toolbus certs renew --ca
         exit 0
-    "#]]);
+    "#]],
+    );
 }
