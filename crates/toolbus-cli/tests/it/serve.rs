@@ -109,6 +109,15 @@ fn all_fronts_are_served_at_once() {
 }
 
 #[test]
+fn a_back_has_its_own_timeout_whatever_the_front_would_wait() {
+    let slow = "[back.slow]\nconnect = \"builtin:\"\ntimeout = \"200ms\"\n";
+    let server = Config::of(&[slow, TCP].concat()).serve(1);
+    let page = Page::of(&["rpc", "call", server.url(), "slow.sleep", r#"{"ms":86400000}"#]).run();
+    assert!(page.stderr.contains("deadline_exceeded"), "{page}");
+    assert_eq!(page.status.code(), Some(4), "{page}");
+}
+
+#[test]
 fn several_backs_have_their_names_before_their_tools() {
     let config = format!("{BUILTIN}{}{MCP}{TCP}", back("other", "builtin:"));
     let server = Config::of(&config).serve(2);

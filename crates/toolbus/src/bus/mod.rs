@@ -443,9 +443,12 @@ impl Bus {
         match found {
             Ok(member) => {
                 // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
-                if call.deadline.quiet.is_none() && call.deadline.total.is_none() {
-                    call.deadline.quiet = Some(member.settings.timeout.unwrap_or(TIMEOUT));
-                }
+                let own = member.settings.timeout;
+                call.deadline.quiet = match (call.deadline.quiet, call.deadline.total) {
+                    (Some(quiet), _) => Some(own.map_or(quiet, |own| own.min(quiet))),
+                    (None, Some(_)) => None,
+                    (None, None) => Some(own.unwrap_or(TIMEOUT)),
+                };
                 // What is said in a wire of its own is passed on as it is.
                 if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
                     *trace = trace.passed_on(chance::bytes());

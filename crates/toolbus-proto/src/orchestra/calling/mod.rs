@@ -9,7 +9,7 @@ mod requests;
 mod settings;
 mod streams;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use super::envelope::{put_frame, request_body};
@@ -19,6 +19,7 @@ use super::wire::StreamCancel;
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
 };
+use crate::counted::Counted;
 use crate::frame::length::Lengths;
 use crate::outstanding::Outstanding;
 use crate::tool::{Call, Deadline, Failure, FailureKind};
@@ -34,10 +35,10 @@ pub struct Client {
     /// Whose answer comes on which stream, and by when.
     outstanding: Outstanding,
     /// The streams that are not over.
-    asks: HashMap<u64, Ask>,
+    asks: Counted<u64, Ask>,
     /// Streams that the hands have not been told to open.
     to_open: VecDeque<u64>,
-    /// Streams that are not open yet, and since when; those that are by now are skipped.
+    /// Streams that are not open yet, and since when; some behind the first may be by now.
     unopened: VecDeque<(Instant, u64)>,
     /// Streams that are only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
@@ -138,7 +139,7 @@ impl Client {
             settings,
             ids,
             readiness: Readiness::Open,
-            asks: HashMap::new(),
+            asks: Counted::default(),
             to_open: VecDeque::new(),
             unopened: VecDeque::new(),
             draining: VecDeque::new(),
@@ -166,10 +167,16 @@ impl Client {
     }
 
     fn oldest_unopened(&self) -> Option<Instant> {
-        let is_unopened = |number| {
-            self.asks.get(number).is_some_and(|ask| matches!(ask.stage, Stage::Unopened { .. }))
-        };
-        self.unopened.iter().find(|(_, number)| is_unopened(number)).map(|(since, _)| *since)
+        self.unopened.front().map(|(since, _)| *since)
+    }
+
+    /// The oldest stream that counts as unopened shall be so.
+    fn forget_opened(&mut self) {
+        while let Some((_, number)) = self.unopened.front()
+            && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
+        {
+            self.unopened.pop_front();
+        }
     }
 
     /// When the connection counts as starved, unless a stream is opened before.
@@ -201,6 +208,7 @@ impl Client {
     fn remove(&mut self, number: u64) -> Option<Ask> {
         let ask = self.asks.remove(&number)?;
         self.kept_bytes -= ask.weight();
+        self.forget_opened();
         Some(ask)
     }
 

@@ -13,7 +13,7 @@ mod life;
 mod lists;
 mod routes;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use super::waiting::Waiting;
 use super::wire::{PluginManifest, PromptDefinition, Response, ToolDefinition};
 use super::{Ids, Timestamp, WIRE};
 use crate::channel::{Asked, Down, Ticket, Up};
+use crate::counted::Counted;
 use crate::tool::{Call, CallerId, Deadline, Outcome, Part, Piece, What};
 
 use calls::Running;
@@ -147,10 +148,10 @@ pub struct Hub {
     plugins: Vec<Plugin>,
     ids: Ids,
     /// Who is behind each connection, by the name in its certificate.
-    connections: HashMap<CallerId, Option<String>>,
+    connections: Counted<CallerId, Option<String>>,
     /// What was asked of plugins.
-    running: HashMap<Ticket, Running>,
-    listings: HashMap<u64, Listing>,
+    running: Counted<Ticket, Running>,
+    listings: Counted<u64, Listing>,
     next_listing: u64,
     subscriptions: Subscriptions,
     next_ticket: u64,
@@ -196,9 +197,9 @@ impl Hub {
             settings,
             plugins: plugins.into_iter().map(plugin).collect(),
             ids,
-            connections: HashMap::new(),
-            running: HashMap::new(),
-            listings: HashMap::new(),
+            connections: Counted::default(),
+            running: Counted::default(),
+            listings: Counted::default(),
             next_listing: 0,
             subscriptions: Subscriptions::default(),
             next_ticket: 0,

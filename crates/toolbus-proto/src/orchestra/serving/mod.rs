@@ -9,7 +9,7 @@ mod plugin;
 mod replies;
 mod streams;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use super::{FRAME_BYTES_MAX, WIRE};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, Ticket, Up,
 };
+use crate::counted::{Counted, CountedSet};
 use crate::frame::length::Lengths;
 use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, Trace, What};
 
@@ -69,9 +70,9 @@ impl ServerSettings {
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
-    streams: HashMap<u64, Answering>,
+    streams: Counted<u64, Answering>,
     /// Which stream waits for the reply to which call.
-    tickets: HashMap<Ticket, u64>,
+    tickets: Counted<Ticket, u64>,
     next_ticket: u64,
     /// Tools whose arguments are wrapped, once the tools are known.
     wrapped: Option<HashSet<ToolName>>,
@@ -79,7 +80,7 @@ pub struct Server {
     /// Streams that are answered and only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
     /// Streams whose caller reads no more, until the hands are done with them.
-    resets: HashSet<u64>,
+    resets: CountedSet<u64>,
     /// What all streams keep.
     kept_bytes: usize,
     ups: VecDeque<(Ticket, Asked)>,
@@ -150,14 +151,14 @@ impl Server {
     pub fn new(settings: ServerSettings) -> Server {
         Server {
             settings,
-            streams: HashMap::new(),
-            tickets: HashMap::new(),
+            streams: Counted::default(),
+            tickets: Counted::default(),
             next_ticket: 0,
             wrapped: None,
             stage: Stage::Open,
             draining: VecDeque::new(),
-            resets: HashSet::new(),
             kept_bytes: 0,
+            resets: CountedSet::default(),
             ups: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),

@@ -12,13 +12,14 @@ mod lines;
 mod methods;
 mod uplink;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
 use super::WIRE;
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
+use crate::counted::Counted;
 use crate::frame::lines::Lines;
 use crate::jsonrpc::{self, Id};
 use crate::tool::{Call, CallOptions, Deadline, What};
@@ -115,12 +116,12 @@ pub struct Transport {
     lines: Lines,
     revision: Revision,
     stage: Stage,
-    in_flight: HashMap<Ticket, InFlight>,
+    in_flight: Counted<Ticket, InFlight>,
     next_ticket: u64,
     /// What requests in flight and arrays that are not whole keep.
     kept_bytes: usize,
-    batches: HashMap<u64, Batch>,
-    gathers: HashMap<u64, full::Gather>,
+    batches: Counted<u64, Batch>,
+    gathers: Counted<u64, full::Gather>,
     next_number: u64,
     ups: VecDeque<(Ticket, Asked)>,
     out: Outbox,
@@ -181,11 +182,11 @@ impl Transport {
             settings,
             revision: Revision::V2024_11_05,
             stage: Stage::Open,
-            in_flight: HashMap::new(),
+            in_flight: Counted::default(),
             next_ticket: 0,
             kept_bytes: 0,
-            batches: HashMap::new(),
-            gathers: HashMap::new(),
+            batches: Counted::default(),
+            gathers: Counted::default(),
             next_number: 0,
             ups: VecDeque::new(),
             out: Outbox::new(),

@@ -9,7 +9,6 @@ mod plugins;
 mod yaml;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ticket};
+use toolbus_proto::counted::Counted;
 use toolbus_proto::orchestra::hub::{Asker, Hub, Order};
 use toolbus_proto::tool::{CallerId, Failure, FailureKind};
 
@@ -61,11 +61,11 @@ pub(super) struct Inner {
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
     /// Where the answers to those who asked go.
-    askers: RefCell<HashMap<Asker, ReplyTo>>,
+    askers: RefCell<Counted<Asker, ReplyTo>>,
     /// What plugins were asked; `None` until it is under way.
-    running: RefCell<HashMap<Ticket, Option<RunningCall>>>,
+    running: RefCell<Counted<Ticket, Option<RunningCall>>>,
     /// Which call of a plugin waits until its asker reads on.
-    slow: RefCell<HashMap<Asker, Ticket>>,
+    slow: RefCell<Counted<Asker, Ticket>>,
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
