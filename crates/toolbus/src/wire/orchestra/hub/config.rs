@@ -170,7 +170,7 @@ fn plugin(
             // What is meant to be it may stand there, and is not read.
             let meant = members.iter().map(|(key, _)| key).find(|key| {
                 !PLUGIN_KEYS.contains(&key.name.as_str())
-                    && nearest(&key.name, PLUGIN_KEYS.into_iter()) == Some(name)
+                    && nearest(&key.name, PLUGIN_KEYS) == Some(name)
             });
             let hint = meant.map(|Key { line, name: word }| {
                 format!("line {line} has `{word}`; did you mean `{name}`?")
