@@ -123,7 +123,7 @@ pub(crate) struct DecodeArgs {
 ///
 /// With `--tools-from` or `--bus` the model may call every tool that toolbus can reach. What it
 /// asks for is run, several at once if it likes, and the outputs go back to it, until it is done
-/// or has had its turns. Without, its calls are told and nobody runs them.
+/// or has had its turns. Without, its calls are told and not run.
 ///
 /// The key is `OPENAI_API_KEY`, or comes from a file of credentials; a server on this machine
 /// needs none, and `--mock` needs no server at all.
@@ -164,7 +164,7 @@ pub(crate) struct ExecArgs {
     /// Image to show it, PNG, JPEG, GIF or WebP; may repeat
     #[arg(long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, run by nobody; may repeat
+    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, which toolbus does not run; may repeat
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     /// Let the model search the web
@@ -260,7 +260,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "N", default_value = "3", overrides_with = "retries",
           value_parser = from_0, allow_negative_numbers = true)]
     retries: u32,
-    /// Ask nobody: a mock stands in for the server
+    /// Ask no server: a mock stands in for it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", overrides_with = "mock", hide_possible_values = true)]
     mock: Option<bool>,
