@@ -1,6 +1,6 @@
 //! What expressions may call: each file has the table of its functions first, then what they do.
 //!
-//! A function is given arguments that are counted, converted and known; [`Fault`] says what it
+//! A function is given arguments that are counted, converted and known; its fault says what it
 //! cannot work with. All of them are pure but for those marked so, and for the files, which
 //! the caller hands in.
 
