@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use toolbus::address::Address;
+use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
 use toolbus::bus::config::Config;
 use toolbus::wire::OpenError;
@@ -34,8 +34,7 @@ impl Peers {
             return config(globals.config.as_deref(), &settings).map(Peers::Config);
         }
         let read = |text: &_| {
-            Address::parse(AsRef::<str>::as_ref(text))
-                .map_err(|error| Failed::usage(error.to_string()))
+            Address::parse(AsRef::<str>::as_ref(text)).map_err(|error| no_address(&error))
         };
         let addresses = addresses.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Peers::Addresses(addresses, Box::new(settings)))
@@ -116,6 +115,11 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         back.settings.clients = settings.clients;
     }
     Ok(config)
+}
+
+/// Text that is no address.
+pub(crate) fn no_address(error: &AddressError) -> Failed {
+    Failed::usage(error.to_string()).hint_if_any(error.hint())
 }
 
 /// An address that cannot be opened, whether or not a peer is there.

@@ -66,6 +66,7 @@ fn toolbus_at_length() {
               orchard+stdio:COMMAND
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
               godex+stdio:COMMAND

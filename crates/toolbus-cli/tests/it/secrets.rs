@@ -117,7 +117,8 @@ fn queries_of_addresses_are_not_told() {
         "tools mpc+http://127.0.0.1:1/mcp?api_key=s3cret-word",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+http://127.0.0.1:1/mcp?api_key=***"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+http://127.0.0.1:1/mcp?api_key=***"
+            hint: did you mean `mcp+http://127.0.0.1:1/mcp?api_key=***`?
             exit 2
         "#]],
     );

@@ -85,7 +85,8 @@ fn no_peer_to_ask() {
         "tools mpc+stdio:x",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"
+            hint: did you mean `mcp+stdio:x`?
             exit 2
         "#]],
     );

@@ -80,12 +80,6 @@ impl Registry {
     pub fn address(&self, purpose: Purpose, text: &str) -> Result<Address, AddressError> {
         Address::read(self, purpose, text)
     }
-
-    /// Is `name` and a colon how an address begins?
-    pub(crate) fn has_scheme(&self, name: &str) -> bool {
-        let mut schemes = self.kinds().flat_map(PeerKind::schemes);
-        schemes.any(|scheme| scheme.prefix.strip_suffix(':') == Some(name))
-    }
 }
 
 impl fmt::Debug for Registry {

@@ -98,8 +98,8 @@ fn its_addresses_are_read() {
     assert_eq!(address.kind().name(), "plain");
     assert_eq!(address.peer_name(), "a");
     assert!(Address::parse("plain+stdio:a").is_err(), "it is in no other registry");
-    let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err().to_string();
-    assert!(unknown.contains("orchestra+plugin:, plain+stdio:, mcp+http://"), "{unknown}");
+    let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err();
+    assert_eq!(unknown.hint().unwrap(), "did you mean `plain+stdio:a`?");
     let empty = registry().address(Purpose::Call, "plain+stdio:").unwrap_err().to_string();
     assert_eq!(empty, "empty plain command");
 }

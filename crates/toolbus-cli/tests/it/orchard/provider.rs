@@ -166,7 +166,8 @@ fn it_cannot_begin() {
         "provider nobody:",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "nobody:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "nobody:"
+            hint: an address begins with its scheme, as in `mcp+stdio:COMMAND` or `https://HOST/PATH`; `toolbus --help` lists them
             exit 2
         "#]],
     );

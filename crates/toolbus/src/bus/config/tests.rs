@@ -519,7 +519,7 @@ fn values_that_make_no_sense() {
             line 2: there is no key `back.x.conect`; did you mean `connect`?
             line 2: there is no key `front.x.serv`; did you mean `serve`?
             line 2: `back.x.connect` must be a string
-            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; did you mean `mcp+stdio:`?
             line 2: `back.x.connect`: empty oracle command
             line 1: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
             line 1: `toolbus` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken

@@ -11,6 +11,7 @@ use thiserror::Error;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
+use crate::address::AddressError;
 use crate::bus::back::LocalFuture;
 
 /// How a program is tested that should speak a wire.
@@ -85,6 +86,12 @@ impl TargetError {
     #[must_use]
     pub fn hint(self, hint: &str) -> TargetError {
         TargetError { hint: Some(hint.to_owned()), ..self }
+    }
+}
+
+impl From<AddressError> for TargetError {
+    fn from(error: AddressError) -> TargetError {
+        TargetError { message: error.to_string(), hint: error.hint() }
     }
 }
 

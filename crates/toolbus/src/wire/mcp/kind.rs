@@ -48,7 +48,10 @@ pub struct McpKind;
 
 const SCHEMES: &[Scheme] = &[
     Scheme::command("mcp+stdio:"),
-    // What a server wants behind its path is its own business.
+    // What a server wants behind its path is its own business. Most people's MCP servers are named
+    // by a URL alone.
+    Scheme::url("http://", Transport::Http).with_path("/").with_query(Query::Peers),
+    Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
 ];
@@ -67,7 +70,10 @@ impl PeerKind for McpKind {
     }
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
-        &[("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise")]
+        &[
+            ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
+            ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+        ]
     }
 
     fn back_keys(&self) -> &'static [Key] {
@@ -124,7 +130,7 @@ const FIXTURE: Fixture = Fixture {
 
 impl CheckKind for McpKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = Address::parse(text).map_err(TargetError::new)?;
+        let address = Address::parse(text)?;
         let place = match address.place() {
             Place::Command(words) if address.wire() == WIRE => {
                 check::Place::Program(Program::new(words.clone()))
@@ -137,7 +143,7 @@ impl CheckKind for McpKind {
             }
             _ => {
                 return Err(TargetError::new(format!("`{text}` is no MCP server"))
-                    .hint("name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`"));
+                    .hint("name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`"));
             }
         };
         let start = wanted.start.unwrap_or(Patience::MCP.start);

@@ -12,7 +12,7 @@ use super::back::{Host, Mediocre, Options, Started};
 use super::reach;
 use super::settings::MediocreSettings;
 use super::{WIRE, check, decode, settings};
-use crate::address::{Address, Place, Purpose, Query, Scheme, Transport};
+use crate::address::{Address, AddressError, Place, Purpose, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
@@ -25,7 +25,7 @@ use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind};
+use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
@@ -180,7 +180,11 @@ pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
     let schemes = SCHEMES.iter().filter_map(|scheme| scheme.prefix.strip_prefix("mediocre+"));
     let is_short = schemes.into_iter().any(|scheme| url.starts_with(scheme));
     let full = if is_short { format!("mediocre+{url}") } else { url.to_owned() };
-    let address = Address::parse_for(purpose, &full).map_err(TargetError::new)?;
+    let address = match Address::parse_for(purpose, &full) {
+        // What was meant is one of our own.
+        Err(AddressError::Scheme { .. }) => Registry::of(&[&MEDIOCRE]).address(purpose, &full)?,
+        read => read?,
+    };
     if address.wire() != WIRE {
         return Err(TargetError::new(format!("`{url}` is no mediocre-rpc server")).hint(
             "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \

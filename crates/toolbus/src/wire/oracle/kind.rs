@@ -127,7 +127,7 @@ const FIXTURE: Fixture = Fixture {
 
 impl CheckKind for OracleKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = connection(text).map_err(TargetError::new)?;
+        let address = connection(text)?;
         let Place::Command(words) = address.place() else {
             let message = format!("`{text}` is no program that can be tested");
             return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));

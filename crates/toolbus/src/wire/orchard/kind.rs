@@ -127,7 +127,7 @@ impl CheckKind for OrchardKind {
                 _ => Vec::new(),
             },
             Err(error) if text.starts_with("orchard+stdio:") => {
-                return Err(TargetError::new(error));
+                return Err(error.into());
             }
             Err(_) => words::split(text).map_err(TargetError::new)?,
         };

@@ -19,6 +19,7 @@ use super::{Run, WireFace, with_subcommands};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
+use crate::peers::no_address;
 
 /// The oracle wire on the command line.
 pub(super) static FACE: Face = Face;
@@ -215,5 +216,5 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
 
 /// The oracle that a connection string names.
 pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
-    oracle::connection(text).map_err(|error| Failed::usage(error.to_string()))
+    oracle::connection(text).map_err(|error| no_address(&error))
 }
