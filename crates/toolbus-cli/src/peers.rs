@@ -12,7 +12,7 @@ use toolbus::bus::config::Config;
 use toolbus::wire::OpenError;
 use toolbus::wire::settings::Settings;
 
-use crate::args::Globals;
+use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
 use crate::runtime::{self, Signals};
@@ -114,6 +114,7 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         *start_timeout = settings.start_timeout.or(*start_timeout);
         back.settings.clients = settings.clients;
     }
+    peer::add_to(&mut config, settings);
     Ok(config)
 }
 

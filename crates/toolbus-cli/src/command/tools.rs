@@ -7,6 +7,7 @@ use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
 use crate::args::Globals;
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -30,13 +31,22 @@ pub(crate) struct ToolsArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
     let peers = Peers::of(
         &args.addresses,
         globals,
-        Settings { allow_shell: args.allow_shell, ..Settings::default() },
+        Settings {
+            allow_shell: args.allow_shell,
+            program: args.program.settings()?,
+            credentials: args.http.credentials()?,
+            ..Settings::default()
+        },
     )?;
     peers.meet(async |bus| {
         let listed = bus.list().await;

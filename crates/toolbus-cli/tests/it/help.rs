@@ -211,6 +211,18 @@ fn tools() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
                       Read this config [default: toolbus.toml, if there is one]
@@ -267,6 +279,12 @@ fn call_in_short() {
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -327,6 +345,18 @@ fn call_at_length() {
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
+
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
             Global options:
                   --config <FILE>
@@ -418,6 +448,9 @@ fn oracle_invoke_in_short() {
                                           [default: 5s]
                   --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
                   --allow-shell           Allow the connection `shell:`, whose one function runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -496,6 +529,12 @@ fn oracle_invoke_at_length() {
                   --allow-shell
                       Allow the connection `shell:`, whose one function runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
             Global options:
                   --config <FILE>
                       Read this config [default: toolbus.toml, if there is one]
@@ -556,6 +595,12 @@ fn oracle_serve_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -619,6 +664,18 @@ fn oracle_serve_at_length() {
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
+
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
             Global options:
                   --config <FILE>
@@ -805,6 +862,19 @@ fn serve_at_length() {
 
             Usage: toolbus serve [OPTIONS]
 
+            Options:
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
                       Read this config [default: toolbus.toml, if there is one]
@@ -876,6 +946,11 @@ fn mcp_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
                   --config <FILE>        Read this config [default: toolbus.toml, if there is one]
@@ -947,6 +1022,15 @@ fn mcp_at_length() {
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
+
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
             Global options:
                   --config <FILE>

@@ -52,6 +52,7 @@ mod serve;
 mod serve_ends;
 mod shell;
 mod streams;
+mod surroundings;
 mod time;
 mod tools;
 mod usage;

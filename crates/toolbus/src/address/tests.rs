@@ -240,7 +240,18 @@ fn addresses_are_told_from_tools() {
     ] {
         assert!(Address::begins_like_one(word), "{word}");
     }
-    for word in ["add", "math.add", "std:sort", "+:", "a+:", "A+b:", "x:stdio:", "stdio", "math.at:80", "sort:"] {
+    for word in [
+        "add",
+        "math.add",
+        "std:sort",
+        "+:",
+        "a+:",
+        "A+b:",
+        "x:stdio:",
+        "stdio",
+        "math.at:80",
+        "sort:",
+    ] {
         assert!(!Address::begins_like_one(word), "{word}");
     }
 }

@@ -11,6 +11,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, What};
 
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -60,6 +61,10 @@ pub(crate) struct CallArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 /// Who is called, and with what.
@@ -114,6 +119,8 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();

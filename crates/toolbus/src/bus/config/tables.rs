@@ -8,7 +8,9 @@ use super::key::{Key, Values};
 use super::keys::{Entry, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, Journal};
 use crate::address::{Address, Place, Purpose};
-use crate::wire::settings::{Clients, ProgramSettings, Restart, Settings, WireSettings};
+use crate::wire::settings::{
+    Clients, Credentials, ProgramSettings, Restart, Settings, WireSettings,
+};
 use crate::wire::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
@@ -68,6 +70,7 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
         })?,
         clients: Clients::default(),
         program: program(&mut keys, &address)?,
+        credentials: Credentials::default(),
         allow_shell: false,
         wire: WireSettings::default(),
     };

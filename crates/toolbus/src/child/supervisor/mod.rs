@@ -9,6 +9,7 @@
 mod run;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -55,6 +56,8 @@ pub struct Supervisor<C> {
     make: Box<dyn FnMut() -> C + Send>,
     patience: Patience,
     restart: Restart,
+    /// Those of our environment variables that it does not get.
+    held_back: Arc<[String]>,
     runs: Vec<(RunId, Run<C>)>,
     next_run: u64,
     starts_failed: u32,
@@ -79,6 +82,7 @@ impl<C: Calling + Channel> Supervisor<C> {
             make: Box::new(make),
             patience,
             restart,
+            held_back: Arc::default(),
             runs: Vec::new(),
             next_run: 0,
             starts_failed: 0,
@@ -88,6 +92,12 @@ impl<C: Calling + Channel> Supervisor<C> {
             notices: VecDeque::new(),
             orders: VecDeque::new(),
         }
+    }
+
+    /// Those of our environment variables that the program does not get: if it dies at its start,
+    /// the user is told of them.
+    pub fn set_held_back(&mut self, names: Vec<String>) {
+        self.held_back = names.into();
     }
 
     /// Asks; starts the program if it does not run.
@@ -289,7 +299,8 @@ impl<C: Calling + Channel> Supervisor<C> {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let put_off = self.not_before.map_or(now, |not_before| not_before.max(now));
-        let mut run = Run::new(self.name.clone(), self.patience, (self.make)(), put_off);
+        let (name, held_back) = (self.name.clone(), self.held_back.clone());
+        let mut run = Run::new(name, self.patience, (self.make)(), held_back, put_off);
         run.timeout(now, &mut orders(id, &mut self.orders));
         self.runs.push((id, run));
         self.runs.len() - 1

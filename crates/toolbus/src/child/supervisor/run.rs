@@ -1,5 +1,6 @@
 //! One life of a program: from the spawn to the last words.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -29,6 +30,8 @@ pub(super) struct Run<C> {
     /// It was killed because it lost the right to a goodbye: how it ended is no news.
     was_killed: bool,
     tail: Tail,
+    /// Those of our environment variables that it did not get.
+    held_back: Arc<[String]>,
     /// Calls that were never written and go to the next run.
     moving_on: Vec<(Ticket, Call)>,
 }
@@ -75,9 +78,16 @@ enum RunState {
 }
 
 impl<C: Calling + Channel> Run<C> {
-    pub(super) fn new(name: String, patience: Patience, machine: C, put_off: Instant) -> Self {
+    pub(super) fn new(
+        name: String,
+        patience: Patience,
+        machine: C,
+        held_back: Arc<[String]>,
+        put_off: Instant,
+    ) -> Self {
         Run {
             name,
+            held_back,
             patience,
             machine,
             state: RunState::PutOff { until: put_off },
@@ -372,9 +382,18 @@ impl<C: Calling + Channel> Run<C> {
         let failure = failure.with_last_words(LastWords {
             exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
-            hint: hint.or_else(|| exit.and_then(diagnose::early_exit)),
+            hint: hint.or_else(|| exit.and_then(|exit| self.diagnosis(exit))),
         });
         self.machine.handle_lost(now, &failure);
+    }
+
+    /// What the exit suggests, if it came before the process was of use.
+    fn diagnosis(&self, exit: Exit) -> Option<String> {
+        let held_back = || match self.was_ready {
+            true => None,
+            false => diagnose::held_back(&self.held_back, self.tail.lines()),
+        };
+        diagnose::early_exit(exit).or_else(held_back)
     }
 
     /// What we found wrong with a process that lives on is told with what it said of late.

@@ -13,6 +13,7 @@ use toolbus_proto::tool::Failure;
 
 use crate::address::AddressError;
 use crate::bus::back::LocalFuture;
+use crate::wire::settings::Settings;
 
 /// How a program is tested that should speak a wire.
 pub trait CheckKind: Sync {
@@ -45,6 +46,8 @@ pub struct Wanted {
     pub start: Option<Duration>,
     /// How long it may take to end.
     pub stop: Duration,
+    /// The surroundings of its program, and what goes with requests over HTTP.
+    pub settings: Settings,
     /// The options of its wire that were given, by name.
     pub options: Vec<(&'static str, String)>,
 }

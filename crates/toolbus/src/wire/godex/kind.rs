@@ -12,7 +12,7 @@ use super::{WIRE, check};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
-use crate::child::{EnvPolicy, Patience, Program};
+use crate::child::{EnvPolicy, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
 use crate::wire::open::{file_name, not_yet, patience, program};
@@ -106,7 +106,7 @@ impl CheckKind for GodexKind {
         if words.is_empty() {
             return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
         }
-        let program = Program::new(words);
+        let program = program(&words, &wanted.settings, EnvPolicy::Inherit);
         let start = wanted.start.unwrap_or(Patience::USUAL.start);
         Ok(Box::new(check::Subject { program, patience: start, stop: wanted.stop }))
     }

@@ -20,7 +20,7 @@ use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{EnvPolicy, Meanwhile, Patience, Program};
+use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
@@ -133,12 +133,11 @@ impl CheckKind for McpKind {
         let address = Address::parse(text)?;
         let place = match address.place() {
             Place::Command(words) if address.wire() == WIRE => {
-                check::Place::Program(Program::new(words.clone()))
+                check::Place::Program(program(words, &wanted.settings, EnvPolicy::Inherit))
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options =
-                    back_http::Options::of(&address.peer_name(), url, &Settings::default());
+                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {

@@ -24,7 +24,7 @@ use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, W
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
 use crate::wire::open::{file_name, not_yet, patience, program};
-use crate::wire::settings::{Settings, WireSettings};
+use crate::wire::settings::{Credentials, Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
 impl Patience {
@@ -75,7 +75,8 @@ impl PeerKind for MediocreKind {
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
-        Settings { wire: WireSettings::of(MediocreSettings::read(values)), ..settings }
+        let wire = WireSettings::of(MediocreSettings::read(values));
+        Settings { wire, credentials: Credentials::read(values), ..settings }
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
@@ -103,10 +104,10 @@ impl PeerKind for MediocreKind {
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = reach::origin(address, url)?;
+                        let site = reach::site(address, url, &settings.credentials)?;
                         let (options, start) =
                             (options(address.peer_name(), settings), start(settings));
-                        return Ok(Rc::new(Mediocre::over_http(origin, path, options, start)));
+                        return Ok(Rc::new(Mediocre::over_http(site, options, start)));
                     }
                     missing => return Err(not_yet(address, called(missing))),
                 }
@@ -159,7 +160,7 @@ impl CheckKind for MediocreKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let address = address(Purpose::Call, text)?;
         Ok(Box::new(check::Subject {
-            place: check::Place::of(&address).map_err(TargetError::new)?,
+            place: check::Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
             method: wanted.option("method").map(str::to_owned),
             start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
         }))

@@ -18,7 +18,7 @@ use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{EnvPolicy, Patience, Program};
+use crate::child::{EnvPolicy, Patience};
 use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
@@ -133,7 +133,7 @@ impl CheckKind for OracleKind {
             return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));
         };
         Ok(Box::new(check::Subject {
-            program: Program::new(words.clone()),
+            program: program(words, &wanted.settings, EnvPolicy::Inherit),
             start: wanted.start.unwrap_or(Patience::ORACLE.start),
             stop: wanted.stop,
         }))

@@ -18,7 +18,7 @@ use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{Abrupt, EnvPolicy, Patience, Program, words};
+use crate::child::{Abrupt, EnvPolicy, Patience, words};
 use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
@@ -137,7 +137,7 @@ impl CheckKind for OrchardKind {
         }
         Ok(Box::new(check::Subject {
             name: file_name(&words),
-            program: Program::new(words),
+            program: program(&words, &wanted.settings, EnvPolicy::Inherit),
             start: wanted.start.unwrap_or(Patience::ORCHARD.start),
             stop: wanted.stop,
         }))

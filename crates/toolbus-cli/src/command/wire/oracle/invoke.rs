@@ -50,6 +50,7 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
             ..OracleSettings::default()
         }),
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
         ..Settings::default()
     };
     runtime::block_on(async {
