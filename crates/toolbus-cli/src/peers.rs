@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
-use toolbus::bus::config::Config;
+use toolbus::bus::config::{BackConfig, Config};
 use toolbus::wire::OpenError;
 use toolbus::wire::settings::Settings;
 
@@ -50,6 +50,26 @@ impl Peers {
             }
         }
         self
+    }
+
+    /// Each by itself, with its name.
+    pub(crate) fn apart(self) -> Vec<(String, Peers)> {
+        match self {
+            Peers::Addresses(addresses, settings) => {
+                let alone = |address: Address| {
+                    let name = address.to_string();
+                    (name, Peers::Addresses(vec![address], settings.clone()))
+                };
+                addresses.into_iter().map(alone).collect()
+            }
+            Peers::Config(config) => {
+                let alone = |back: &BackConfig| {
+                    let config = Config { backs: vec![back.clone()], ..Config::default() };
+                    (back.name.clone(), Peers::Config(config))
+                };
+                config.backs.iter().map(alone).collect()
+            }
+        }
     }
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
@@ -105,8 +125,8 @@ impl Peers {
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
     let found = config::read(asked)?.ok_or_else(|| {
         let usual = config::USUAL;
-        Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here"))
-            .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`")
+        Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here or above"))
+            .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one")
     })?;
     let mut config = found.config;
     for back in &mut config.backs {

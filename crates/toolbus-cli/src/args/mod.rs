@@ -84,7 +84,7 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(crate) struct Globals {
-    /// Read this config [default: toolbus.toml, if there is one]
+    /// Read this config, ours or an editor's [default: toolbus.toml, here or above]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print lines of JSON, failures included

@@ -19,6 +19,8 @@ fn toolbus_in_short() {
               tools            List the tools of the config, or of the given addresses
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -34,7 +36,8 @@ fn toolbus_in_short() {
               man              Print a manual page
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -87,6 +90,8 @@ fn toolbus_at_length() {
               tools            List the tools of the config, or of the given addresses
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -103,7 +108,7 @@ fn toolbus_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -158,7 +163,7 @@ fn demo() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -225,7 +230,7 @@ fn tools() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -287,7 +292,8 @@ fn call_in_short() {
                                           variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -360,7 +366,7 @@ fn call_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -408,7 +414,8 @@ fn oracle() {
               serve   Be an oracle on standard input and output
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -453,7 +460,8 @@ fn oracle_invoke_in_short() {
                                           repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -537,7 +545,7 @@ fn oracle_invoke_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -603,7 +611,8 @@ fn oracle_serve_in_short() {
                                           variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -679,7 +688,7 @@ fn oracle_serve_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -731,7 +740,7 @@ fn completions() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -782,7 +791,7 @@ fn man() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -877,7 +886,7 @@ fn serve_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -953,7 +962,8 @@ fn mcp_in_short() {
                                           variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -1034,7 +1044,7 @@ fn mcp_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included

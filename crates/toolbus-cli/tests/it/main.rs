@@ -16,6 +16,7 @@ mod docs;
 mod godex;
 mod help;
 mod http;
+mod init;
 mod listening;
 mod live;
 mod matrix;

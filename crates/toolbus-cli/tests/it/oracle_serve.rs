@@ -407,7 +407,7 @@ fn addresses_that_cannot_be_served() {
         expect![[r#"
             stderr
             error: unsupported connection scheme: "nope:"
-            hint: an address begins with its scheme, as in `mcp+stdio:COMMAND` or `https://HOST/PATH`; `toolbus --help` lists them
+            hint: `toolbus --help` lists what an address can be
             exit 2
         "#]],
     );

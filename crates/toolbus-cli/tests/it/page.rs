@@ -46,6 +46,12 @@ impl Page {
         self
     }
 
+    /// In this folder.
+    pub(crate) fn folder(mut self, folder: &Path) -> Page {
+        self.command.current_dir(folder);
+        self
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
         let page = self.run().to_string().replace('\x1b', "␛");

@@ -76,8 +76,8 @@ fn no_peer_to_ask() {
         "tools",
         expect![[r#"
             stderr
-            error: no ADDRESS is given, and there is no `toolbus.toml` here
-            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
+            error: no ADDRESS is given, and there is no `toolbus.toml` here or above
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one
             exit 2
         "#]],
     );

@@ -26,7 +26,7 @@ pub(super) fn hint(registry: &Registry, text: &str) -> Option<String> {
     let meant = meant(registry, text.trim());
     match meant.as_slice() {
         [] if schemes(registry).count() <= LISTED_MAX => None,
-        [] => Some("an address begins with its scheme, as in `mcp+stdio:COMMAND` or `https://HOST/PATH`; `toolbus --help` lists them".to_owned()),
+        [] => Some("`toolbus --help` lists what an address can be".to_owned()),
         [one] => Some(format!("did you mean `{one}`?")),
         [first, others @ ..] => {
             let others: Vec<_> = others.iter().map(|other| format!(" or `{other}`")).collect();

@@ -149,7 +149,7 @@ fn what_is_no_address() {
             error: unsupported connection scheme: " stdio:x"
               hint: did you mean `stdio:x`?
             error: unsupported connection scheme: ""
-              hint: an address begins with its scheme, as in `mcp+stdio:COMMAND` or `https://HOST/PATH`; `toolbus --help` lists them
+              hint: `toolbus --help` lists what an address can be
             error: unsupported connection scheme: "buildin:"
               hint: did you mean `builtin:`?
             error: unsupported connection scheme: "builtin"
@@ -171,7 +171,7 @@ fn what_is_no_address() {
             error: unsupported connection scheme: "unix:/run/x"
               hint: did you mean `mediocre+unix:/run/x`?
             error: unsupported connection scheme: "ftp:x"
-              hint: an address begins with its scheme, as in `mcp+stdio:COMMAND` or `https://HOST/PATH`; `toolbus --help` lists them
+              hint: `toolbus --help` lists what an address can be
             error: empty oracle command
             error: empty oracle command
             error: empty mcp command

@@ -7,6 +7,7 @@ use toolbus_proto::tool::Wire;
 
 use super::OpenError;
 use super::check::CheckKind;
+use super::clients::ClientConfigs;
 use super::decode::Decoding;
 use super::fixture::Fixture;
 use super::front::FrontKind;
@@ -84,6 +85,11 @@ pub trait PeerKind: Sync {
 
     /// How this program is made a peer of it, for demos and tests of all pairs.
     fn fixture(&self) -> Option<&'static Fixture> {
+        None
+    }
+
+    /// The configs that clients of this wire have, if there are any that we read.
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         None
     }
 

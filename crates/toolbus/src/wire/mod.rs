@@ -10,6 +10,8 @@ mod authors;
 #[cfg(feature = "bus")]
 pub mod check;
 #[cfg(feature = "bus")]
+pub mod clients;
+#[cfg(feature = "bus")]
 pub mod credentials;
 #[cfg(feature = "bus")]
 pub mod decode;

@@ -141,8 +141,8 @@ impl Wanted {
     fn read(asked: &Asked<'_>) -> Result<Wanted, Failed> {
         let found = config::read(asked.globals.config.as_deref())?;
         let Found { path, mut config } = found.ok_or_else(|| {
-            Failed::usage(format!("there is no `{}` here", config::USUAL))
-                .hint("name a config by `--config FILE`")
+            Failed::usage(format!("there is no `{}` here or above", config::USUAL))
+                .hint("name a config by `--config FILE`; `toolbus init` writes one")
         })?;
         if config.fronts.is_empty() {
             let hint = front_examples().next().map(|(name, serve)| {

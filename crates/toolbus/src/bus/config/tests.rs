@@ -159,6 +159,12 @@ fn every_key_is_read() {
                                 "srv",
                             ),
                         },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -203,6 +209,12 @@ fn every_key_is_read() {
                             env_pass: [],
                             cwd: None,
                         },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -236,6 +248,12 @@ fn every_key_is_read() {
                             env: [],
                             env_pass: [],
                             cwd: None,
+                        },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
                         },
                         allow_shell: false,
                         wire: WireSettings(
@@ -272,6 +290,12 @@ fn every_key_is_read() {
                             env: [],
                             env_pass: [],
                             cwd: None,
+                        },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
                         },
                         allow_shell: false,
                         wire: WireSettings(
@@ -312,6 +336,12 @@ fn every_key_is_read() {
                             env: [],
                             env_pass: [],
                             cwd: None,
+                        },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
                         },
                         allow_shell: false,
                         wire: WireSettings(
@@ -355,6 +385,12 @@ fn every_key_is_read() {
                             env: [],
                             env_pass: [],
                             cwd: None,
+                        },
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
                         },
                         allow_shell: true,
                         wire: WireSettings(

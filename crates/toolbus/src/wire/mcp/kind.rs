@@ -13,6 +13,7 @@ use super::back::{Mcp, Options};
 use super::back_http;
 #[cfg(feature = "http")]
 use super::back_http::McpHttp;
+use super::clients::McpClients;
 use super::settings::McpSettings;
 use super::{WIRE, check, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
@@ -22,6 +23,7 @@ use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::clients::ClientConfigs;
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::open::{file_name, not_yet, patience, program};
@@ -114,6 +116,10 @@ impl PeerKind for McpKind {
 
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
+    }
+
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
+        Some(&McpClients)
     }
 }
 
