@@ -1,6 +1,6 @@
 //! `toolbus doctor`: start each back, and say what works, what does not, and what to do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Bus;
@@ -9,8 +9,8 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, LastWords};
 
-use crate::args::Globals;
 use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -34,6 +34,9 @@ pub(crate) struct DoctorArgs {
     /// Peers to try, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<String>,
+    /// Give up on a peer that is not ready after this long [default: as its protocol says]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    start_timeout: Option<Duration>,
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
@@ -48,6 +51,7 @@ struct Tried {
 
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
     let settings = Settings {
+        start_timeout: args.start_timeout,
         program: args.program.settings()?,
         credentials: args.http.credentials()?,
         ..Settings::default()
@@ -59,8 +63,11 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
         for (name, peers) in &peers {
             buses.push((name, peers.open()?));
         }
-        let trying: Vec<_> =
-            buses.iter().map(|(_, bus)| spawn_local(try_out(bus.clone()))).collect();
+        let trying: Vec<_> = buses
+            .iter()
+            .zip(&peers)
+            .map(|((_, bus), (_, peers))| spawn_local(try_out(bus.clone(), peers.clone())))
+            .collect();
         let told = async {
             let mut all_well = true;
             for ((name, _), tried) in buses.iter().zip(trying) {
@@ -97,14 +104,16 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
 }
 
 /// Asks the one back of a bus for its tools.
-async fn try_out(bus: Bus) -> Tried {
+async fn try_out(bus: Bus, peers: Peers) -> Tried {
     let began = Instant::now();
     let listed = bus.list().await.pop();
-    let tools = match listed {
-        Some(listed) => listed.tools.map(|tools| tools.len()),
+    let seconds = began.elapsed().as_secs_f64();
+    let tools = match listed.map(|listed| listed.tools) {
+        Some(Ok(tools)) => Ok(tools.len()),
+        Some(Err(failure)) => Err(peers.second_look_if_one(failure).await),
         None => Ok(0),
     };
-    Tried { tools, seconds: began.elapsed().as_secs_f64() }
+    Tried { tools, seconds }
 }
 
 /// Says what became of a back, and whether that is good.

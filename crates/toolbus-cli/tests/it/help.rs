@@ -79,6 +79,7 @@ fn toolbus_at_length() {
               orchestra+plugin:COMMAND
                                  an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `--allow-shell` is given
+              COMMAND            any of the programs above: what it speaks is found out
 
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -213,6 +214,9 @@ fn tools() {
                       Peers to ask, in place of those in the config, e.g. `builtin:`
 
             Options:
+                  --start-timeout <TIME>
+                      Give up on a peer that is not ready after this long [default: as its protocol says]
+
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 

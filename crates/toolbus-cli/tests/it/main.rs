@@ -13,6 +13,7 @@ mod decode_oracle;
 mod decode_orchestra;
 mod demo;
 mod docs;
+mod found;
 mod godex;
 mod help;
 mod http;

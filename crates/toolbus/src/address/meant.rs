@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use super::Purpose;
 use super::scheme::{Form, Scheme};
 use super::url::Transport;
 use crate::did_you_mean::nearest;
+use crate::wire::found::{self, FOUND_OUT};
 use crate::wire::{PeerKind, Registry};
 
 /// So few schemes are listed where one is not known; of more the likely one is named.
@@ -106,6 +108,9 @@ fn is_host_and_port(name: &str, rest: &str) -> bool {
 /// Whether the first word of `[ADDRESS] TOOL` is meant as an address. A misspelled one is, if it
 /// cannot well be the name of a tool: that is a mistake to be told, and no tool to be looked for.
 pub(super) fn begins_like_one(registry: &Registry, word: &str) -> bool {
+    if is_command(registry, word) {
+        return true;
+    }
     let Some((name, rest)) = word.split_once(':') else { return false };
     let is_known = |name: &str| schemes(registry).any(|scheme| scheme.name() == name);
     let is_word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
@@ -119,6 +124,25 @@ pub(super) fn begins_like_one(registry: &Registry, word: &str) -> bool {
         || rest.starts_with("//")
         || rest.is_empty() && is_near()
         || is_here() && is_host_and_port(name, rest)
+}
+
+/// Whether a word before a tool is a command: it has a blank, or is a path. A tool of a back may
+/// have a slash in its name, too, but behind the dot of the back.
+fn is_command(registry: &Registry, word: &str) -> bool {
+    let program = word.split([' ', '\t', '\n']).next().unwrap_or_default();
+    let folder = program.split_once('/').map(|(folder, _)| folder);
+    let is_path = |folder: &str| !folder.trim_start_matches('.').contains('.');
+    let is_here = || std::path::Path::new(program).is_file();
+    let has_blank = program.len() < word.len();
+    registry.find(FOUND_OUT.name()).is_some()
+        && found::is_command(Purpose::Call, word)
+        && (has_blank || folder.is_some_and(|folder| is_path(folder) || is_here()))
+}
+
+/// The scheme that a word is spelled like, if one is near.
+pub(super) fn near_scheme(registry: &Registry, word: &str) -> Option<&'static str> {
+    let name = nearest(word, schemes(registry).map(Scheme::name))?;
+    schemes(registry).find(|scheme| scheme.name() == name).map(|scheme| scheme.prefix)
 }
 
 fn schemes(registry: &Registry) -> impl Iterator<Item = &'static Scheme> {

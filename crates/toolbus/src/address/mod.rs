@@ -20,6 +20,7 @@ use toolbus_proto::tool::Wire;
 use crate::child::words::{self, WordsError};
 use crate::local::builtin::BUILTIN;
 use crate::secrets;
+use crate::wire::found::{self, FOUND_OUT};
 use crate::wire::{PeerKind, Registry};
 
 pub use scheme::{Form, Query, Scheme, UrlForm};
@@ -81,6 +82,9 @@ impl Address {
             Some((kind, scheme))
         });
         let Some((kind, scheme)) = found else {
+            if let Some(address) = Address::read_command(registry, purpose, text) {
+                return Ok(address);
+            }
             // What may be a password is not repeated.
             let text = match text.contains("://") {
                 true => url::without_values(text).into_owned(),
@@ -96,6 +100,22 @@ impl Address {
             url::query_values(path).for_each(|value| secrets::hide_if_long(&value));
         }
         Ok(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+    }
+
+    /// Reads a command that has no scheme, where the registry finds out what such programs speak.
+    fn read_command(registry: &Registry, purpose: Purpose, text: &str) -> Option<Address> {
+        let is_scheme = registry.kinds().flat_map(PeerKind::schemes).any(|s| s.name() == text);
+        if is_scheme || !found::is_command(purpose, text) {
+            return None;
+        }
+        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT))?;
+        let place = Place::Command(words::split(text).ok()?);
+        Some(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+    }
+
+    /// Must be found out what is spoken there?
+    pub fn is_bare(&self) -> bool {
+        self.0.kind.is(&FOUND_OUT)
     }
 
     /// What kind of peer is there.
@@ -184,6 +204,11 @@ impl Place {
             },
         }
     }
+}
+
+/// The scheme that a word is spelled like, if one is near.
+pub(crate) fn near_scheme(word: &str) -> Option<&'static str> {
+    meant::near_scheme(&Registry::default(), word)
 }
 
 /// The file name of what is run; an interpreter only lends its hands.

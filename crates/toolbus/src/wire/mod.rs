@@ -18,6 +18,8 @@ pub mod decode;
 #[cfg(feature = "bus")]
 pub mod fixture;
 #[cfg(feature = "bus")]
+pub mod found;
+#[cfg(feature = "bus")]
 mod front;
 #[cfg(feature = "bus")]
 mod kind;

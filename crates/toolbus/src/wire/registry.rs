@@ -28,6 +28,7 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
+    &super::found::FOUND_OUT,
 ];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.

@@ -101,9 +101,12 @@ impl CallArgs {
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    match prepared(args, globals)
-        .and_then(|(peers, call)| peers.meet(async |bus| answer(&bus, call, args, globals).await))
-    {
+    match prepared(args, globals).and_then(|(peers, call)| {
+        peers.meet(async |bus| match answer(&bus, call, args, globals).await? {
+            Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
+            answered => Ok(answered),
+        })
+    }) {
         Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
         Err(failed) => Err(told(globals, failed)),
     }
@@ -124,7 +127,7 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool).within(args.timeout);
     let mut call = Call::tool(Instant::now(), tool, arguments);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     call.deadline.total = args.timeout;

@@ -21,7 +21,7 @@ use crate::args::peer::{self, HttpArgs, ProgramArgs};
 use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::not_opened;
+use crate::peers::{found_out_backs, not_opened};
 use crate::runtime::{self, Hangup, Hangups, Signals};
 
 /// What calls to a back have that is no longer in the config.
@@ -95,7 +95,7 @@ async fn serve(
 ) -> Result<Infallible, Failed> {
     let mut hangups = Hangups::listen()?;
     tokio::select! {
-        begun = running.follow(wanted, Err) => begun?,
+        begun = async { running.follow(wanted.found_out().await, Err).await } => begun?,
         exit = signals.next() => return Err(Failed::quietly(exit)),
     }
     loop {
@@ -138,6 +138,12 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// The same with the wire of each program, where that is not said.
+    async fn found_out(mut self) -> Wanted {
+        found_out_backs(&mut self.config).await;
+        self
+    }
+
     fn read(asked: &Asked<'_>) -> Result<Wanted, Failed> {
         let found = config::read(asked.globals.config.as_deref())?;
         let Found { path, mut config } = found.ok_or_else(|| {
@@ -212,7 +218,7 @@ impl Running {
             Ok(())
         };
         let followed = match Wanted::read(asked) {
-            Ok(wanted) => self.follow(wanted, told).await,
+            Ok(wanted) => self.follow(wanted.found_out().await, told).await,
             Err(failed) => Err(failed),
         };
         match followed {

@@ -320,6 +320,7 @@ impl<C: Calling + Channel> Supervisor<C> {
         let (id, run) = &mut self.runs[at];
         let id = *id;
         run.settle(now, &mut orders(id, &mut self.orders));
+        self.notices.extend(run.take_notice());
         while let Some(notice) = run.machine.poll_notice() {
             self.notices.push_back(notice);
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Channel, Down, Farewell, Fault, Flow, Readiness, Ticket};
+use toolbus_proto::channel::{
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Readiness, Ticket,
+};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::Order;
@@ -12,6 +14,8 @@ use crate::child::{Abrupt, Patience, diagnose, stderr::Tail};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// When the user of a program that is not ready yet is told what is waited for.
+const WAIT_IS_TOLD: Duration = Duration::from_millis(1800);
 
 pub(super) struct Run<C> {
     name: String,
@@ -22,6 +26,9 @@ pub(super) struct Run<C> {
     /// It died of a question about its protocol; the next process is asked another one.
     asked_amiss: bool,
     readiness_told: bool,
+    /// When the user is told what is waited for, if it still is.
+    tell_wait_at: Option<Instant>,
+    notice: Option<Notice>,
     /// Why the conversation could not go on, if its own end is not the reason.
     fault: Option<Failure>,
     stdout_open: bool,
@@ -94,6 +101,8 @@ impl<C: Calling + Channel> Run<C> {
             was_ready: false,
             asked_amiss: false,
             readiness_told: false,
+            tell_wait_at: None,
+            notice: None,
             fault: None,
             stdout_open: false,
             stderr_open: false,
@@ -106,6 +115,7 @@ impl<C: Calling + Channel> Run<C> {
 
     fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.state = RunState::Starting { until: now + self.patience.start };
+        self.tell_wait_at = self.patience.waits_for.map(|_| now + WAIT_IS_TOLD);
         self.stdout_open = true;
         self.stderr_open = true;
         order(Order::Spawn);
@@ -276,6 +286,14 @@ impl<C: Calling + Channel> Run<C> {
                 self.fault = Some(Failure::new(FailureKind::TimedOut, message));
                 self.part(now, Farewell::Abrupt, order);
             }
+            RunState::Starting { .. } if self.tell_wait_at.is_some_and(|at| at <= now) => {
+                self.tell_wait_at = None;
+                self.notice = self.patience.waits_for.map(|what| {
+                    let Patience { start, .. } = self.patience;
+                    let name = &self.name;
+                    Notice::Warning(format!("waiting for {what}, `{name}` has {start:?} for that"))
+                });
+            }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
             RunState::Parting { until } if until <= now => {
                 self.machine.forgo_goodbye(self.patience.stop);
@@ -311,8 +329,8 @@ impl<C: Calling + Channel> Run<C> {
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let state = match self.state {
+            RunState::Starting { until } => Some(self.tell_wait_at.unwrap_or(until).min(until)),
             RunState::PutOff { until }
-            | RunState::Starting { until }
             | RunState::Ending { until }
             | RunState::Parting { until }
             | RunState::Stopping { until }
@@ -323,6 +341,11 @@ impl<C: Calling + Channel> Run<C> {
             RunState::Serving | RunState::Over => None,
         };
         [state, self.machine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// What the user should hear of.
+    pub(super) fn take_notice(&mut self) -> Option<Notice> {
+        self.notice.take()
     }
 
     /// Looks how the conversation stands after an event.
@@ -389,7 +412,8 @@ impl<C: Calling + Channel> Run<C> {
 
     /// What the exit suggests, if it came before the process was of use.
     fn diagnosis(&self, exit: Exit) -> Option<String> {
-        let held_back = || match self.was_ready {
+        // One that ends well lacks nothing.
+        let held_back = || match self.was_ready || exit == Exit::Code(0) {
             true => None,
             false => diagnose::held_back(&self.held_back, self.tail.lines()),
         };

@@ -15,6 +15,7 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::child::{EnvPolicy, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, PeerKind};
@@ -52,6 +53,12 @@ impl PeerKind for GodexKind {
             stop: patience(Patience::USUAL, settings).stop,
             timeout: settings.timeout.unwrap_or(TIMEOUT),
         })))
+    }
+
+    /// By its name, or by what it says to whoever asks it nothing.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        let asks = |line: &&str| line.contains("--prompt is required");
+        heard.name() == "godex" || heard.exit.is_some() && heard.errors.iter().any(|l| asks(&l))
     }
 
     fn generic_tools(&self) -> &'static [&'static str] {

@@ -26,6 +26,7 @@ use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::clients::ClientConfigs;
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind};
@@ -118,10 +119,26 @@ impl PeerKind for McpKind {
         Some(&FIXTURE)
     }
 
+    /// It answers our question, or says by a number why not.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| {
+            let is_answer = line["jsonrpc"] == "2.0" && line["id"] == 1;
+            is_answer && (line["result"].is_object() || line["error"]["code"].is_i64())
+        })
+    }
+
+    fn question(&self) -> Option<&'static str> {
+        Some(QUESTION)
+    }
+
     fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         Some(&McpClients)
     }
 }
+
+/// Understood by the servers of one era, and answered by those of the other as well. Other wires
+/// take it for a request of theirs that they do not know.
+const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolbus","version":"0"}}}"#;
 
 const FIXTURE: Fixture = Fixture {
     words: &["mcp"],
@@ -138,7 +155,7 @@ impl CheckKind for McpKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let address = Address::parse(text)?;
         let place = match address.place() {
-            Place::Command(words) if address.wire() == WIRE => {
+            Place::Command(words) if address.wire() == WIRE || address.is_bare() => {
                 check::Place::Program(program(words, &wanted.settings, EnvPolicy::Inherit))
             }
             #[cfg(feature = "http")]

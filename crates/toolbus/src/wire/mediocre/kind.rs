@@ -23,6 +23,7 @@ use crate::transport::tls::Inside;
 use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Credentials, Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
@@ -131,6 +132,14 @@ impl PeerKind for MediocreKind {
 
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         Some(Box::new(decode::Capture::new(side, Reading::default())))
+    }
+
+    /// It answers whatever is an object.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.first_value().is_some_and(|value| {
+            let has = |name: &str| value.get(name).is_some();
+            !has("jsonrpc") && !has("id") && (has("res") || has("err"))
+        })
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {

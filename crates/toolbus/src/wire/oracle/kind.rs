@@ -23,13 +23,18 @@ use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What an oracle gets: it may have to be compiled first.
-    pub const ORACLE: Patience = Patience { start: Duration::from_secs(120), ..Patience::USUAL };
+    pub const ORACLE: Patience = Patience {
+        start: Duration::from_secs(120),
+        waits_for: Some("the `ready` that an oracle begins with"),
+        ..Patience::USUAL
+    };
 }
 
 /// Reads the connection string of an oracle, as a Cairo program gives it: only its own schemes,
@@ -92,6 +97,11 @@ impl PeerKind for OracleKind {
 
     fn generic_tools(&self) -> &'static [&'static str] {
         &["invoke"]
+    }
+
+    /// It begins, and with this.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| line["method"] == "ready")
     }
 
     fn front(&self) -> Option<&'static dyn FrontKind> {

@@ -23,6 +23,7 @@ use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
@@ -95,6 +96,15 @@ impl PeerKind for OrchardKind {
         let line_bytes_max = ServerSettings::default().line_bytes_max;
         let event = move |line: &Bytes| toolbus_proto::orchard::decode::event(side, line);
         Some(Box::new(DecodedLines::new(line_bytes_max, event)))
+    }
+
+    /// Its errors have words for codes.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| {
+            line.get("jsonrpc").is_none()
+                && line["id"].is_i64()
+                && line["error"]["code"].is_string()
+        })
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
