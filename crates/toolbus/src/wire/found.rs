@@ -25,7 +25,7 @@ use super::{OpenError, PeerKind, Registry};
 use crate::address::{Address, Form, Place, Purpose, Scheme};
 use crate::bus::back::{Back, LocalFuture, hinted};
 use crate::child::stderr::Tail;
-use crate::child::{EnvPolicy, Exit, Patience, Process, Signal, SpawnError, diagnose};
+use crate::child::{EnvPolicy, Exit, Patience, Process, Signal, SpawnError, diagnose, words};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::transport::pipe::{Input, Output, Watch};
 
@@ -84,7 +84,7 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     let whole = with_scheme(kind, address.as_str());
     let address = whole.and_then(|whole| Address::parse(&whole).ok());
     let address = address.ok_or_else(|| unknown(words, "it cannot be named by an address"))?;
-    tracing::info!("`{}` is {}: {address}", words.join(" "), kind.summary());
+    tracing::info!("`{}` is {}: {address}", command_line(words), kind.summary());
     Ok(address)
 }
 
@@ -299,7 +299,7 @@ impl Throwaway {
         let message = format!("`{}` did not show within {patience:?} what it speaks", words[0]);
         let registry = Registry::default();
         let asking = registry.kinds().find(|kind| kind.question().is_some());
-        let named = asking.and_then(|kind| with_scheme(kind, &words.join(" ")));
+        let named = asking.and_then(|kind| with_scheme(kind, &command_line(words)));
         let hint = named.map(|named| format!("say it before the command, as in `{named}`"));
         self.failure(FailureKind::TimedOut, message, None, hint)
     }
@@ -317,7 +317,12 @@ impl Throwaway {
 }
 
 fn unknown(words: &[String], why: &str) -> Failure {
-    Failure::new(FailureKind::Unavailable, format!("cannot call `{}`: {why}", words.join(" ")))
+    let message = format!("cannot call `{}`: {why}", command_line(words));
+    Failure::new(FailureKind::Unavailable, message)
+}
+
+fn command_line(words: &[String]) -> String {
+    words.iter().map(|word| words::quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A back whose wire is found out when its tools are first asked for.

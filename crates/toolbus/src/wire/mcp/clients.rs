@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
+use crate::child::words;
 use crate::wire::clients::{
     ClientConfigError, ClientConfigs, ClientPeer, ClientPlace, Surroundings, back_name,
 };
@@ -94,7 +95,7 @@ impl Server<'_> {
             (Some(command), _) => {
                 let args = self.texts("args");
                 let words = std::iter::once(&command).chain(&args);
-                let words: Vec<_> = words.map(|word| quoted_word(&self.resolved(word))).collect();
+                let words: Vec<_> = words.map(|word| words::quoted(&self.resolved(word))).collect();
                 peer.connect = format!("mcp+stdio:{}", words.join(" "));
                 peer.env = self.pairs("env");
                 peer.env_pass = self.texts("env_vars");
@@ -218,15 +219,6 @@ fn replaced(text: &str, replace: impl Fn(&str) -> Option<String>) -> String {
 fn variable_name(id: &str) -> String {
     let spelled = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     id.chars().map(spelled).collect()
-}
-
-/// A word of a command line, quoted where it must be.
-fn quoted_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "@%+=:,./_-~".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// JSON, in which editors allow comments and a comma too many.
