@@ -53,7 +53,7 @@ pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
 
 /// The config here, or the nearest above. Who may write a config may start programs, so one above
 /// must be ours, or the system's.
-fn usual() -> Option<PathBuf> {
+pub(crate) fn usual() -> Option<PathBuf> {
     if fs::exists(USUAL).unwrap_or(true) {
         return Some(USUAL.into());
     }

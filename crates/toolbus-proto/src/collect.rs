@@ -40,6 +40,11 @@ impl Collector {
         Collector { bytes_max, head: None, elements: None, blob: None, weight: 0 }
     }
 
+    /// What it keeps.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// Takes the next of a reply; gives the whole once it has ended. A limit that is met ends
     /// it too: the rest need not be awaited.
     pub fn take(&mut self, down: Down) -> Option<Result<Outcome, Failure>> {

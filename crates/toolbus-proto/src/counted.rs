@@ -2,11 +2,14 @@
 //!
 //! No peer can choose them to collide, so that a few instructions are enough to hash them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// What is known of each number.
 pub type Counted<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+
+/// Some of these numbers.
+pub type CountedSet<K> = HashSet<K, BuildHasherDefault<Spread>>;
 
 /// Spreads counted numbers over all bits.
 #[derive(Debug, Default)]
@@ -21,6 +24,12 @@ impl Hasher for Spread {
     fn write_u64(&mut self, number: u64) {
         // The golden ratio: neighbours end up far from each other.
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    /// Which variant of an enum it is, if the numbers are of several kinds.
+    #[inline]
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
     }
 
     #[inline]

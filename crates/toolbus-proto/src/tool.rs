@@ -254,11 +254,15 @@ impl Deadline {
 impl Deadline {
     /// What is told when it has passed.
     pub fn missed(&self) -> Failure {
-        let message = match self.quiet.or(self.total) {
-            Some(patience) => format!("no answer within {patience:?}"),
-            None => "no answer in time".to_owned(),
-        };
-        Failure::new(FailureKind::TimedOut, message)
+        match self.quiet.or(self.total) {
+            Some(patience) => Deadline::unanswered(patience),
+            None => Failure::new(FailureKind::TimedOut, "no answer in time"),
+        }
+    }
+
+    /// What is told when there was no answer for so long.
+    pub fn unanswered(patience: Duration) -> Failure {
+        Failure::new(FailureKind::TimedOut, format!("no answer within {patience:?}"))
     }
 }
 

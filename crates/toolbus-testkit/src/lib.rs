@@ -2,7 +2,8 @@
 //!
 //! Machines: [`transcript`] replays golden conversations; [`plain`] is a wire of our own that
 //! uses the whole contract, [`many`] the same over many streams; [`pair`] lets two ends of any
-//! wire talk, [`in_memory`] gives one end many streams; [`faults`] spoils what they said;
+//! wire talk, [`in_memory`] gives one end many streams; [`orchestra`] is how its conversations are
+//! written; [`faults`] spoils what they said;
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
 //! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
 //! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`process`],
@@ -15,6 +16,7 @@ pub mod fuzz;
 pub mod in_memory;
 pub mod lossy;
 pub mod many;
+pub mod orchestra;
 pub mod page;
 pub mod pair;
 pub mod patience;

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 /// One answer.
@@ -16,6 +16,27 @@ pub struct Answer {
     body: Vec<u8>,
     end: End,
     chunk_bytes: usize,
+    /// What stands behind so many bytes of the body waits until it is let through.
+    gates: Vec<(usize, Gate)>,
+}
+
+/// Holds the rest of an answer back until a test lets it through.
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Lets it through.
+    pub fn open(&self) {
+        let (is_open, changed) = &*self.0;
+        *is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let (is_open, changed) = &*self.0;
+        let is_open = is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_while(is_open, |is_open| !*is_open));
+    }
 }
 
 /// How an answer ends.
@@ -35,7 +56,14 @@ impl Answer {
         let kind = fields.next().unwrap_or_default();
         let headers = fields.map(str::to_owned);
         let headers = [format!("Content-Type: {kind}")].into_iter().chain(headers).collect();
-        Answer { status, headers, body: Vec::new(), end: End::Well, chunk_bytes: 1 }
+        Answer {
+            status,
+            headers,
+            body: Vec::new(),
+            end: End::Well,
+            chunk_bytes: 1,
+            gates: Vec::new(),
+        }
     }
 
     /// A stream of these events, each of which is the data of one.
@@ -68,6 +96,13 @@ impl Answer {
     /// Behind all that, nothing comes.
     pub fn fall_silent(&mut self) {
         self.end = End::Silence;
+    }
+
+    /// What follows waits for the gate.
+    pub fn hold(&mut self) -> Gate {
+        let gate = Gate::default();
+        self.gates.push((self.body.len(), gate.clone()));
+        gate
     }
 
     /// In chunks of so many bytes, instead of one.
@@ -109,14 +144,14 @@ impl Server {
         let address = listener.local_addr().expect("a listener has an address");
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let seen = Arc::clone(&asked);
-        // It lives as long as the test: nobody waits for it.
+        // It lives as long as the test, which does not wait for it.
         thread::spawn(move || {
             let mut answers = script.iter().chain(script.last().into_iter().cycle());
             for stream in listener.incoming() {
                 let (Ok(stream), Some(answer)) = (stream, answers.next()) else { return };
                 let (seen, answer) = (Arc::clone(&seen), answer.clone());
                 thread::spawn(move || {
-                    // Who leaves in the middle has its reasons.
+                    // A client may leave in the middle.
                     let _ = serve(&stream, &seen, &answer);
                 });
             }
@@ -144,9 +179,17 @@ fn serve(stream: &TcpStream, seen: &Mutex<Vec<Asked>>, answer: &Answer) -> io::R
     let status = answer.status;
     let usual = "Transfer-Encoding: chunked\r\nConnection: close";
     write!(out, "HTTP/1.1 {status} Scripted\r\n{fields}{usual}\r\n\r\n")?;
-    for chunk in answer.body.chunks(answer.chunk_bytes.max(1)) {
-        let chunk = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
-        out.write_all(&chunk)?;
+    let mut begin = 0;
+    let ends = answer.gates.iter().map(|(at, gate)| (*at, Some(gate)));
+    for (end, gate) in ends.chain([(answer.body.len(), None)]) {
+        for chunk in answer.body[begin..end].chunks(answer.chunk_bytes.max(1)) {
+            let chunk = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
+            out.write_all(&chunk)?;
+        }
+        begin = end;
+        if let Some(gate) = gate {
+            gate.wait();
+        }
     }
     match answer.end {
         End::Well => out.write_all(b"0\r\n\r\n"),

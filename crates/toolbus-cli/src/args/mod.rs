@@ -161,16 +161,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
 /// Started under the name of a wire's own program, we are that program.
 fn as_program(face: &dyn WireFace, words: &[OsString]) -> Result<Cli, clap::Error> {
     let name = face.program().unwrap_or_default();
+    let own = face.command();
+    let about = own.get_about().cloned().unwrap_or_default();
     let command = clap::Command::new(name)
-        .about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
         .max_term_width(100)
         .styles(style::HELP)
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .propagate_version(true)
-        .subcommand(face.command());
-    let matches = Globals::augment_args(command).try_get_matches_from(words)?;
+        .subcommand(own);
+    // The flags bring a text of their own, which is about them alone.
+    let command = Globals::augment_args(command).about(about);
+    let matches = command.try_get_matches_from(words)?;
     let globals = Globals::from_arg_matches(&matches)?;
     let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
     let (_, own) = matches.subcommand().ok_or_else(missing)?;

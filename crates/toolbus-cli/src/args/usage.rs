@@ -40,6 +40,8 @@ fn message(error: &clap::Error) -> String {
         ErrorKind::InvalidValue => format!("`{}` cannot be `{}`", arg(), value()),
         ErrorKind::ValueValidation => match error.source() {
             Some(why) => format!("`{}`: {why}", arg()),
+            // One of our own, which says all there is to say.
+            None if arg().is_empty() => as_told(error),
             None => format!("`{}` cannot be `{}`", arg(), value()),
         },
         ErrorKind::ArgumentConflict => {
@@ -51,12 +53,14 @@ fn message(error: &clap::Error) -> String {
             }
         }
         // The rare ones as clap says them.
-        _ => {
-            let text = error.render().to_string();
-            let first = text.lines().next().unwrap_or_default();
-            first.trim_start_matches("error: ").replace('\'', "`")
-        }
+        _ => as_told(error).replace('\'', "`"),
     }
+}
+
+fn as_told(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    first.trim_start_matches("error: ").to_owned()
 }
 
 fn missing(error: &clap::Error) -> String {
@@ -70,9 +74,11 @@ fn missing(error: &clap::Error) -> String {
     }
 }
 
-/// `--timeout <TIME>` is the option `--timeout`, `<SHELL>` the word SHELL.
+/// `--timeout <TIME>` is the option `--timeout`, `--json[=<BOOL>]` is `--json`, `<SHELL>` the word
+/// SHELL.
 fn name(arg: &str) -> String {
     let first = arg.split(' ').next().unwrap_or_default();
+    let first = first.split("[=").next().unwrap_or_default();
     first.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
 }
 

@@ -120,6 +120,6 @@ impl RunError {
 }
 
 /// A duration as people write it: `0.5s`.
-pub(super) fn seconds(duration: Duration) -> String {
+fn seconds(duration: Duration) -> String {
     format!("{}s", duration.as_secs_f64())
 }

@@ -114,10 +114,15 @@ impl ToolFlag {
     }
 }
 
-/// A function as the command line declares it; its name must be new.
-pub fn declare(functions: &mut Vec<Function>, name: String, schema: Json) -> Result<(), String> {
+/// A function as `value`, the flag's, declares it; its name must be new.
+pub fn declare(
+    functions: &mut Vec<Function>,
+    value: &str,
+    name: String,
+    schema: Json,
+) -> Result<(), String> {
     if functions.iter().any(|known| known.name == name) {
-        return Err(format!("--tool {name}: there are two functions of that name"));
+        return Err(format!("--tool {value}: there are two functions `{name}`"));
     }
     let (description, origin) = (None, Origin::Declared);
     functions.push(Function { name, description, parameters: schema, origin });

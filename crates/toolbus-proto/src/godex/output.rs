@@ -1,8 +1,10 @@
 //! The output of a tool as the model is told it: text, and no more than it can bear.
 
+use std::time::Duration;
+
 use super::OUTPUT_BYTES_MAX;
 use crate::channel::Down;
-use crate::tool::{Failure, Outcome, Part, Piece};
+use crate::tool::{Deadline, Failure, FailureKind, Outcome, Part, Piece};
 
 /// Collects what a tool says into one text.
 #[derive(Debug, Default)]
@@ -14,12 +16,19 @@ pub struct ToolOutput {
     is_begun: bool,
     /// A run of bytes that is arriving: its media type, and how many came.
     blob: Option<(String, u64)>,
+    /// How long the tool may take.
+    patience: Option<Duration>,
 }
 
 impl ToolOutput {
     /// Nothing yet.
     pub fn new() -> ToolOutput {
         ToolOutput::default()
+    }
+
+    /// Of a tool that may take so long.
+    pub fn within(patience: Duration) -> ToolOutput {
+        ToolOutput { patience: Some(patience), ..ToolOutput::default() }
     }
 
     /// Takes the next of a reply; once it has ended gives its text, and whether it is an error.
@@ -35,9 +44,21 @@ impl ToolOutput {
             Down::Part(Part::Bytes(piece)) => self.put_bytes(&piece),
             Down::Progress(_) | Down::Log(_) | Down::Ask(..) => {}
             Down::Done(Ok(outcome)) => return Some((self.end(&outcome), false)),
-            Down::Done(Err(failure)) => return Some((ToolOutput::failed(&failure), true)),
+            Down::Done(Err(failure)) => {
+                return Some((ToolOutput::failed(&self.uniform(failure)), true));
+            }
         }
         None
+    }
+
+    /// The wires tell of a deadline each in its own words; the model is told in one way.
+    fn uniform(&self, failure: Failure) -> Failure {
+        match self.patience {
+            Some(patience) if failure.kind == FailureKind::TimedOut && !failure.from_peer => {
+                Deadline::unanswered(patience)
+            }
+            _ => failure,
+        }
     }
 
     /// What the model is told of a failure.
@@ -101,7 +122,6 @@ mod tests {
 
     use super::*;
     use crate::json::Json;
-    use crate::tool::FailureKind;
 
     #[test]
     fn parts_are_joined_by_newlines() {

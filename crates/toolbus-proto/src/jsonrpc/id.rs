@@ -47,6 +47,15 @@ impl Id {
         Some(Id(Text::Short { len: text.len() as u8, bytes }))
     }
 
+    /// The same in a buffer of its own, for those who keep it longer than the message it came
+    /// with.
+    pub fn detached(&self) -> Id {
+        match &self.0 {
+            Text::Short { .. } => self.clone(),
+            Text::Long(bytes) => Id(Text::Long(Bytes::copy_from_slice(bytes))),
+        }
+    }
+
     /// The text, quotes and escapes included.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {

@@ -35,6 +35,11 @@ impl Fold {
         !self.is_too_large
     }
 
+    /// What it keeps.
+    pub fn weight(&self) -> usize {
+        self.joined.len()
+    }
+
     /// How many chunks there were.
     pub fn count(&self) -> u64 {
         self.count

@@ -11,6 +11,7 @@ mod ids;
 pub mod protobuf;
 pub mod structure;
 mod timestamp;
+mod waiting;
 pub mod wire;
 
 pub mod certificates;
@@ -27,8 +28,9 @@ pub mod translate;
 
 pub use calling::{Client, ClientSettings};
 pub use ids::Ids;
-pub use serving::{EVENTS_WAITING_MAX, Role, Server, ServerSettings};
+pub use serving::{Role, Server, ServerSettings};
 pub use timestamp::Timestamp;
+pub use waiting::{EVENTS_BYTES_MAX, EVENTS_WAITING_MAX};
 
 use crate::tool::Wire;
 

@@ -181,13 +181,14 @@ pub fn server(data: &[u8]) {
     }
     hands.machine.handle_disconnected(now);
     assert!(hands.machine.ended().is_some());
+    assert_eq!(hands.machine.weight(), 0, "nothing is kept for a peer that is gone");
 }
 
 /// A hub with one plugin, which has come up and lists nothing.
 fn ready_hub() -> Hub {
     let mut hub = Hub::new(HubSettings::default(), vec![PluginConfig::new("p")], ids());
     let now = Instant::now();
-    hub.start(now);
+    hub.start();
     hub.handle_line(0, "READY x:1");
     hub.handle_dialled(now, 0);
     while let Some(order) = hub.poll_order() {
@@ -272,6 +273,7 @@ pub fn stdio(data: &[u8]) {
     }
     answer(&mut transport, &mut out);
     assert!(transport.ended().is_some(), "the end of input is the end");
+    assert_eq!(transport.weight(), 0, "nothing is kept when all is answered");
     let said = out.take();
     assert!(said.is_empty() || said.ends_with(b"\n"), "{said:?}");
     for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

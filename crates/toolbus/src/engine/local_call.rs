@@ -87,6 +87,12 @@ impl Conversation {
 
     /// Sends the next of the reply, at once, and waits until more would be welcome.
     pub(crate) fn send(&self, down: Down) -> impl Future<Output = ()> {
+        let sent = self.send_pressed(down);
+        async { _ = sent.await }
+    }
+
+    /// The same, and tells whether more was welcome at once.
+    pub(crate) fn send_pressed(&self, down: Down) -> impl Future<Output = Pressure> {
         // Before it is sent: the caller may take it and make room in the same breath.
         self.has_room.set(false);
         self.heard.set(self.moment.now(now));
@@ -97,6 +103,7 @@ impl Conversation {
             }
             // A caller who takes everything at once must not keep all others waiting.
             tokio::task::consume_budget().await;
+            room
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
+use toolbus::child::supervisor::{Comeback, Order, Restart, RunId, Supervisor, Why};
 use toolbus::child::{Exit, Meanwhile, Patience};
 use toolbus_proto::channel::{Down, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -396,6 +396,63 @@ fn the_end_of_an_output_that_is_not_read_any_more_is_not_waited_for() {
     "#]]);
 }
 
+#[test]
+fn a_program_may_be_started_again_by_itself() {
+    const COMEBACK: Comeback = Comeback {
+        first: Duration::from_millis(500),
+        longest: Duration::from_secs(1),
+        proven: Duration::from_secs(60),
+        starts_max: 3,
+    };
+    let host = || Host::new(Restart::Always(COMEBACK));
+    transcript::check(
+        host,
+        expect![[r#"
+            -- wake
+            == r0 spawn
+            -- wait 0
+            << [0,{"ready":1}]
+            -- stderr oh no
+            -- exited 1
+            -- closed
+            == r0 forget
+            == r0 departs: Exited(Code(1)) (oh no), next: In(500ms)
+            -- wait 0.4
+            -- wait 0.1
+            == r1 spawn
+            << [0,{"ready":1}]
+            -- wait 60
+            -- exited signal 9 left
+            == r1 terminate
+            -- closed
+            == r1 departs: Exited(Signal(9)) (), next: In(500ms)
+            -- wait 0.5
+            == r1 look
+            == r2 spawn
+            -- wait 20
+            == r2 close stdin
+            == r2 terminate
+            == r1 forget
+            == r2 departs: Late (), next: In(1s)
+            -- exited 0
+            -- closed
+            == r2 forget
+            -- wait 1
+            == r3 spawn
+            -- spawn failed
+            == r3 forget
+            == r3 departs: no such program (), next: In(1s)
+            -- wait 1
+            == r4 spawn
+            -- exited 1
+            -- closed
+            == r4 forget
+            == r4 departs: Exited(Code(1)) (), next: GivenUp(3)
+            -- wait 3600
+        "#]],
+    );
+}
+
 /// Hands that only write down what they are told to do.
 struct Host {
     clock: Clock,
@@ -452,6 +509,14 @@ impl Host {
                 Order::Forget => "forget",
             };
             came.push(format!("== r{} {order}", run.0));
+        }
+        while let Some(departure) = self.supervisor.poll_departure() {
+            let (run, words) = (departure.run.0, departure.last_words.stderr.join(", "));
+            let why = match departure.why {
+                Why::Unfit(failure) => failure.message,
+                why => format!("{why:?}"),
+            };
+            came.push(format!("== r{run} departs: {why} ({words}), next: {:?}", departure.next));
         }
         came
     }

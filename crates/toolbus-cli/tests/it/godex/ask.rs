@@ -169,7 +169,7 @@ fn a_capture_is_told_as_the_lines_of_a_run() {
     );
     Page::of(&["decode", "godex", "--as", "call"]).check(expect![[r#"
         stderr
-        error: `` cannot be ``
+        error: `--as call` cannot be read: what a caller says are the arguments of a process, and no bytes; give `--as response`
         exit 2
     "#]]);
 }

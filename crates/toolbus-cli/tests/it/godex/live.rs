@@ -19,12 +19,12 @@ fn silent() -> Server {
     Server::start(vec![answer])
 }
 
-fn spawn(mut command: Command) -> Child {
+pub(super) fn spawn(mut command: Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub(super) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }
@@ -62,6 +62,21 @@ fn a_signal_ends_the_wait_for_standard_input_too() {
     assert!(stdout.contains("interrupted"), "{stdout}");
     let status = awaited("it ends", || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn standard_input_that_does_not_end_is_not_waited_for_longer_than_the_run() {
+    let words = ["exec", "-", "--json", "--mock", "--timeout", "200ms"];
+    let mut child = spawn(command(&words));
+    // Held open: nothing comes by it, and no end.
+    let stdin = child.stdin.take();
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    let line = r#"{"type":"error","message":"not done within 0.2s","code":"timeout"}"#;
+    assert_eq!(stdout.trim_end(), line);
+    let status = awaited("it ends", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(4));
+    drop(stdin);
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! `toolbus exec` and `godex+stdio:` as users and servers meet them.
 
 mod ask;
-mod bridges;
+pub(crate) mod bridges;
+mod bus;
+mod children;
 mod files;
 mod live;
+mod many;
+mod replay;
 mod server;
+mod terminal;
 mod whole;
+mod words;
 
 use std::process::Command;
 

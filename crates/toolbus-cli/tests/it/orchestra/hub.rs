@@ -3,7 +3,7 @@
 use std::fs;
 
 use expect_test::expect;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use toolbus_testkit::patience::eventually;
 use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;
@@ -132,6 +132,31 @@ fn a_plugin_that_will_not_go_is_made_to_and_a_second_signal_does_not_wait() {
         assert_eq!(hub.program.end(), Some(if is_hurried { 143 } else { 0 }));
         group.assert_gone();
     }
+}
+
+#[test]
+fn what_a_plugin_leaves_behind_is_asked_to_end_and_then_made_to() {
+    let helper = |trap: &str| {
+        format!("(trap '{trap}' TERM; echo helping >&2; while :; do sleep 1000 & wait; done) &")
+    };
+    let polite = helper("echo asked to end >&2; exit 0");
+    let stubborn = helper("echo asked in vain >&2");
+    let both = script("both", &format!("{polite} {stubborn} exec sleep 1000"), ", restart: never");
+    let mut hub = Hub::start(&[both]);
+    let pid: i32 =
+        hub.program.hear("started plugin \"both\" (pid=").trim_end_matches(')').parse().unwrap();
+    let group = Group::led_by(pid.unsigned_abs());
+    hub.program.hear("[both] helping");
+    hub.program.hear("[both] helping");
+    let leader = Pid::from_raw(pid).unwrap();
+    kill_process(leader, Signal::KILL).unwrap();
+    // Neither is heard in a fixed order; that its leader is gone is told without waiting for them.
+    let wanted =
+        ["[both] asked to end", "[both] asked in vain", "failed to start plugin \"both\": "];
+    while !wanted.iter().all(|begin| hub.program.heard.iter().any(|line| line.starts_with(begin))) {
+        hub.program.hear("");
+    }
+    group.assert_gone();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::{Exchange, Lost, Reading, Run, Stage, Target, WallTime};
 use crate::channel::Flow;
 use crate::godex::auth::Credential;
-use crate::godex::error::{RunError, seconds};
+use crate::godex::error::RunError;
 use crate::godex::notes::Note;
 use crate::godex::wire::{an_object, some_text};
 use crate::godex::{REFUSAL_BYTES_MAX, retry};
@@ -261,7 +261,9 @@ impl Run {
         self.failed += 1;
         let (tried, of) = (self.failed, self.settings.retries);
         let why = self.secrets.masked(&error.message).into_owned();
-        self.said.warn(format!("{why}; trying again in {} ({tried} of {of})", seconds(wait)));
+        // People read it, who do not count billionths of a second.
+        let shown = (wait.as_secs_f64() * 1000.0).round() / 1000.0;
+        self.said.warn(format!("{why}; trying again in {shown}s ({tried} of {of})"));
         self.stage = Stage::Waiting { until: now + wait };
     }
 }

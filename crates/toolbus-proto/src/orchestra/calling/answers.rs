@@ -49,7 +49,10 @@ impl Client {
             let notice = format!("an answer to `{own}` has the id `{found}`");
             self.notices.push_back(Notice::Ignored(notice));
         }
-        match ask.take(&envelope) {
+        let before = ask.weight();
+        let came = ask.take(&envelope);
+        self.kept_bytes = self.kept_bytes - before + ask.weight();
+        match came {
             Ok(Came::More(down)) => {
                 let ticket = ask.ticket;
                 self.outstanding.heard(now, number);

@@ -9,7 +9,7 @@ mod requests;
 mod settings;
 mod streams;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use super::envelope::{put_frame, request_body};
@@ -19,6 +19,7 @@ use super::wire::StreamCancel;
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
 };
+use crate::counted::Counted;
 use crate::frame::length::Lengths;
 use crate::outstanding::Outstanding;
 use crate::tool::{Call, Deadline, Failure, FailureKind};
@@ -34,10 +35,10 @@ pub struct Client {
     /// Whose answer comes on which stream, and by when.
     outstanding: Outstanding,
     /// The streams that are not over.
-    asks: HashMap<u64, Ask>,
+    asks: Counted<u64, Ask>,
     /// Streams that the hands have not been told to open.
     to_open: VecDeque<u64>,
-    /// Streams that are not open yet, and since when; those that are by now are skipped.
+    /// Streams that are not open yet, and since when; some behind the first may be by now.
     unopened: VecDeque<(Instant, u64)>,
     /// Streams that are only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
@@ -46,6 +47,8 @@ pub struct Client {
     /// Since when there are fewer of them than there may be.
     has_room_since: Option<Instant>,
     is_starved: bool,
+    /// What all requests keep.
+    kept_bytes: usize,
     plain: Plain,
     ready: VecDeque<StreamId>,
     downs: VecDeque<(Ticket, Down)>,
@@ -73,6 +76,22 @@ struct Ask {
     purpose: Purpose,
     stage: Stage,
     frames: Lengths,
+}
+
+impl Ask {
+    /// What it keeps: the request until it is sent, and of an answer in chunks what has come.
+    fn weight(&self) -> usize {
+        let request = match &self.stage {
+            Stage::Unopened { frame, .. } => frame.len(),
+            Stage::Sent | Stage::Draining { .. } => 0,
+        };
+        match &self.purpose {
+            Purpose::Progress(progress) => {
+                request + progress.plainly.len() + progress.fold.weight()
+            }
+            _ => request,
+        }
+    }
 }
 
 /// What a request is for, and with that what its answer means.
@@ -120,13 +139,14 @@ impl Client {
             settings,
             ids,
             readiness: Readiness::Open,
-            asks: HashMap::new(),
+            asks: Counted::default(),
             to_open: VecDeque::new(),
             unopened: VecDeque::new(),
             draining: VecDeque::new(),
             unanswered: 0,
             has_room_since: None,
             is_starved: false,
+            kept_bytes: 0,
             plain: Plain::default(),
             ready: VecDeque::new(),
             downs: VecDeque::new(),
@@ -147,10 +167,16 @@ impl Client {
     }
 
     fn oldest_unopened(&self) -> Option<Instant> {
-        let is_unopened = |number| {
-            self.asks.get(number).is_some_and(|ask| matches!(ask.stage, Stage::Unopened { .. }))
-        };
-        self.unopened.iter().find(|(_, number)| is_unopened(number)).map(|(since, _)| *since)
+        self.unopened.front().map(|(since, _)| *since)
+    }
+
+    /// The oldest stream that counts as unopened shall be so.
+    fn forget_opened(&mut self) {
+        while let Some((_, number)) = self.unopened.front()
+            && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
+        {
+            self.unopened.pop_front();
+        }
     }
 
     /// When the connection counts as starved, unless a stream is opened before.
@@ -172,10 +198,18 @@ impl Client {
         let stage = Stage::Unopened { frame, call: call.map(Box::new) };
         let frames = Lengths::new(self.settings.frame_bytes_max);
         let ask = Ask { ticket, request_id, deadline, purpose, stage, frames };
+        self.kept_bytes += ask.weight();
         self.asks.insert(number, ask);
         self.to_open.push_back(number);
         self.unopened.push_back((now, number));
         self.ready.push_back(StreamId::Ours(number));
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Ask> {
+        let ask = self.asks.remove(&number)?;
+        self.kept_bytes -= ask.weight();
+        self.forget_opened();
+        Some(ask)
     }
 
     /// The call is over.
@@ -210,7 +244,7 @@ impl Client {
     /// the peer is told so.
     fn give_up(&mut self, now: Instant, number: u64) {
         self.settle(now, number);
-        let Some(ask) = self.asks.remove(&number) else { return };
+        let Some(ask) = self.remove(number) else { return };
         self.ready.push_back(StreamId::Ours(number));
         let Stage::Sent = ask.stage else { return };
         let stream_id = match ask.purpose {
@@ -260,7 +294,7 @@ impl Machine for Client {
         {
             debug_assert!(until <= now);
             self.draining.pop_front();
-            if self.asks.remove(&number).is_some() {
+            if self.remove(number).is_some() {
                 self.ready.push_back(StreamId::Ours(number));
             }
         }
@@ -277,6 +311,10 @@ impl Machine for Client {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.kept_bytes
     }
 }
 
@@ -329,7 +367,7 @@ impl Calling for Client {
             let Some(call) = call.take() else { continue };
             unsent.push((*ticket, *call));
             self.outstanding.take(number);
-            self.asks.remove(&number);
+            self.remove(number);
             self.ready.push_back(StreamId::Ours(number));
         }
         self.to_open.retain(|number| self.asks.contains_key(number));
@@ -343,6 +381,7 @@ impl Calling for Client {
             self.done(ticket, Err(failure.clone()));
         }
         self.asks.clear();
+        self.kept_bytes = 0;
         self.to_open.clear();
         self.unopened.clear();
         self.draining.clear();

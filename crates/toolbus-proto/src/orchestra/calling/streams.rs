@@ -39,14 +39,14 @@ impl Client {
         if *bytes <= drained_max {
             return Flow::More;
         }
-        self.asks.remove(&number);
+        self.remove(number);
         Flow::Close
     }
 
     /// The stream went otherwise than by an answer: its call fails, and no other.
     pub(super) fn fail(&mut self, now: Instant, number: u64, failure: Failure) {
         self.settle(now, number);
-        let Some(ask) = self.asks.remove(&number) else { return };
+        let Some(ask) = self.remove(number) else { return };
         self.ready.push_back(StreamId::Ours(number));
         self.done(ask.ticket, Err(failure));
     }
@@ -85,7 +85,7 @@ impl Streams for Client {
         let StreamId::Ours(number) = stream else { return flow };
         match self.asks.get(&number) {
             Some(Ask { stage: Stage::Draining { .. }, .. }) => {
-                self.asks.remove(&number);
+                self.remove(number);
                 self.forget_drained();
             }
             // That the stream has ended is all the answer there is.
@@ -96,7 +96,7 @@ impl Streams for Client {
             }) => {
                 let ticket = *ticket;
                 self.settle(now, number);
-                self.asks.remove(&number);
+                self.remove(number);
                 self.done(ticket, Ok(Outcome::Native(bytes::Bytes::new())));
             }
             Some(_) => {
@@ -119,7 +119,7 @@ impl Streams for Client {
         };
         match self.asks.get(&number) {
             Some(Ask { stage: Stage::Draining { .. }, .. }) => {
-                self.asks.remove(&number);
+                self.remove(number);
             }
             _ => self.fail(now, number, failure),
         }
@@ -152,14 +152,11 @@ impl Streams for Client {
         let StreamId::Ours(number) = stream else { return };
         let Some(ask) = self.asks.get_mut(&number) else { return };
         if let Stage::Unopened { frame, .. } = &mut ask.stage {
+            self.kept_bytes -= frame.len();
             out.append(frame);
             ask.stage = Stage::Sent;
             self.unanswered += 1;
-            while let Some((_, number)) = self.unopened.front()
-                && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
-            {
-                self.unopened.pop_front();
-            }
+            self.forget_opened();
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::calls::{Running, read_response};
-use super::life::{Life, Step, TERMINATED};
+use super::life::{Life, Step};
 use super::lists::Kind;
 use super::{Hub, Order, PluginIndex};
 use crate::orchestra::wire::{BootRequest, HealthResult, Response, Status};
@@ -30,15 +30,9 @@ impl Hub {
         let response = answer.as_ref().ok().and_then(read_response);
         let is_booting = matches!(self.plugins[index].life, Life::Booting { .. });
         match (step, response) {
-            (Step::Health, response) => self.handle_health(now, index, response),
-            (Step::Shutdown, _) => {
-                if let Life::Stopping { until, is_terminated: is_terminated @ false } =
-                    &mut self.plugins[index].life
-                {
-                    (*until, *is_terminated) = (now + TERMINATED, true);
-                    self.orders.push_back(Order::Terminate(index));
-                }
-            }
+            (Step::Health, response) => self.handle_health(index, response),
+            // Whatever it answered, it has had its goodbye.
+            (Step::Shutdown, _) => self.orders.push_back(Order::EndGoodbye(index)),
             _ if !is_booting => {}
             (Step::Register, Some(Response::Register(result))) if result.accepted => {
                 let config = self.plugins[index].config.config.clone();
@@ -51,7 +45,7 @@ impl Hub {
                     _ => cause,
                 };
                 let why = format!("plugin \"{id}\" rejected registration: {reason}");
-                self.fail_start(now, index, why, true);
+                self.orders.push_back(Order::Break(index, why));
             }
             (Step::Boot, Some(Response::Boot(result))) if result.ready => {
                 if let Life::Booting { lists, .. } = &mut self.plugins[index].life {
@@ -68,7 +62,7 @@ impl Hub {
                     _ => cause,
                 };
                 let why = format!("plugin \"{id}\" failed to boot: {error}");
-                self.fail_start(now, index, why, true);
+                self.orders.push_back(Order::Break(index, why));
             }
             (Step::Tools | Step::Prompts, _) => {
                 let is_list = answer.is_ok_and(|answer| self.learn_list(index, &answer));
@@ -90,16 +84,16 @@ impl Hub {
         }
         let address = std::mem::take(address);
         let health_at = self.settings.health_interval.map(|interval| now + interval);
-        plugin.life = Life::Serving { since: now, address, health_at };
-        plugin.failures = 0;
-        let line = format!("plugin \"{}\" registered and booted", plugin.config.id);
+        plugin.life = Life::Serving { address, health_at };
+        self.orders.push_back(Order::Serve(index));
+        let line = format!("plugin \"{}\" registered and booted", self.plugins[index].config.id);
         self.say(line);
         self.report_duplicates();
-        self.start_those_who_can(now);
+        self.start_those_who_can();
         self.tell_when_ready();
     }
 
-    fn handle_health(&mut self, now: Instant, index: PluginIndex, response: Option<Response>) {
+    fn handle_health(&mut self, index: PluginIndex, response: Option<Response>) {
         let plugin = &mut self.plugins[index];
         if !plugin.life.is_serving() {
             return;
@@ -107,7 +101,8 @@ impl Hub {
         let id = plugin.config.id.clone();
         match response {
             Some(Response::Health(HealthResult { status: Status::UNHEALTHY, message, .. })) => {
-                self.bury(now, index, &format!("is unhealthy: {message}"), true);
+                let why = format!("is unhealthy: {message}");
+                self.orders.push_back(Order::Break(index, why));
             }
             Some(Response::Health(HealthResult { status, message, .. })) => {
                 plugin.misses = 0;
@@ -120,7 +115,7 @@ impl Hub {
             _ => {
                 plugin.misses += 1;
                 if MISSES_MAX <= plugin.misses {
-                    self.bury(now, index, "does not answer", true);
+                    self.orders.push_back(Order::Break(index, "does not answer".to_owned()));
                 }
             }
         }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::calls::Running;
 use super::{Asker, Hub, PluginIndex, ToPlugin};
+use crate::orchestra::Timestamp;
 use crate::orchestra::envelope::response_body;
 use crate::orchestra::structure::Struct;
 use crate::orchestra::wire::{EventDelivery, Publish, Subscribe};
-use crate::orchestra::{EVENTS_WAITING_MAX, Timestamp};
 use crate::tool::CallerId;
 
 /// Who wants events.
@@ -173,9 +173,7 @@ impl Hub {
         if !plugin.life.is_serving() {
             return;
         }
-        plugin.events.push_back(body);
-        if EVENTS_WAITING_MAX < plugin.events.len() {
-            plugin.events.pop_front();
+        if 0 < plugin.events.push(body) {
             let id = &plugin.config.id;
             let line = format!("plugin \"{id}\" takes events too slowly: the oldest is dropped");
             self.warn(line);
@@ -188,7 +186,7 @@ impl Hub {
         if plugin.is_told {
             return;
         }
-        let Some(body) = plugin.events.pop_front() else { return };
+        let Some(body) = plugin.events.pop() else { return };
         plugin.is_told = true;
         let timeout = self.settings.call_timeout;
         let ask = ToPlugin { method: "publish", body, timeout, is_stream: false };

@@ -1,5 +1,8 @@
-//! The life of a plugin: started, ready, registered, booted, serving, gone, started again
-//! (`docs/protocols/orchestra.md` 8). Spawning, killing and reaping are the hands'.
+//! The life of a plugin: ready, registered, booted, serving, gone
+//! (`docs/protocols/orchestra.md` 8).
+//!
+//! When its process is started, given up and made to end is decided by the supervisor that keeps
+//! it, as for any other program. It is told how far the plugin is, and tells what became of it.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +12,8 @@ use crate::orchestra::envelope::request_body;
 use crate::orchestra::wire::{HealthRequest, PluginManifest, Request, ShutdownRequest};
 use crate::tool::{Failure, FailureKind};
 
-/// After so many failed starts in a row a plugin is given up.
-const FAILURES_MAX: u32 = 5;
-/// How long until a plugin is started again, at first and at most.
-const RESTART_MIN: Duration = Duration::from_millis(500);
-const RESTART_MAX: Duration = Duration::from_secs(30);
-/// Who has served so long begins with the shortest wait again.
-const PROVEN: Duration = Duration::from_secs(60);
-/// How long a plugin has to say goodbye, and then to end.
+/// How long a plugin has to answer its goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
-pub(super) const TERMINATED: Duration = Duration::from_secs(2);
 
 /// How far a plugin is.
 #[derive(Debug)]
@@ -26,39 +21,30 @@ pub(super) enum Life {
     /// Not started: it is disabled, or waits for others.
     Idle,
     /// Its program runs and has not said where it listens.
-    Starting {
-        until: Instant,
-    },
+    Starting,
     /// It is being connected to.
     Dialling {
-        until: Instant,
         address: String,
     },
     /// It is being registered and booted; so many lists are still to come.
     Booting {
-        until: Instant,
         address: String,
         lists: u8,
     },
     Serving {
-        since: Instant,
         address: String,
         health_at: Option<Instant>,
     },
     /// Its connection was lost while its program runs: it is dialled once more.
     Redialling {
-        since: Instant,
         address: String,
     },
-    /// It has gone; when to start it again, unless it was given up.
-    Away {
-        restart_at: Option<Instant>,
-    },
+    /// It has gone, and may be started again.
+    Away,
     /// It was told to end.
-    Stopping {
-        until: Instant,
-        is_terminated: bool,
-    },
+    Stopping,
+    /// It had gone by itself when all were told to end; what it left behind ends too.
+    Leaving,
     Stopped,
 }
 
@@ -69,20 +55,37 @@ impl Life {
 
     /// Has it come up, or failed once?
     fn is_settled(&self) -> bool {
-        matches!(self, Life::Serving { .. } | Life::Redialling { .. } | Life::Away { .. })
+        matches!(self, Life::Serving { .. } | Life::Redialling { .. } | Life::Away)
     }
 
     fn timeout(&self) -> Option<Instant> {
         match self {
-            Life::Starting { until }
-            | Life::Dialling { until, .. }
-            | Life::Booting { until, .. }
-            | Life::Stopping { until, .. } => Some(*until),
             Life::Serving { health_at, .. } => *health_at,
-            Life::Away { restart_at } => *restart_at,
-            Life::Idle | Life::Redialling { .. } | Life::Stopped => None,
+            _ => None,
         }
     }
+}
+
+/// Why the process of a plugin is of no use any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gone {
+    /// It cannot be run, or [`Order::Break`] said so: why.
+    Unfit(String),
+    /// It has ended: `status 3` or `signal 9`.
+    Exited(String),
+    /// It did not come up in time.
+    Late,
+}
+
+/// Whether a plugin that has gone is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comeback {
+    /// By itself, after so long.
+    In(Duration),
+    /// No more, after so many failed starts in a row.
+    GivenUp(u32),
+    /// No: it is set so.
+    Never,
 }
 
 /// What a plugin is asked for its life.
@@ -98,7 +101,7 @@ pub(super) enum Step {
 
 impl Hub {
     /// Starts the plugins.
-    pub fn start(&mut self, now: Instant) {
+    pub fn start(&mut self) {
         for index in 0..self.plugins.len() {
             let config = &self.plugins[index].config;
             let id = &config.id;
@@ -108,12 +111,12 @@ impl Hub {
                 self.say(format!("plugin \"{id}\": enabled is not set, starting it"));
             }
         }
-        self.start_those_who_can(now);
+        self.start_those_who_can();
         self.tell_when_ready();
     }
 
     /// Those who wait for others wait until these have come up or failed.
-    pub(super) fn start_those_who_can(&mut self, now: Instant) {
+    pub(super) fn start_those_who_can(&mut self) {
         if self.is_stopping {
             return;
         }
@@ -125,28 +128,20 @@ impl Hub {
             };
             let may_start = matches!(plugin.life, Life::Idle) && plugin.config.is_enabled;
             if may_start && plugin.config.depends_on.iter().all(is_settled) {
-                self.spawn(now, index);
+                self.plugins[index].life = Life::Starting;
+                self.orders.push_back(Order::Start(index));
             }
         }
     }
 
-    fn spawn(&mut self, now: Instant, index: PluginIndex) {
+    /// The plugin's program runs, for the first time or once more.
+    pub fn handle_spawned(&mut self, index: PluginIndex, pid: u32) {
         let plugin = &mut self.plugins[index];
-        plugin.life = Life::Starting { until: now + plugin.config.start_timeout };
+        plugin.life = Life::Starting;
         plugin.misses = 0;
         plugin.is_degraded = false;
-        self.orders.push_back(Order::Spawn(index));
-    }
-
-    /// The plugin's program runs.
-    pub fn handle_spawned(&mut self, index: PluginIndex, pid: u32) {
-        let id = &self.plugins[index].config.id;
-        self.say(format!("started plugin \"{id}\" (pid={pid})"));
-    }
-
-    /// The plugin's program cannot be run.
-    pub fn handle_not_spawned(&mut self, now: Instant, index: PluginIndex, why: String) {
-        self.fail_start(now, index, why, false);
+        let line = format!("started plugin \"{}\" (pid={pid})", plugin.config.id);
+        self.say(line);
     }
 
     /// The plugin wrote a line to its standard error.
@@ -155,10 +150,10 @@ impl Hub {
         let id = &plugin.config.id;
         let ready = line.strip_prefix("READY ").map(str::trim);
         match (&plugin.life, ready) {
-            (Life::Starting { until }, Some(address)) => {
-                let (until, address) = (*until, address.to_owned());
+            (Life::Starting, Some(address)) => {
+                let address = address.to_owned();
                 let line = format!("plugin \"{id}\" ready at {address}");
-                plugin.life = Life::Dialling { until, address: address.clone() };
+                plugin.life = Life::Dialling { address: address.clone() };
                 self.say(line);
                 self.orders.push_back(Order::Dial(index, address));
             }
@@ -173,68 +168,100 @@ impl Hub {
     pub fn handle_dialled(&mut self, now: Instant, index: PluginIndex) {
         let plugin = &mut self.plugins[index];
         match std::mem::replace(&mut plugin.life, Life::Idle) {
-            Life::Dialling { address, .. } => {
-                let until = now + plugin.config.start_timeout;
-                plugin.life = Life::Booting { until, address, lists: 0 };
+            Life::Dialling { address } => {
+                plugin.life = Life::Booting { address, lists: 0 };
                 let id = plugin.config.id.clone();
+                self.orders.push_back(Order::Advance(index));
                 let manifest = PluginManifest { id, ..PluginManifest::default() };
                 self.step(now, index, Step::Register, manifest);
             }
-            Life::Redialling { since, address } => {
+            Life::Redialling { address } => {
                 let health_at = self.settings.health_interval.map(|interval| now + interval);
-                plugin.life = Life::Serving { since, address, health_at };
+                plugin.life = Life::Serving { address, health_at };
             }
             other => plugin.life = other,
         }
     }
 
     /// The plugin cannot be connected to.
-    pub fn handle_dial_failed(&mut self, now: Instant, index: PluginIndex, cause: &str) {
+    pub fn handle_dial_failed(&mut self, index: PluginIndex, cause: &str) {
         match self.plugins[index].life {
             Life::Dialling { .. } => {
                 let id = &self.plugins[index].config.id;
                 let why = format!("cannot connect to plugin \"{id}\": {cause}");
-                self.fail_start(now, index, why, true);
+                self.orders.push_back(Order::Break(index, why));
             }
-            Life::Redialling { .. } => self.bury(now, index, &format!("lost: {cause}"), true),
+            Life::Redialling { .. } => {
+                self.orders.push_back(Order::Break(index, format!("lost: {cause}")));
+            }
             _ => {}
         }
     }
 
     /// The connection to the plugin is lost. What was asked there has failed already.
-    pub fn handle_connection_lost(&mut self, _now: Instant, index: PluginIndex) {
+    pub fn handle_connection_lost(&mut self, index: PluginIndex) {
         let plugin = &mut self.plugins[index];
-        if let Life::Serving { since, address, .. } = &plugin.life {
-            let (since, address) = (*since, address.clone());
-            plugin.life = Life::Redialling { since, address: address.clone() };
+        if let Life::Serving { address, .. } = &plugin.life {
+            let address = address.clone();
+            plugin.life = Life::Redialling { address: address.clone() };
             self.orders.push_back(Order::Dial(index, address));
         }
     }
 
-    /// The plugin's process has ended: `how` is `status 3` or `signal 9`.
-    pub fn handle_exited(&mut self, now: Instant, index: PluginIndex, how: &str) {
-        let id = self.plugins[index].config.id.clone();
-        match self.plugins[index].life {
-            Life::Starting { .. } => {
+    /// The plugin's process is of no use any more, and what becomes of the plugin.
+    pub fn handle_gone(&mut self, now: Instant, index: PluginIndex, gone: Gone, next: Comeback) {
+        let config = &self.plugins[index].config;
+        let (id, seconds) = (&config.id, config.start_timeout.as_secs_f64());
+        let late = |what| format!("plugin \"{id}\" {what} within {seconds} seconds");
+        match (&self.plugins[index].life, gone) {
+            // One that is away and cannot even be run again was not heard of since.
+            (
+                Life::Away | Life::Starting | Life::Dialling { .. } | Life::Booting { .. },
+                Gone::Unfit(why),
+            ) => self.fail_start(now, index, &why, next),
+            (Life::Booting { .. }, Gone::Late) => {
+                let why = late("did not boot");
+                self.fail_start(now, index, &why, next);
+            }
+            (Life::Starting | Life::Dialling { .. }, Gone::Late) => {
+                let why = late("did not become ready");
+                self.fail_start(now, index, &why, next);
+            }
+            (Life::Starting, Gone::Exited(_)) => {
                 let why = format!("plugin \"{id}\" exited without printing READY");
-                self.fail_start(now, index, why, false);
+                self.fail_start(now, index, &why, next);
             }
-            Life::Dialling { .. } | Life::Booting { .. } => {
+            (Life::Dialling { .. } | Life::Booting { .. }, Gone::Exited(how)) => {
                 let why = format!("plugin \"{id}\" exited with {how}");
-                self.fail_start(now, index, why, false);
+                self.fail_start(now, index, &why, next);
             }
-            Life::Serving { .. } | Life::Redialling { .. } => {
-                self.bury(now, index, &format!("exited with {how}"), false);
+            (Life::Serving { .. } | Life::Redialling { .. }, gone) => {
+                let what = match gone {
+                    Gone::Unfit(what) => what,
+                    Gone::Exited(how) => format!("exited with {how}"),
+                    Gone::Late => "is late".to_owned(),
+                };
+                self.bury(now, index, &what, next);
             }
-            Life::Stopping { .. } => {
-                self.plugins[index].life = Life::Stopped;
+            // It ends as it was told to; others of its session may take longer.
+            (Life::Stopping, Gone::Exited(how)) => {
                 let why = Failure::new(FailureKind::Gone, format!("plugin exited with {how}"));
                 self.fail_all(now, index, &why);
-                self.say(format!("stopped plugin \"{id}\""));
-                self.tell_when_stopped();
             }
-            Life::Idle | Life::Away { .. } | Life::Stopped => {}
+            (Life::Idle | Life::Away | Life::Stopping | Life::Leaving | Life::Stopped, _) => {}
         }
+    }
+
+    /// Nothing is left of the plugin, which was told to end.
+    pub fn handle_stopped(&mut self, now: Instant, index: PluginIndex) {
+        let plugin = &mut self.plugins[index];
+        if let Life::Stopping = std::mem::replace(&mut plugin.life, Life::Stopped) {
+            let line = format!("stopped plugin \"{}\"", plugin.config.id);
+            let why = Failure::new(FailureKind::Gone, "plugin was stopped");
+            self.fail_all(now, index, &why);
+            self.say(line);
+        }
+        self.tell_when_stopped();
     }
 
     /// Ends well: `signal` is how people call it.
@@ -244,21 +271,21 @@ impl Hub {
         }
         self.say(format!("received signal {signal}, shutting down"));
         for index in 0..self.plugins.len() {
-            let (next, order) = match self.plugins[index].life {
+            self.plugins[index].life = match self.plugins[index].life {
+                Life::Idle | Life::Stopped => {
+                    self.plugins[index].life = Life::Stopped;
+                    continue;
+                }
+                Life::Away => Life::Leaving,
                 Life::Serving { .. } => {
                     let timeout_seconds = GOODBYE.as_secs() as i32;
                     let request = ShutdownRequest { timeout_seconds, ..Default::default() };
                     self.step(now, index, Step::Shutdown, request);
-                    (Life::Stopping { until: now + GOODBYE, is_terminated: false }, None)
+                    Life::Stopping
                 }
-                Life::Idle | Life::Away { .. } | Life::Stopped => (Life::Stopped, None),
-                _ => {
-                    let life = Life::Stopping { until: now + TERMINATED, is_terminated: true };
-                    (life, Some(Order::Terminate(index)))
-                }
+                _ => Life::Stopping,
             };
-            self.plugins[index].life = next;
-            self.orders.extend(order);
+            self.orders.push_back(Order::Stop(index));
         }
         self.tell_when_stopped();
     }
@@ -270,22 +297,9 @@ impl Hub {
             if life.timeout().is_none_or(|timeout| now < timeout) {
                 continue;
             }
-            match life {
-                Life::Serving { health_at, .. } => {
-                    *health_at = self.settings.health_interval.map(|interval| now + interval);
-                    self.step(now, index, Step::Health, HealthRequest::default());
-                }
-                Life::Away { .. } => self.spawn(now, index),
-                Life::Stopping { until, is_terminated: is_terminated @ false } => {
-                    (*until, *is_terminated) = (now + TERMINATED, true);
-                    self.orders.push_back(Order::Terminate(index));
-                }
-                Life::Stopping { until, .. } => {
-                    *until = now + TERMINATED;
-                    self.orders.push_back(Order::Kill(index));
-                }
-                Life::Booting { .. } => self.fail_late(now, index, "did not boot"),
-                _ => self.fail_late(now, index, "did not become ready"),
+            if let Life::Serving { health_at, .. } = life {
+                *health_at = self.settings.health_interval.map(|interval| now + interval);
+                self.step(now, index, Step::Health, HealthRequest::default());
             }
         }
     }
@@ -313,59 +327,31 @@ impl Hub {
         self.call(now, index, ask, Running::step(index, step));
     }
 
-    fn fail_late(&mut self, now: Instant, index: PluginIndex, what: &str) {
-        let config = &self.plugins[index].config;
-        let (id, seconds) = (&config.id, config.start_timeout.as_secs_f64());
-        let why = format!("plugin \"{id}\" {what} within {seconds} seconds");
-        self.fail_start(now, index, why, true);
-    }
-
     /// It did not come up. The others go on.
-    pub(super) fn fail_start(
-        &mut self,
-        now: Instant,
-        index: PluginIndex,
-        why: String,
-        is_alive: bool,
-    ) {
-        if is_alive {
-            self.orders.push_back(Order::Kill(index));
-        }
+    fn fail_start(&mut self, now: Instant, index: PluginIndex, why: &str, next: Comeback) {
         let plugin = &mut self.plugins[index];
-        plugin.failures += 1;
-        let (failures, id) = (plugin.failures, plugin.config.id.clone());
-        let restarts = plugin.config.restarts && failures < FAILURES_MAX;
-        let delay = plugin.next_delay();
-        plugin.life = Life::Away { restart_at: restarts.then(|| now + delay) };
+        plugin.life = Life::Away;
+        let id = plugin.config.id.clone();
         self.say(format!("failed to start plugin \"{id}\": {why}"));
         self.forget(now, index, "plugin is not running");
-        if failures == FAILURES_MAX {
-            self.say(format!("giving up on plugin \"{id}\" after {failures} failed starts"));
+        if let Comeback::GivenUp(starts) = next {
+            self.say(format!("giving up on plugin \"{id}\" after {starts} failed starts"));
         }
-        self.start_those_who_can(now);
+        self.start_those_who_can();
         self.tell_when_ready();
     }
 
-    /// It served and does not any more: what it was asked fails at once, and it is started
-    /// again.
-    pub(super) fn bury(&mut self, now: Instant, index: PluginIndex, what: &str, is_alive: bool) {
+    /// It served and does not any more: what it was asked fails at once.
+    fn bury(&mut self, now: Instant, index: PluginIndex, what: &str, next: Comeback) {
         let plugin = &mut self.plugins[index];
-        if let Life::Serving { since, .. } | Life::Redialling { since, .. } = plugin.life
-            && since + PROVEN <= now
-        {
-            plugin.delays = 0;
-        }
-        let restarts = plugin.config.restarts;
-        let delay = plugin.next_delay();
+        plugin.life = Life::Away;
         let id = plugin.config.id.clone();
-        plugin.life = Life::Away { restart_at: restarts.then(|| now + delay) };
-        if is_alive {
-            self.orders.push_back(Order::Kill(index));
-        }
         self.forget(now, index, &format!("plugin {what}"));
-        self.say(match restarts {
-            true => format!("plugin \"{id}\" {what}; restarting in {}s", delay.as_secs_f64()),
-            false => format!("plugin \"{id}\" {what}"),
+        self.say(match next {
+            Comeback::In(delay) => {
+                format!("plugin \"{id}\" {what}; restarting in {}s", delay.as_secs_f64())
+            }
+            Comeback::GivenUp(_) | Comeback::Never => format!("plugin \"{id}\" {what}"),
         });
     }
 
@@ -396,14 +382,5 @@ impl Hub {
             self.say("orchestrator stopped".to_owned());
             self.orders.push_back(Order::Exit);
         }
-    }
-}
-
-impl super::Plugin {
-    /// How long it is away this time: twice as long as the last.
-    fn next_delay(&mut self) -> Duration {
-        let delay = RESTART_MIN.saturating_mul(1 << self.delays.min(10));
-        self.delays += 1;
-        delay.min(RESTART_MAX)
     }
 }

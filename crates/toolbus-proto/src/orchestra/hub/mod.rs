@@ -1,5 +1,5 @@
 //! What a hub decides: who gets a request, what is answered for whom, and when a plugin is
-//! started, asked, restarted and stopped (`docs/protocols/orchestra.md` 7 to 10).
+//! started, asked and stopped (`docs/protocols/orchestra.md` 7 to 10).
 //!
 //! [`Hub`] has no connections and no processes. It is told what callers ask, what plugins
 //! answer and what becomes of their processes, and gives [`Order`]s. Requests and answers go
@@ -13,20 +13,23 @@ mod life;
 mod lists;
 mod routes;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::envelope::response_body;
+use super::waiting::Waiting;
 use super::wire::{PluginManifest, PromptDefinition, Response, ToolDefinition};
 use super::{Ids, Timestamp, WIRE};
 use crate::channel::{Asked, Down, Ticket, Up};
+use crate::counted::Counted;
 use crate::tool::{Call, CallerId, Deadline, Outcome, Part, Piece, What};
 
 use calls::Running;
 use events::Subscriptions;
 use life::Life;
+pub use life::{Comeback, Gone};
 use lists::Listing;
 
 /// What is set about one plugin.
@@ -111,14 +114,21 @@ pub enum Order {
     Call(PluginIndex, Ticket, Box<Call>),
     /// Go on with what a plugin was asked.
     Up(PluginIndex, Ticket, Up),
-    /// Run the plugin's program.
-    Spawn(PluginIndex),
+    /// Start the plugin's program, and keep it alive.
+    Start(PluginIndex),
     /// Connect to the plugin.
     Dial(PluginIndex, String),
-    /// Kill the plugin's whole group, and reap it.
-    Kill(PluginIndex),
-    /// Ask the plugin's whole group to end.
-    Terminate(PluginIndex),
+    /// The plugin is connected: it has the time of a start once more, to be booted.
+    Advance(PluginIndex),
+    /// The plugin has come up.
+    Serve(PluginIndex),
+    /// The plugin's process is of no use: it has to go, and why.
+    Break(PluginIndex, String),
+    /// Make the plugin end. One that serves is being asked to, and has time until
+    /// [`Order::EndGoodbye`].
+    Stop(PluginIndex),
+    /// The plugin was asked to end, and has answered or will not.
+    EndGoodbye(PluginIndex),
     /// Write this line to standard error: people and scripts rely on it.
     Say(String),
     /// Something that was learned, for the log.
@@ -138,10 +148,10 @@ pub struct Hub {
     plugins: Vec<Plugin>,
     ids: Ids,
     /// Who is behind each connection, by the name in its certificate.
-    connections: HashMap<CallerId, Option<String>>,
+    connections: Counted<CallerId, Option<String>>,
     /// What was asked of plugins.
-    running: HashMap<Ticket, Running>,
-    listings: HashMap<u64, Listing>,
+    running: Counted<Ticket, Running>,
+    listings: Counted<u64, Listing>,
     next_listing: u64,
     subscriptions: Subscriptions,
     next_ticket: u64,
@@ -161,15 +171,11 @@ struct Plugin {
     manifest: PluginManifest,
     tools: Vec<ToolDefinition>,
     prompts: Vec<PromptDefinition>,
-    /// Failed starts in a row.
-    failures: u32,
-    /// How often it was away without having served for long in between.
-    delays: u32,
     /// Health checks in a row that were missed.
     misses: u32,
     is_degraded: bool,
     /// Events that wait for it, and whether one is on its way.
-    events: VecDeque<Bytes>,
+    events: Waiting,
     is_told: bool,
 }
 
@@ -182,20 +188,18 @@ impl Hub {
             manifest: PluginManifest::default(),
             tools: Vec::new(),
             prompts: Vec::new(),
-            failures: 0,
-            delays: 0,
             misses: 0,
             is_degraded: false,
-            events: VecDeque::new(),
+            events: Waiting::default(),
             is_told: false,
         };
         Hub {
             settings,
             plugins: plugins.into_iter().map(plugin).collect(),
             ids,
-            connections: HashMap::new(),
-            running: HashMap::new(),
-            listings: HashMap::new(),
+            connections: Counted::default(),
+            running: Counted::default(),
+            listings: Counted::default(),
             next_listing: 0,
             subscriptions: Subscriptions::default(),
             next_ticket: 0,

@@ -9,22 +9,22 @@ mod plugin;
 mod replies;
 mod streams;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::envelope::{Envelope, message_len, put_frame, response_body};
 use super::fold::too_large;
+use super::waiting::Waiting;
 use super::wire::Response;
 use super::{FRAME_BYTES_MAX, WIRE};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, Ticket, Up,
 };
+use crate::counted::{Counted, CountedSet};
 use crate::frame::length::Lengths;
 use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, Trace, What};
-
-pub use replies::EVENTS_WAITING_MAX;
 
 /// Who answers behind the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +70,9 @@ impl ServerSettings {
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
-    streams: HashMap<u64, Answering>,
+    streams: Counted<u64, Answering>,
     /// Which stream waits for the reply to which call.
-    tickets: HashMap<Ticket, u64>,
+    tickets: Counted<Ticket, u64>,
     next_ticket: u64,
     /// Tools whose arguments are wrapped, once the tools are known.
     wrapped: Option<HashSet<ToolName>>,
@@ -80,7 +80,9 @@ pub struct Server {
     /// Streams that are answered and only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
     /// Streams whose caller reads no more, until the hands are done with them.
-    resets: HashSet<u64>,
+    resets: CountedSet<u64>,
+    /// What all streams keep.
+    kept_bytes: usize,
     ups: VecDeque<(Ticket, Asked)>,
     ready: VecDeque<StreamId>,
     notices: VecDeque<Notice>,
@@ -105,13 +107,30 @@ struct Answering {
     job: Job,
     out: Outbox,
     /// Events that wait until those before them are written, where it is a subscription.
-    events: VecDeque<Bytes>,
+    events: Waiting,
     /// Something was handed out that is not known to be written.
     is_writing: bool,
     /// The caller has ended its side, or is not listened to any more.
     is_read: bool,
     /// So much has come behind the frame.
     behind: usize,
+    /// What it weighed when that was counted last.
+    weighed: usize,
+}
+
+impl Answering {
+    /// Counts what it keeps anew, as a part of `all`.
+    fn weigh(&mut self, all: &mut usize) {
+        let collected = match &self.job {
+            Job::Running { reply: replies::Reply::Whole { collector, .. }, .. } => {
+                collector.weight()
+            }
+            _ => 0,
+        };
+        let weight = self.out.len() + self.events.weight() + collected;
+        *all = *all - self.weighed + weight;
+        self.weighed = weight;
+    }
 }
 
 /// What a stream waits for.
@@ -132,13 +151,14 @@ impl Server {
     pub fn new(settings: ServerSettings) -> Server {
         Server {
             settings,
-            streams: HashMap::new(),
-            tickets: HashMap::new(),
+            streams: Counted::default(),
+            tickets: Counted::default(),
             next_ticket: 0,
             wrapped: None,
             stage: Stage::Open,
             draining: VecDeque::new(),
-            resets: HashSet::new(),
+            kept_bytes: 0,
+            resets: CountedSet::default(),
             ups: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),
@@ -157,6 +177,7 @@ impl Server {
     pub fn handle_disconnected(&mut self, _now: Instant) {
         self.cancel_all();
         self.streams.clear();
+        self.kept_bytes = 0;
         self.stage = Stage::Over(Ended::Well);
     }
 
@@ -216,6 +237,7 @@ impl Server {
     fn put(&mut self, number: u64, body: &Bytes) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         put_frame(&mut stream.out, &stream.request_id, body);
+        stream.weigh(&mut self.kept_bytes);
         self.ready.push_back(StreamId::Theirs(number));
     }
 
@@ -237,6 +259,7 @@ impl Server {
     fn finish(&mut self, now: Instant, number: u64) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         stream.job = Job::Answered;
+        stream.weigh(&mut self.kept_bytes);
         stream.is_read |= self.settings.drain_bytes_max < stream.behind;
         self.draining.push_back((now + self.settings.drain_timeout, number));
         self.ready.push_back(StreamId::Theirs(number));
@@ -296,6 +319,10 @@ impl Machine for Server {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.kept_bytes
     }
 }
 

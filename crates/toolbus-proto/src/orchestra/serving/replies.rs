@@ -16,9 +16,6 @@ use crate::orchestra::translate::{self, takes_wrapped};
 use crate::orchestra::wire::{ListToolsResponse, StreamChunk, StreamEnd, ToolResponse};
 use crate::tool::{Failure, Outcome, Part, ToolSpec, What};
 
-/// So many events may wait for a subscriber that reads slowly; then the oldest goes.
-pub const EVENTS_WAITING_MAX: usize = 1024;
-
 /// What becomes of the reply to a call.
 #[derive(Debug)]
 pub(super) enum Reply {
@@ -54,22 +51,21 @@ impl Server {
     }
 
     pub(super) fn handle_down(&mut self, now: Instant, number: u64, down: Down) {
-        let Some(Answering { job: Job::Running { reply, .. }, events, .. }) =
-            self.streams.get_mut(&number)
-        else {
-            return;
-        };
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let Answering { job: Job::Running { reply, .. }, events, .. } = stream else { return };
         match (reply, down) {
             (Reply::Whole { tool, collector }, down) => {
-                if let Some(outcome) = collector.take(down) {
-                    let tool = std::mem::take(tool);
+                let taken = collector.take(down);
+                let tool = taken.is_some().then(|| std::mem::take(tool));
+                stream.weigh(&mut self.kept_bytes);
+                if let (Some(outcome), Some(tool)) = (taken, tool) {
                     self.answer_tool(now, number, &tool, outcome);
                 }
             }
             (Reply::Events, Down::Part(Part::Bytes(piece))) => {
-                events.push_back(piece.data);
-                if EVENTS_WAITING_MAX < events.len() {
-                    events.pop_front();
+                let dropped = events.push(piece.data);
+                stream.weigh(&mut self.kept_bytes);
+                for _ in 0..dropped {
                     let notice = "a subscriber reads too slowly: its oldest event is dropped";
                     self.notices.push_back(Notice::Ignored(notice.to_owned()));
                 }

@@ -1,6 +1,5 @@
 //! What happens on the streams of our callers.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -11,6 +10,7 @@ use crate::capture::Side;
 use crate::channel::{Asked, Flow, Outbox, StreamId, StreamLost, Streams, Up, Writing};
 use crate::frame::length::Lengths;
 use crate::orchestra::envelope::{Envelope, put_frame};
+use crate::orchestra::waiting::Waiting;
 use crate::orchestra::wire::{Request, StreamCancel};
 
 impl Server {
@@ -78,7 +78,7 @@ impl Server {
             matches!(stream.job, Job::Answered) && stream.is_read && is_written
         });
         if is_over {
-            self.streams.remove(&number);
+            self.remove(number);
         }
         // Who has ended by itself needs no alarm.
         while let Some((_, number)) = self.draining.front()
@@ -88,9 +88,15 @@ impl Server {
         }
     }
 
+    fn remove(&mut self, number: u64) -> Option<Answering> {
+        let stream = self.streams.remove(&number)?;
+        self.kept_bytes -= stream.weighed;
+        Some(stream)
+    }
+
     /// The peer no longer waits for what is said on this stream.
     fn abandon(&mut self, number: u64) {
-        let Some(stream) = self.streams.remove(&number) else { return };
+        let Some(stream) = self.remove(number) else { return };
         if let Job::Running { ticket, .. } = stream.job
             && self.tickets.remove(&ticket).is_some()
         {
@@ -110,10 +116,11 @@ impl Streams for Server {
             request_id: String::new(),
             job: Job::Reading,
             out: Outbox::new(),
-            events: VecDeque::new(),
+            events: Waiting::default(),
             is_writing: false,
             is_read: false,
             behind: 0,
+            weighed: 0,
         };
         self.streams.insert(number, stream);
         Flow::More
@@ -214,10 +221,11 @@ impl Streams for Server {
         out.append(&mut answering.out);
         // Events wait here rather than outside: here the oldest can go.
         if !answering.is_writing {
-            for body in answering.events.drain(..) {
+            while let Some(body) = answering.events.pop() {
                 put_frame(out, &answering.request_id, &body);
             }
         }
+        answering.weigh(&mut self.kept_bytes);
         answering.is_writing |= before < out.len();
     }
 

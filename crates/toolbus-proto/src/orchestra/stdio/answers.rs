@@ -30,7 +30,7 @@ impl Transport {
                 self.tell_event(&piece.data);
             }
             Down::Done(Ok(Outcome::Native(body))) => {
-                let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+                let Some(in_flight) = self.take_in_flight(ticket) else { return };
                 self.handle_answer(in_flight, &body);
             }
             Down::Done(outcome) => {
@@ -50,7 +50,7 @@ impl Transport {
 
     /// The hub could not be asked, or did not answer.
     pub(super) fn fail(&mut self, ticket: Ticket, cause: &str) {
-        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        let Some(in_flight) = self.take_in_flight(ticket) else { return };
         let InFlight { origin, purpose, .. } = in_flight;
         self.refuse_purpose(&origin, &purpose, cause);
     }

@@ -38,11 +38,13 @@ impl Transport {
     pub(super) fn settle_batch(&mut self, key: u64, answer: Option<Outbox>) {
         let Some(batch) = self.batches.get_mut(&key) else { return };
         batch.owed -= 1;
+        self.kept_bytes += answer.as_ref().map_or(0, Outbox::len);
         batch.answers.extend(answer);
         if batch.owed > 0 {
             return;
         }
         let Some(Batch { answers, .. }) = self.batches.remove(&key) else { return };
+        self.kept_bytes -= answers.iter().map(Outbox::len).sum::<usize>();
         if answers.is_empty() {
             return;
         }

@@ -208,7 +208,10 @@ impl Transport {
         };
         let method = Request::name_of(request.number()).unwrap_or_default();
         let body = request_with_id(&request_id, request);
-        let in_flight = InFlight { origin: origin.clone(), purpose, progress_token };
+        // Kept until the hub answers, which the line they came with need not be.
+        let origin = Origin { id: origin.id.detached(), batch: origin.batch };
+        let progress_token = progress_token.map(|token| Bytes::copy_from_slice(&token));
+        let in_flight = InFlight { origin, purpose, progress_token };
         self.ask(now, Asking { method, body, in_flight });
         Ok(())
     }
@@ -227,7 +230,7 @@ impl Transport {
         cancelled.sort_unstable();
         for ticket in cancelled {
             self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
-            if let Some(in_flight) = self.in_flight.remove(&ticket) {
+            if let Some(in_flight) = self.take_in_flight(ticket) {
                 self.forget_gather(&in_flight.purpose);
                 if let Some(batch) = in_flight.origin.batch {
                     self.settle_batch(batch, None);

@@ -12,13 +12,14 @@ mod lines;
 mod methods;
 mod uplink;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
 use super::WIRE;
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
+use crate::counted::Counted;
 use crate::frame::lines::Lines;
 use crate::jsonrpc::{self, Id};
 use crate::tool::{Call, CallOptions, Deadline, What};
@@ -115,10 +116,12 @@ pub struct Transport {
     lines: Lines,
     revision: Revision,
     stage: Stage,
-    in_flight: HashMap<Ticket, InFlight>,
+    in_flight: Counted<Ticket, InFlight>,
     next_ticket: u64,
-    batches: HashMap<u64, Batch>,
-    gathers: HashMap<u64, full::Gather>,
+    /// What requests in flight and arrays that are not whole keep.
+    kept_bytes: usize,
+    batches: Counted<u64, Batch>,
+    gathers: Counted<u64, full::Gather>,
     next_number: u64,
     ups: VecDeque<(Ticket, Asked)>,
     out: Outbox,
@@ -142,6 +145,13 @@ struct InFlight {
     purpose: Purpose,
     /// The client wants to know how far it is, by this token.
     progress_token: Option<Bytes>,
+}
+
+impl InFlight {
+    /// What it keeps of the request.
+    fn weight(&self) -> usize {
+        self.origin.id.as_bytes().len() + self.progress_token.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 /// Whose answer it is, and whether it goes into an array of them.
@@ -172,10 +182,11 @@ impl Transport {
             settings,
             revision: Revision::V2024_11_05,
             stage: Stage::Open,
-            in_flight: HashMap::new(),
+            in_flight: Counted::default(),
             next_ticket: 0,
-            batches: HashMap::new(),
-            gathers: HashMap::new(),
+            kept_bytes: 0,
+            batches: Counted::default(),
+            gathers: Counted::default(),
             next_number: 0,
             ups: VecDeque::new(),
             out: Outbox::new(),
@@ -242,8 +253,16 @@ impl Transport {
             options: CallOptions { progress, ..CallOptions::default() },
             ..Call::of(now, what)
         };
+        self.kept_bytes += in_flight.weight();
         self.in_flight.insert(ticket, in_flight);
         self.ups.push_back((ticket, Asked::Call(call)));
+    }
+
+    /// The hub is not waited for any more.
+    fn take_in_flight(&mut self, ticket: Ticket) -> Option<InFlight> {
+        let in_flight = self.in_flight.remove(&ticket)?;
+        self.kept_bytes -= in_flight.weight();
+        Some(in_flight)
     }
 
     /// Says a good answer.
@@ -281,6 +300,10 @@ impl Machine for Transport {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn weight(&self) -> usize {
+        self.kept_bytes + self.out.len()
     }
 }
 

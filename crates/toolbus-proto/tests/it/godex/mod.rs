@@ -2,6 +2,7 @@
 
 mod ask;
 mod framing;
+mod hold;
 mod limits;
 mod run;
 mod words;

@@ -16,6 +16,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolSpec};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
+use super::hold::{Cut, hold};
 use super::words::split;
 
 const FOLDERS: [&str; 4] = ["stream", "text", "loop", "http"];
@@ -30,54 +31,23 @@ fn files() -> Vec<std::path::PathBuf> {
 #[test]
 fn conversations_come_out_as_they_are_written() {
     for file in files() {
-        transcript::check_file(&file, || Server::new(&file));
+        hold(&file, &Cut::Nowhere, || Server::new(&file));
     }
 }
 
 #[test]
 fn where_a_read_ends_does_not_matter() {
     for file in files() {
+        hold(&file, &Cut::EveryByte, || Server::new(&file));
         transcript::sweep(&transcript::read(&file), || Server::new(&file));
     }
 }
 
-/// Every line that leaves leaves in the same order.
 #[test]
 fn many_events_may_come_in_one_read() {
     for file in files() {
-        let text = transcript::read(&file);
-        let whole = play(&text, &mut Server::new(&file), false);
-        let joined = play(&text, &mut Server::new(&file), true);
-        let leaves = |came: &[String]| -> Vec<String> {
-            came.iter().filter(|line| line.starts_with(">>")).cloned().collect()
-        };
-        assert_eq!(leaves(&joined), leaves(&whole), "{}", file.display());
-        assert_eq!(joined.last(), whole.last(), "{}", file.display());
+        hold(&file, &Cut::Joined, || Server::new(&file));
     }
-}
-
-fn play(text: &str, server: &mut Server, is_joined: bool) -> Vec<String> {
-    let mut came = Vec::new();
-    let mut waiting = Vec::new();
-    for line in text.lines() {
-        let arrivals = match (line.get(..2), line.get(3..)) {
-            (Some("--"), Some(words)) => vec![Arrival::Event(words.to_owned())],
-            (Some("<<"), Some(text)) => server.arrival("", text),
-            _ => continue,
-        };
-        for arrival in arrivals {
-            match arrival {
-                Arrival::Bytes(bytes) if is_joined => waiting.extend(bytes),
-                Arrival::Bytes(bytes) => came.extend(server.bytes("", &bytes)),
-                Arrival::Event(words) => {
-                    came.extend(server.bytes("", &std::mem::take(&mut waiting)));
-                    came.extend(server.happen(&words));
-                }
-            }
-        }
-    }
-    came.extend(server.bytes("", &waiting));
-    came
 }
 
 /// A server, and tools, that the conversation plays.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::{Asked, Down, Ticket, Up};
 use toolbus_proto::orchestra::envelope::{Envelope, request_body, response_body};
-use toolbus_proto::orchestra::hub::{Asker, Hub, HubSettings, Order, PluginConfig};
+use toolbus_proto::orchestra::hub::{Asker, Comeback, Gone, Hub, HubSettings, Order, PluginConfig};
 use toolbus_proto::orchestra::structure::Struct;
 use toolbus_proto::orchestra::wire::{
     BootResult, HealthResult, ListPromptsResponse, ListToolsRequest, ListToolsResponse,
@@ -45,7 +45,7 @@ impl Ours {
             answers: Vec::new(),
             orders: Vec::new(),
         };
-        ours.hub.start(ours.now);
+        ours.hub.start();
         ours.look();
         ours
     }
@@ -100,6 +100,12 @@ impl Ours {
         let (_, ticket, _) = self.calls.remove(0);
         let failure = Failure::new(FailureKind::TimedOut, message);
         self.hub.down(self.now, ticket, Down::Done(Err(failure)));
+        self.look();
+    }
+
+    /// The process of a plugin is of no use any more.
+    fn gone(&mut self, plugin: usize, gone: Gone, next: Comeback) {
+        self.hub.handle_gone(self.now, plugin, gone, next);
         self.look();
     }
 
@@ -175,11 +181,9 @@ fn a_tool_is_looked_for_by_provider_alias_default_and_then_in_general() {
     let twice = r#"duplicate tool "x": provided by "general" and "later"; calls go to "later""#;
     assert_eq!(ours.said().iter().filter(|line| *line == twice).count(), 1);
     // One that is away is named, unless another has the tool.
-    ours.hub.handle_exited(ours.now, 3, "signal 9");
-    ours.look();
+    ours.gone(3, Gone::Exited("signal 9".into()), Comeback::In(SECOND));
     assert_eq!(ours.routed("x", ""), Ok(0));
-    ours.hub.handle_exited(ours.now, 0, "status 1");
-    ours.look();
+    ours.gone(0, Gone::Exited("status 1".into()), Comeback::In(SECOND));
     assert_eq!(ours.routed("x", ""), Err("routing_error".into()));
 }
 
@@ -254,8 +258,7 @@ fn a_plugin_is_told_one_event_after_the_other() {
         assert_eq!(ours.calls.len(), left);
     }
     // With its process go its subscriptions.
-    ours.hub.handle_exited(ours.now, 0, "status 0");
-    ours.look();
+    ours.gone(0, Gone::Exited("status 0".into()), Comeback::In(SECOND));
     ours.ask(1, publish("news", "1"));
     assert!(ours.calls.is_empty());
 }
@@ -281,38 +284,34 @@ fn only_a_plugin_itself_can_say_what_it_provides() {
 }
 
 #[test]
-fn a_plugin_that_fails_five_times_is_given_up() {
+fn what_becomes_of_a_plugin_is_told() {
     let mut ours = Ours::new(vec![plugin("a", &[])]);
-    for delay in [0.5, 1.0, 2.0, 4.0] {
-        assert_eq!(ours.orders(), ["Spawn(0)"]);
-        ours.hub.handle_exited(ours.now, 0, "status 1");
-        ours.look();
-        ours.wait(Duration::from_secs_f64(delay - 0.1));
-        assert!(ours.orders().is_empty());
-        ours.wait(Duration::from_secs_f64(0.1));
-    }
-    ours.hub.handle_not_spawned(ours.now, 0, "there is no program \"x\"".into());
-    ours.look();
-    assert_eq!(ours.said().last().unwrap(), "giving up on plugin \"a\" after 5 failed starts");
-    assert_eq!(ours.hub.poll_timeout(), None);
+    assert_eq!(ours.orders(), ["Start(0)"]);
+    ours.gone(0, Gone::Exited("status 1".into()), Comeback::In(SECOND));
+    let why = r#"failed to start plugin "a": plugin "a" exited without printing READY"#;
+    assert_eq!(ours.said()[0], why);
+    ours.hub.handle_spawned(0, 7);
+    ours.boot(0, &["t"]);
+    ours.said();
+    ours.gone(0, Gone::Exited("status 3".into()), Comeback::In(SECOND / 2));
+    assert_eq!(ours.said(), [r#"plugin "a" exited with status 3; restarting in 0.5s"#]);
+    // It cannot even be run again.
+    let next = Comeback::GivenUp(5);
+    ours.gone(0, Gone::Unfit("there is no program \"x\"".into()), next);
+    let said = [
+        r#"failed to start plugin "a": there is no program "x""#,
+        r#"giving up on plugin "a" after 5 failed starts"#,
+    ];
+    assert_eq!(ours.said(), said);
+    ours.hub.handle_spawned(0, 8);
+    ours.boot(0, &["t"]);
+    ours.said();
+    ours.gone(0, Gone::Exited("signal 9".into()), Comeback::Never);
+    assert_eq!(ours.said(), [r#"plugin "a" exited with signal 9"#]);
 }
 
 #[test]
-fn who_has_served_long_begins_with_the_shortest_wait() {
-    let mut ours = Ours::new(vec![plugin("a", &[])]);
-    for (served, delay) in [(1, "0.5"), (1, "1"), (1, "2"), (60, "0.5")] {
-        ours.boot(0, &[]);
-        ours.now += served * SECOND;
-        ours.hub.handle_exited(ours.now, 0, "status 3");
-        ours.look();
-        let line = format!("plugin \"a\" exited with status 3; restarting in {delay}s");
-        assert_eq!(ours.said().last(), Some(&line));
-        ours.wait(30 * SECOND);
-    }
-}
-
-#[test]
-fn an_unwell_plugin_is_killed_and_started_again() {
+fn an_unwell_plugin_is_of_no_use() {
     let mut ours = Ours::new(vec![plugin("a", &[])]);
     ours.boot(0, &["t"]);
     let health = |status| HealthResult { status, ..HealthResult::default() };
@@ -325,30 +324,30 @@ fn an_unwell_plugin_is_killed_and_started_again() {
             None => ours.fail("no answer within 30s"),
         }
     }
-    assert_eq!(ours.orders(), ["Kill(0)"]);
-    ours.wait(SECOND);
-    assert_eq!(ours.orders(), ["Spawn(0)"]);
+    assert_eq!(ours.orders(), [r#"Break(0, "does not answer")"#]);
+    ours.gone(0, Gone::Unfit("does not answer".into()), Comeback::In(SECOND));
+    ours.hub.handle_spawned(0, 7);
     ours.boot(0, &["t"]);
     ours.wait(30 * SECOND);
     ours.answer(health(Status::UNHEALTHY));
-    assert_eq!(ours.orders(), ["Kill(0)"]);
+    assert_eq!(ours.orders(), [r#"Break(0, "is unhealthy: ")"#]);
 }
 
 #[test]
 fn a_lost_connection_is_dialled_once_more() {
     let mut ours = Ours::new(vec![plugin("a", &[])]);
     ours.boot(0, &["t"]);
-    ours.hub.handle_connection_lost(ours.now, 0);
+    ours.hub.handle_connection_lost(0);
     ours.look();
     assert_eq!(ours.orders(), [r#"Dial(0, "127.0.0.1:1")"#]);
     assert_eq!(ours.routed("t", ""), Err("routing_error".into()));
     ours.hub.handle_dialled(ours.now, 0);
     ours.look();
     assert_eq!(ours.routed("t", ""), Ok(0));
-    ours.hub.handle_connection_lost(ours.now, 0);
-    ours.hub.handle_dial_failed(ours.now, 0, "refused");
+    ours.hub.handle_connection_lost(0);
+    ours.hub.handle_dial_failed(0, "refused");
     ours.look();
-    assert_eq!(ours.orders(), [r#"Dial(0, "127.0.0.1:1")"#, "Kill(0)"]);
+    assert_eq!(ours.orders(), [r#"Dial(0, "127.0.0.1:1")"#, r#"Break(0, "lost: refused")"#]);
 }
 
 #[test]
@@ -357,32 +356,34 @@ fn who_depends_on_others_waits_for_them() {
     let off = PluginConfig { is_enabled: false, ..plugin("c", &[]) };
     let mut ours = Ours::new(vec![plugin("a", &[]), second, off]);
     assert_eq!(ours.said(), ["skipping disabled plugin \"c\""]);
-    assert_eq!(ours.orders(), ["Spawn(0)"]);
-    ours.hub.handle_exited(ours.now, 0, "status 1");
-    ours.look();
-    assert_eq!(ours.orders(), ["Spawn(1)"], "that it failed is enough");
+    assert_eq!(ours.orders(), ["Start(0)"]);
+    ours.gone(0, Gone::Exited("status 1".into()), Comeback::In(SECOND));
+    assert_eq!(ours.orders(), ["Start(1)"], "that it failed is enough");
     ours.boot(1, &["t"]);
     let ready = "orchestrator ready: 1 of 2 plugins, 1 tools";
     assert_eq!(ours.said().last().map(String::as_str), Some(ready));
 }
 
 #[test]
-fn who_does_not_end_is_made_to() {
-    let mut ours = Ours::new(vec![plugin("a", &[]), plugin("b", &[])]);
+fn the_hub_ends_when_nothing_is_left_of_its_plugins() {
+    let mut ours = Ours::new(vec![plugin("a", &[]), plugin("b", &[]), plugin("c", &[])]);
     ours.boot(0, &[]);
+    ours.gone(2, Gone::Exited("status 1".into()), Comeback::In(SECOND));
     ours.hub.stop(ours.now, "interrupt");
     ours.look();
-    assert_eq!(ours.orders(), ["Terminate(1)"], "it has not even come up");
+    assert_eq!(ours.orders(), ["Stop(0)", "Stop(1)", "Stop(2)"]);
     assert_eq!(ours.calls[0].2, "shutdown");
-    ours.hub.handle_exited(ours.now, 1, "signal 15");
-    ours.wait(5 * SECOND);
-    assert_eq!(ours.orders(), ["Terminate(0)"]);
-    ours.wait(2 * SECOND);
-    assert_eq!(ours.orders(), ["Kill(0)"]);
-    ours.hub.handle_exited(ours.now, 0, "signal 9");
-    ours.look();
+    ours.fail("no answer within 5s");
+    assert_eq!(ours.orders(), ["EndGoodbye(0)"]);
+    ours.said();
+    for index in [2, 1, 0] {
+        assert!(ours.orders().is_empty());
+        ours.hub.handle_stopped(ours.now, index);
+        ours.look();
+    }
     assert_eq!(ours.orders(), ["Close", "Exit"]);
-    assert_eq!(ours.said().last().unwrap(), "orchestrator stopped");
+    let said = ["stopped plugin \"b\"", "stopped plugin \"a\"", "orchestrator stopped"];
+    assert_eq!(ours.said(), said, "one that was away is not told of");
 }
 
 #[test]

@@ -5,7 +5,10 @@
 //! Each life of the program is a `Run`: one process, one conversation. At most one run
 //! takes calls; others are on their way out and end by themselves. A call that died with its
 //! process is never repeated; one that was not yet written moves on to the next run.
+//!
+//! A program may also be spoken to elsewhere, over connections: [`Elsewhere`].
 
+mod elsewhere;
 mod run;
 
 use std::collections::VecDeque;
@@ -18,6 +21,8 @@ use toolbus_proto::tool::{Call, Exit, Failure, FailureKind};
 
 use super::{Meanwhile, Patience};
 use run::Run;
+
+pub use elsewhere::{Departure, Elsewhere, Next, Why};
 
 /// Names one life of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +52,29 @@ pub enum Restart {
     OnDemand,
     /// Once dead, it is unavailable.
     Never,
+    /// By itself.
+    Always(Comeback),
+}
+
+/// How a program is started again by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Comeback {
+    /// How long until it is, at first; doubled each time.
+    pub first: Duration,
+    /// How long at most.
+    pub longest: Duration,
+    /// A process that served so long makes it begin with the shortest wait again.
+    pub proven: Duration,
+    /// After so many failed starts in a row it is given up.
+    pub starts_max: u32,
+}
+
+impl Comeback {
+    /// How long it is away for the time after `absences` others.
+    fn delay(&self, absences: u32) -> Duration {
+        let factor = 1u32.checked_shl(absences).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.longest)
+    }
 }
 
 /// Keeps one program alive for its callers.
@@ -63,6 +91,13 @@ pub struct Supervisor<C> {
     starts_failed: u32,
     /// A failing program is not started before this.
     not_before: Option<Instant>,
+    /// How often it was away without having served for long in between.
+    absences: u32,
+    /// When it is started again by itself.
+    restart_at: Option<Instant>,
+    /// It is spoken to over connections, not over its pipes.
+    is_elsewhere: bool,
+    departures: VecDeque<Departure>,
     stopping: bool,
     downs: VecDeque<(Ticket, Down)>,
     notices: VecDeque<Notice>,
@@ -87,6 +122,10 @@ impl<C: Calling + Channel> Supervisor<C> {
             next_run: 0,
             starts_failed: 0,
             not_before: None,
+            absences: 0,
+            restart_at: None,
+            is_elsewhere: false,
+            departures: VecDeque::new(),
             stopping: false,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -127,6 +166,7 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// No call will follow: says goodbye to every process that runs, and cancels what is under way.
     pub fn stop(&mut self, now: Instant) {
         self.stopping = true;
+        self.restart_at = None;
         self.each(now, |run, orders| run.stop(now, orders));
     }
 
@@ -139,6 +179,7 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// The patience is over: kills every process that is left.
     pub fn stop_at_once(&mut self, now: Instant) {
         self.stopping = true;
+        self.restart_at = None;
         self.each(now, |run, orders| run.kill(now, orders));
     }
 
@@ -225,11 +266,15 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.each(now, |run, orders| run.timeout(now, orders));
+        if self.restart_at.is_some_and(|restart_at| restart_at <= now) {
+            self.start(now);
+        }
     }
 
     /// When to call [`Supervisor::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.runs.iter().filter_map(|(_, run)| run.poll_timeout()).min()
+        let runs = self.runs.iter().filter_map(|(_, run)| run.poll_timeout());
+        runs.chain(self.restart_at).min()
     }
 
     /// What is to be written to this run.
@@ -298,9 +343,12 @@ impl<C: Calling + Channel> Supervisor<C> {
     fn start(&mut self, now: Instant) -> usize {
         let id = RunId(self.next_run);
         self.next_run += 1;
+        self.restart_at = None;
         let put_off = self.not_before.map_or(now, |not_before| not_before.max(now));
         let (name, held_back) = (self.name.clone(), self.held_back.clone());
         let mut run = Run::new(name, self.patience, (self.make)(), held_back, put_off);
+        run.set_elsewhere(self.is_elsewhere);
+        run.tell_departure(self.tells_departures());
         run.timeout(now, &mut orders(id, &mut self.orders));
         self.runs.push((id, run));
         self.runs.len() - 1
@@ -330,9 +378,18 @@ impl<C: Calling + Channel> Supervisor<C> {
         }
         let moving_on = run.take_moving_on();
         let is_over = run.is_over(now);
+        let departed = run.take_departure(now);
+        if let Some((why, last_words)) = departed {
+            let served = run.served(now);
+            let next = self.departed(now, served);
+            self.departures.push_back(Departure { run: id, why, last_words, next });
+        }
+        let tells_departures = self.tells_departures();
+        let run = &mut self.runs[at].1;
         if is_over {
             run.tell_the_waiting(now);
-            if run.failed_to_start() {
+            // Where its departure is told, it was counted then.
+            if run.failed_to_start() && !tells_departures {
                 self.starts_failed += 1;
                 self.not_before = Some(now + self.patience.back_off(self.starts_failed));
             }
@@ -346,6 +403,47 @@ impl<C: Calling + Channel> Supervisor<C> {
         }
         for (ticket, call) in moving_on {
             self.call(now, ticket, call);
+        }
+    }
+}
+
+impl<C> Supervisor<C> {
+    /// Which process became of no use; told of a program that is spoken to elsewhere, or started
+    /// again by itself.
+    pub fn poll_departure(&mut self) -> Option<Departure> {
+        self.departures.pop_front()
+    }
+
+    fn tells_departures(&self) -> bool {
+        self.is_elsewhere || matches!(self.restart, Restart::Always(_))
+    }
+
+    /// Decides what follows a process that is of no use any more, and served for so long.
+    fn departed(&mut self, now: Instant, served: Option<Duration>) -> Next {
+        if served.is_none() {
+            self.starts_failed += 1;
+        }
+        match self.restart {
+            _ if self.stopping => Next::Never,
+            Restart::Never => Next::Never,
+            Restart::OnDemand => {
+                if served.is_none() {
+                    self.not_before = Some(now + self.patience.back_off(self.starts_failed));
+                }
+                Next::OnDemand
+            }
+            Restart::Always(comeback) if comeback.starts_max <= self.starts_failed => {
+                Next::GivenUp(self.starts_failed)
+            }
+            Restart::Always(comeback) => {
+                if served.is_some_and(|served| comeback.proven <= served) {
+                    self.absences = 0;
+                }
+                let delay = comeback.delay(self.absences);
+                self.absences += 1;
+                self.restart_at = Some(now + delay);
+                Next::In(delay)
+            }
         }
     }
 }

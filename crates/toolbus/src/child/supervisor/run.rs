@@ -9,7 +9,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
-use super::Order;
+use super::{Order, Why};
 use crate::child::{Abrupt, Patience, diagnose, stderr::Tail};
 
 /// How often a session that outlives its leader is looked at.
@@ -23,6 +23,15 @@ pub(super) struct Run<C> {
     pub(super) machine: C,
     state: RunState,
     was_ready: bool,
+    /// Since when it has been ready.
+    ready_at: Option<Instant>,
+    /// It is spoken to elsewhere: it has no input that could be closed, and no output.
+    is_elsewhere: bool,
+    /// Its owner wants to know when it is of no use any more.
+    tells_departure: bool,
+    departure: DepartureTold,
+    /// It was not ready in time.
+    is_late: bool,
     /// It died of a question about its protocol; the next process is asked another one.
     asked_amiss: bool,
     readiness_told: bool,
@@ -30,7 +39,7 @@ pub(super) struct Run<C> {
     tell_wait_at: Option<Instant>,
     notice: Option<Notice>,
     /// Why the conversation could not go on, if its own end is not the reason.
-    fault: Option<Failure>,
+    pub(super) fault: Option<Failure>,
     stdout_open: bool,
     stderr_open: bool,
     exit: Option<Exit>,
@@ -84,6 +93,16 @@ enum RunState {
     Over,
 }
 
+/// Has the owner of a program learned that its process is of no use?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DepartureTold {
+    /// It is of use.
+    NotDue,
+    /// When what it says last is in, and then at the latest.
+    By(Instant),
+    Yes,
+}
+
 impl<C: Calling + Channel> Run<C> {
     pub(super) fn new(
         name: String,
@@ -99,6 +118,11 @@ impl<C: Calling + Channel> Run<C> {
             machine,
             state: RunState::PutOff { until: put_off },
             was_ready: false,
+            ready_at: None,
+            is_elsewhere: false,
+            tells_departure: false,
+            departure: DepartureTold::NotDue,
+            is_late: false,
             asked_amiss: false,
             readiness_told: false,
             tell_wait_at: None,
@@ -116,9 +140,53 @@ impl<C: Calling + Channel> Run<C> {
     fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.state = RunState::Starting { until: now + self.patience.start };
         self.tell_wait_at = self.patience.waits_for.map(|_| now + WAIT_IS_TOLD);
-        self.stdout_open = true;
+        self.stdout_open = !self.is_elsewhere;
         self.stderr_open = true;
         order(Order::Spawn);
+    }
+
+    pub(super) fn set_elsewhere(&mut self, is_elsewhere: bool) {
+        self.is_elsewhere = is_elsewhere;
+    }
+
+    pub(super) fn tell_departure(&mut self, tells_departure: bool) {
+        self.tells_departure = tells_departure;
+    }
+
+    /// Its start came a step further.
+    pub(super) fn advance(&mut self, now: Instant) {
+        if let RunState::Starting { until } = &mut self.state {
+            *until = now + self.patience.start;
+        }
+    }
+
+    /// How long it has been ready, if it ever was.
+    pub(super) fn served(&self, now: Instant) -> Option<Duration> {
+        self.ready_at.map(|ready_at| now.duration_since(ready_at))
+    }
+
+    /// Once: why it is of no use any more, and its last words.
+    pub(super) fn take_departure(&mut self, now: Instant) -> Option<(Why, LastWords)> {
+        let DepartureTold::By(by) = self.departure else { return None };
+        if self.stderr_open && now < by {
+            return None;
+        }
+        self.departure = DepartureTold::Yes;
+        let why = match (&self.fault, self.exit) {
+            _ if self.is_late => Why::Late,
+            (Some(fault), _) => Why::Unfit(fault.clone()),
+            (None, exit) => Why::Exited(exit.unwrap_or(Exit::Code(-1))),
+        };
+        let stderr = self.tail.lines().map(str::to_owned).collect();
+        let hint = self.exit.and_then(diagnose::early_exit).filter(|_| !self.was_ready);
+        Some((why, LastWords { exit: self.exit, stderr, hint }))
+    }
+
+    /// It is of no use from now on, and told so at that time at the latest.
+    fn depart_by(&mut self, by: Instant) {
+        if self.tells_departure && self.departure == DepartureTold::NotDue {
+            self.departure = DepartureTold::By(by);
+        }
     }
 
     pub(super) fn set_patience(&mut self, patience: Patience) {
@@ -151,8 +219,9 @@ impl<C: Calling + Channel> Run<C> {
         self.state == RunState::Over
     }
 
-    pub(super) fn spawn_failed(&mut self, _now: Instant, failure: &Failure) {
+    pub(super) fn spawn_failed(&mut self, now: Instant, failure: &Failure) {
         self.fault = Some(failure.clone());
+        self.depart_by(now);
         self.stdout_open = false;
         self.stderr_open = false;
         self.state = RunState::Over;
@@ -205,6 +274,7 @@ impl<C: Calling + Channel> Run<C> {
         order: &mut dyn FnMut(Order),
     ) {
         self.exit = Some(exit);
+        self.depart_by(now + self.patience.last_words);
         self.move_on();
         if !session_left {
             self.state = RunState::Exited { until: now + self.patience.last_words };
@@ -238,10 +308,11 @@ impl<C: Calling + Channel> Run<C> {
                 self.state = RunState::Over;
             }
             // It has not said that it listens, so there is no goodbye it could hear.
-            RunState::Starting { .. } => {
+            RunState::Starting { .. } if !self.is_elsewhere => {
                 self.machine.close(now);
                 self.part(now, Farewell::Abrupt, order);
             }
+            RunState::Starting { .. } => self.terminate(now, order),
             RunState::Serving => {
                 self.machine.close(now);
                 self.part(now, Farewell::Patient, order);
@@ -255,6 +326,7 @@ impl<C: Calling + Channel> Run<C> {
         self.fault.get_or_insert_with(|| why.clone());
         self.machine.handle_lost(now, why);
         if self.takes_calls() {
+            self.depart_by(now);
             self.part(now, Farewell::Abrupt, order);
         }
     }
@@ -284,6 +356,8 @@ impl<C: Calling + Channel> Run<C> {
                 let message =
                     format!("`{}` was not ready within {:?}", self.name, self.patience.start);
                 self.fault = Some(Failure::new(FailureKind::TimedOut, message));
+                self.is_late = true;
+                self.depart_by(now);
                 self.part(now, Farewell::Abrupt, order);
             }
             RunState::Starting { .. } if self.tell_wait_at.is_some_and(|at| at <= now) => {
@@ -299,10 +373,7 @@ impl<C: Calling + Channel> Run<C> {
                 self.machine.forgo_goodbye(self.patience.stop);
                 self.close_stdin(now, order);
             }
-            RunState::Stopping { until } if until <= now => {
-                order(Order::Terminate);
-                self.state = RunState::Terminated { until: now + signal };
-            }
+            RunState::Stopping { until } if until <= now => self.terminate(now, order),
             RunState::Terminated { until } if until <= now => {
                 order(Order::Kill);
                 self.state = RunState::Killed { until: now + signal };
@@ -340,7 +411,11 @@ impl<C: Calling + Channel> Run<C> {
             RunState::Leaderless { until, look_at, .. } => Some(until.min(look_at)),
             RunState::Serving | RunState::Over => None,
         };
-        [state, self.machine.poll_timeout()].into_iter().flatten().min()
+        let departure = match self.departure {
+            DepartureTold::By(by) => Some(by),
+            DepartureTold::NotDue | DepartureTold::Yes => None,
+        };
+        [state, departure, self.machine.poll_timeout()].into_iter().flatten().min()
     }
 
     /// What the user should hear of.
@@ -353,6 +428,7 @@ impl<C: Calling + Channel> Run<C> {
         match self.machine.readiness() {
             Readiness::Open if !self.was_ready => {
                 self.was_ready = true;
+                self.ready_at = Some(now);
                 if let RunState::Starting { .. } = self.state {
                     self.state = RunState::Serving;
                 }
@@ -365,6 +441,7 @@ impl<C: Calling + Channel> Run<C> {
                     self.fault.get_or_insert(failure);
                 }
                 if self.takes_calls() {
+                    self.depart_by(now);
                     self.move_on();
                     if farewell == Farewell::Patient {
                         self.machine.part(now);
@@ -375,7 +452,7 @@ impl<C: Calling + Channel> Run<C> {
             _ => {}
         }
         if let RunState::Parting { .. } = self.state
-            && !(self.machine.awaits_goodbye() && self.stdout_open)
+            && !(self.machine.awaits_goodbye() && (self.stdout_open || self.is_elsewhere))
         {
             self.close_stdin(now, order);
         }
@@ -448,6 +525,7 @@ impl<C: Calling + Channel> Run<C> {
             (Farewell::Patient, _) if self.machine.awaits_goodbye() => {
                 RunState::Parting { until: now + stop }
             }
+            (Farewell::Patient, _) if self.is_elsewhere => return self.terminate(now, order),
             (Farewell::Patient, _) => {
                 order(Order::CloseStdin);
                 RunState::Stopping { until: now + stop }
@@ -467,8 +545,18 @@ impl<C: Calling + Channel> Run<C> {
 
     /// The goodbye was answered, or waited for long enough.
     fn close_stdin(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        if self.is_elsewhere {
+            return self.terminate(now, order);
+        }
         order(Order::CloseStdin);
         self.state = RunState::Stopping { until: now + self.patience.signal };
+    }
+}
+
+impl<C> Run<C> {
+    fn terminate(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        order(Order::Terminate);
+        self.state = RunState::Terminated { until: now + self.patience.signal };
     }
 }
 

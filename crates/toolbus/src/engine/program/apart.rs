@@ -1,111 +1,288 @@
-//! A program that is spoken to elsewhere, over connections: its process is watched, its standard
-//! error read to the end, and it is ended with all that it started.
+//! A program that is spoken to elsewhere, over connections: the hands of a supervisor that keeps
+//! its process alive, reads its standard error to the end, and ends it with all that it started.
 //!
-//! When to start and to end it is decided by whoever owns it.
+//! Who owns it holds the conversation, and says how far that is.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::rc::{Rc, Weak};
+use std::time::Instant;
 
 use bytes::BytesMut;
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
-use toolbus_proto::tool::Exit;
+use toolbus_proto::tool::{Failure, FailureKind};
 
-use crate::child::stderr::Tail;
-use crate::child::{Process, Program, Signal, SpawnError};
-use crate::engine::wake::turn_after_stderr;
+use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supervisor};
+use crate::child::{Patience, Process, Program, Signal, SpawnError};
+use crate::engine::drive::until;
+use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::transport::pipe::{Input, Watch};
 
-/// How long the last words of a process are waited for: one that left its session may hold the
-/// pipe for ever.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// What becomes of a process.
+/// What becomes of a program.
 #[derive(Debug)]
 pub(crate) enum Life<'a> {
+    /// It runs, as this process.
+    Spawned(RunId, i32),
     /// It wrote a line to its standard error.
-    Line(&'a str),
-    /// It has ended, and so has all that it started.
-    Exited(Exit),
+    Line(RunId, &'a str),
+    /// The process is of no use any more.
+    Departed(Departure),
+    /// It was told to end, and nothing is left of it.
+    Stopped,
 }
 
-/// One run of a program. Dropping it kills whoever is left.
+/// What is run, and how it is kept.
+pub(crate) struct ApartOptions {
+    /// What people call it.
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    pub(crate) patience: Patience,
+    pub(crate) restart: Restart,
+    /// How it is told that the program cannot be run.
+    pub(crate) unspawned: Box<dyn Fn(&SpawnError) -> Failure>,
+}
+
+/// A program that is kept alive. Dropping it kills every process that is left of it.
 pub(crate) struct Apart {
-    shared: Rc<Shared>,
+    inner: Rc<Inner>,
+    keeper: JoinHandle<()>,
+}
+
+struct Inner {
+    this: Weak<Inner>,
+    options: ApartOptions,
+    supervisor: RefCell<Supervisor<Elsewhere>>,
+    happened: Box<dyn Fn(Life<'_>)>,
+    /// The processes that have not been forgotten yet.
+    runs: RefCell<HashMap<RunId, Run>>,
+    /// It was told to end.
+    is_stopping: Cell<bool>,
+    gone: Notify,
+    /// When the keeper will look at the clock. Rung when that must be earlier.
+    armed: Cell<Option<Instant>>,
+    bell: Wake,
+}
+
+/// What we hold of one process. Dropping it kills what is left of its session, and reaps it.
+struct Run {
+    process: Process,
     tasks: [AbortHandle; 2],
 }
 
-struct Shared {
-    process: RefCell<Process>,
-    happened: Box<dyn Fn(Life<'_>)>,
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
 }
 
 impl Apart {
-    /// Starts it. What becomes of it is told to `happened`, its end last of all; nothing is
-    /// told any more once it is dropped. Must be called inside a `LocalSet`.
-    pub(crate) fn spawn(
-        program: &Program,
-        happened: impl Fn(Life<'_>) + 'static,
-    ) -> Result<Apart, SpawnError> {
-        let process = Process::spawn_apart(program)?;
-        let name = program.name().to_owned();
-        Apart::watch(process, happened)
-            .map_err(|source| SpawnError::Failed { program: name, source })
+    /// Starts nothing yet. What becomes of it is told to `happened`; nothing is told any more
+    /// once it is dropped. Must be called inside a `LocalSet`.
+    pub(crate) fn new(options: ApartOptions, happened: impl Fn(Life<'_>) + 'static) -> Apart {
+        let (patience, restart) = (options.patience, options.restart);
+        let supervisor =
+            Supervisor::new(options.name.clone(), patience, restart, Elsewhere::default);
+        let inner = Rc::new_cyclic(|this| Inner {
+            this: this.clone(),
+            options,
+            supervisor: RefCell::new(supervisor.elsewhere()),
+            happened: Box::new(happened),
+            runs: RefCell::default(),
+            is_stopping: Cell::new(false),
+            gone: Notify::new(),
+            armed: Cell::new(None),
+            bell: Wake::default(),
+        });
+        let keeper = spawn_local(keep(Rc::downgrade(&inner)));
+        Apart { inner, keeper }
     }
 
-    fn watch(mut process: Process, happened: impl Fn(Life<'_>) + 'static) -> io::Result<Apart> {
-        let missing = || io::Error::other("a pipe was taken already");
-        let stderr = Input::from_pipe(process.stderr.take().ok_or_else(missing)?)?;
-        let exit = Watch::new(process.exit_fd())?;
-        let shared =
-            Rc::new(Shared { process: RefCell::new(process), happened: Box::new(happened) });
-        let reading = spawn_local(read(shared.clone(), stderr));
-        let is_read = reading.abort_handle();
-        let watching = spawn_local(watch(shared.clone(), exit, reading));
-        Ok(Apart { shared, tasks: [is_read, watching.abort_handle()] })
+    /// Starts it, unless it runs.
+    pub(crate) fn wake(&self) -> Result<RunId, Failure> {
+        self.inner.act(Supervisor::wake)
     }
 
-    /// Its process id.
-    pub(crate) fn pid(&self) -> i32 {
-        self.shared.process.borrow().pid()
+    /// Its start came a step further: it has the time of a start once more.
+    pub(crate) fn advance(&self, run: RunId) {
+        self.inner.act(|supervisor, now| supervisor.handle_advance(now, run));
     }
 
-    /// Signals it and all that it started.
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.shared.process.borrow().signal_session(signal);
+    /// It has come up.
+    pub(crate) fn open(&self, run: RunId) {
+        self.inner.act(|supervisor, now| supervisor.handle_open(now, run));
+    }
+
+    /// This process is of no use: it has to go.
+    pub(crate) fn break_off(&self, run: RunId, why: Failure) {
+        self.inner.act(|supervisor, now| supervisor.handle_broken(now, run, why));
+    }
+
+    /// Makes it end. One that has come up is being asked to by its owner, and has time until
+    /// [`Apart::end_goodbye`].
+    pub(crate) fn stop(&self) {
+        self.inner.is_stopping.set(true);
+        self.inner.act(Supervisor::stop);
+    }
+
+    /// It was asked to end, and has answered or will not.
+    pub(crate) fn end_goodbye(&self) {
+        self.inner.act(Supervisor::handle_goodbye);
+    }
+
+    /// Waits until no process is left.
+    pub(crate) async fn gone(&self) {
+        loop {
+            let gone = self.inner.gone.notified();
+            if self.inner.supervisor.borrow().is_idle() {
+                return;
+            }
+            gone.await;
+        }
     }
 }
 
 impl Drop for Apart {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-        self.signal(Signal::Kill);
+        self.keeper.abort();
+        let runs = self.inner.runs.take();
+        drop(runs);
     }
 }
 
-async fn read(shared: Rc<Shared>, mut stderr: Input) {
-    let (mut tail, mut bytes) = (Tail::new(), BytesMut::new());
-    let tell = |line: &str| (shared.happened)(Life::Line(line));
+impl Inner {
+    /// Tells the supervisor something and does what that makes necessary.
+    fn act<T>(&self, tell: impl FnOnce(&mut Supervisor<Elsewhere>, Instant) -> T) -> T {
+        let told = tell(&mut self.supervisor.borrow_mut(), Instant::now());
+        self.settle();
+        told
+    }
+
+    /// Nothing is borrowed while the owner hears of something: it may have an answer.
+    fn settle(&self) {
+        loop {
+            let order = self.supervisor.borrow_mut().poll_order();
+            let Some((run, order)) = order else { break };
+            self.carry_out(run, order);
+        }
+        loop {
+            let departure = self.supervisor.borrow_mut().poll_departure();
+            let Some(departure) = departure else { break };
+            (self.happened)(Life::Departed(departure));
+        }
+        if self.supervisor.borrow().is_idle() && self.is_stopping.replace(false) {
+            (self.happened)(Life::Stopped);
+        }
+        let timeout = self.supervisor.borrow().poll_timeout();
+        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
+            self.bell.ring();
+        }
+    }
+
+    fn carry_out(&self, run: RunId, order: Order) {
+        let signal = |signal| {
+            if let Some(run) = self.runs.borrow().get(&run) {
+                run.process.signal_session(signal);
+            }
+        };
+        match order {
+            Order::Spawn => self.spawn(run),
+            // It has none.
+            Order::CloseStdin => {}
+            Order::Terminate => signal(Signal::Term),
+            Order::Kill => signal(Signal::Kill),
+            Order::LookAtSession => {
+                let runs = self.runs.borrow();
+                let is_left = runs.get(&run).is_some_and(|run| run.process.session_left());
+                drop(runs);
+                self.supervisor.borrow_mut().handle_session(Instant::now(), run, is_left);
+            }
+            Order::Forget => {
+                let forgotten = self.runs.borrow_mut().remove(&run);
+                drop(forgotten);
+                self.gone.notify_waiters();
+            }
+        }
+    }
+
+    fn spawn(&self, run: RunId) {
+        // Nothing is started for an owner that lets go.
+        let Some(this) = self.this.upgrade() else { return };
+        let spawned = Process::spawn_apart(&self.options.program);
+        let watched = spawned.map_err(|error| (self.options.unspawned)(&error)).and_then(|it| {
+            watch(&this, run, it).map_err(|error| {
+                let message = format!("cannot watch `{}`: {error}", self.options.name);
+                Failure::new(FailureKind::Unavailable, message)
+            })
+        });
+        match watched {
+            Ok(watched) => {
+                let pid = watched.process.pid();
+                self.runs.borrow_mut().insert(run, watched);
+                (self.happened)(Life::Spawned(run, pid));
+            }
+            Err(failure) => {
+                let now = Instant::now();
+                self.supervisor.borrow_mut().handle_spawn_failed(now, run, &failure);
+            }
+        }
+    }
+}
+
+/// Begins to read what a process says, and to wait for its end.
+fn watch(inner: &Rc<Inner>, run: RunId, mut process: Process) -> io::Result<Run> {
+    let missing = || io::Error::other("a pipe was taken already");
+    let stderr = Input::from_pipe(process.stderr.take().ok_or_else(missing)?)?;
+    let exit = Watch::new(process.exit_fd())?;
+    let reading = spawn_local(read(Rc::downgrade(inner), run, stderr)).abort_handle();
+    let waiting = spawn_local(await_exit(Rc::downgrade(inner), run, exit)).abort_handle();
+    Ok(Run { process, tasks: [reading, waiting] })
+}
+
+async fn read(inner: Weak<Inner>, run: RunId, mut stderr: Input) {
+    let mut bytes = BytesMut::new();
     while let Ok(1..) = stderr.read(&mut bytes).await {
+        let Some(inner) = inner.upgrade() else { return };
         let (since, count) = (Instant::now(), bytes.len());
-        tail.push(&bytes, tell);
+        let mut lines = Vec::new();
+        let log = |line: &str| lines.push(line.to_owned());
+        inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
+        lines.iter().for_each(|line| (inner.happened)(Life::Line(run, line)));
+        drop(inner);
         turn_after_stderr(since, count).await;
     }
-    tail.finish(tell);
+    let Some(inner) = inner.upgrade() else { return };
+    let mut lines = Vec::new();
+    let log = |line: &str| lines.push(line.to_owned());
+    inner.supervisor.borrow_mut().handle_stderr_closed(Instant::now(), run, log);
+    // Before it is told that the process departed.
+    lines.iter().for_each(|line| (inner.happened)(Life::Line(run, line)));
+    inner.settle();
 }
 
-async fn watch(shared: Rc<Shared>, exit: Watch, reading: JoinHandle<()>) {
+async fn await_exit(inner: Weak<Inner>, run: RunId, exit: Watch) {
     exit.ready().await;
-    let exit = loop {
-        // Kills the rest of its session, and reaps it.
-        if let Some(exit) = shared.process.borrow_mut().finish() {
-            break exit;
+    let Some(inner) = inner.upgrade() else { return };
+    let seen = inner.runs.borrow().get(&run).and_then(|run| {
+        let exit = run.process.exit_seen()?;
+        Some((exit, run.process.session_left()))
+    });
+    if let Some((exit, session_left)) = seen {
+        inner.act(|supervisor, now| supervisor.handle_exited(now, run, exit, session_left));
+    }
+}
+
+/// Looks at the clock for all its processes.
+async fn keep(inner: Weak<Inner>) {
+    loop {
+        let Some(held) = inner.upgrade() else { return };
+        let timeout = held.supervisor.borrow().poll_timeout();
+        held.armed.set(timeout);
+        tokio::select! {
+            () = until(timeout) => held.act(Supervisor::handle_timeout),
+            () = held.bell.rung() => {}
         }
-        tokio::task::yield_now().await;
-    };
-    // What it wrote last is in the pipe, which all who held it have left.
-    let _ = tokio::time::timeout(LAST_WORDS, reading).await;
-    (shared.happened)(Life::Exited(exit));
+    }
 }

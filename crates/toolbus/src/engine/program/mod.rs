@@ -29,7 +29,7 @@ use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
 #[cfg(feature = "quic")]
-pub(crate) use apart::{Apart, Life};
+pub(crate) use apart::{Apart, ApartOptions, Life};
 use handle::ChildHandle;
 
 /// A program behind the bus. Dropping it kills the process and ends its calls.

@@ -17,7 +17,7 @@ use super::WIRE;
 use super::child::{Child, PrivateFile};
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::child::{Patience, Program};
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Pressure, ReplyTo, RunningCall};
 use crate::engine::local_call::Conversation;
 use crate::engine::pool::{Limits, Pool, Supply};
 use crate::engine::wake::Wake;
@@ -160,7 +160,7 @@ impl Supply for Programs {
             let deadline = call.deadline;
             let work = answer(&options, &conversation, call, &mut child);
             let done = conversation.lead(deadline, work).await;
-            // Who has said its last may end by itself; who is not wanted any more is told to.
+            // A program that has said its last may end by itself; one that is given up is told to.
             let is_wanted = done.as_ref().err().is_none_or(|failure| failure.from_peer);
             conversation.finish(done);
             if let Some(child) = child {
@@ -217,11 +217,12 @@ async fn answer(
         while let Some(warning) = reader.poll_warning() {
             tracing::warn!(peer = options.name, "{warning}");
         }
-        // All that one read has brought is one piece; while the caller is slow none is read.
-        if let Some(text) = reader.poll_progress(true)
-            && wants_progress
-        {
-            conversation.send(Down::Progress(Json::of(&text))).await;
+        // While the caller is slow nothing is read, and what was read becomes one piece.
+        let mut pressure = Pressure::Ready;
+        while let Some(text) = reader.poll_progress(pressure == Pressure::Full) {
+            if wants_progress {
+                pressure = conversation.send_pressed(Down::Progress(Json::of(&text))).await;
+            }
         }
         if count == 0 && reader.outcome().is_none() {
             reader.handle_exit(child.last_words(options.stop).await);

@@ -41,7 +41,7 @@ pub struct Exec<'a> {
     pub base_url: &'a BaseUrl,
     /// Where tokens are renewed.
     pub refresh_url: Option<&'a BaseUrl>,
-    /// Who runs a tool of that name.
+    /// The bus that has a tool of that name.
     pub bus_of: &'a dyn Fn(&ToolName) -> Option<Bus>,
     /// How long each tool may take.
     pub tool_timeout: Duration,
@@ -162,7 +162,7 @@ async fn run_tool(bus: Bus, call: ToolCall, patience: Duration) -> (usize, Strin
     asked.deadline.quiet = Some(patience);
     asked.deadline.total = Some(patience);
     let running = bus.start(asked, reply_to);
-    let mut output = ToolOutput::new();
+    let mut output = ToolOutput::within(patience);
     loop {
         let down = inbox.next(&running).await;
         if let Some((text, is_error)) = output.take(down) {

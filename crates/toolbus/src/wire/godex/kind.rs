@@ -65,7 +65,7 @@ impl PeerKind for GodexKind {
         &["ask"]
     }
 
-    /// Its front is the tool loop, which nobody connects to.
+    /// Its front is the tool loop, to which no peer connects.
     fn is_wire(&self) -> bool {
         true
     }

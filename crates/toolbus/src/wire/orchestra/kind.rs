@@ -14,7 +14,8 @@ use super::{WIRE, tls};
 use crate::address::{Address, Place, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, causes};
-use crate::child::{EnvPolicy, Patience};
+use crate::child::supervisor::Comeback;
+use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
 use crate::wire::check::CheckKind;
 use crate::wire::decode::Decoding;
@@ -26,7 +27,23 @@ use crate::wire::{FrontKind, OpenError, PeerKind};
 
 impl Patience {
     /// What a plugin gets.
-    pub const ORCHESTRA: Patience = Patience { start: Duration::from_secs(10), ..Patience::USUAL };
+    pub const ORCHESTRA: Patience = Patience {
+        start: Duration::from_secs(10),
+        // A hub tells at once that a plugin died, and yet behind its last words.
+        last_words: Duration::from_millis(200),
+        abrupt: Abrupt::Kill,
+        ..Patience::USUAL
+    };
+}
+
+impl Comeback {
+    /// How a hub starts a plugin again.
+    pub const ORCHESTRA: Comeback = Comeback {
+        first: Duration::from_millis(500),
+        longest: Duration::from_secs(30),
+        proven: Duration::from_secs(60),
+        starts_max: 5,
+    };
 }
 
 /// The Orchestra wire, for the registry.

@@ -1,7 +1,10 @@
 //! Orchestra over real QUIC: a plugin of ours, hubs and plugins behind the bus, bad networks.
 
 mod calling;
+mod doors;
+mod hub;
 mod lossy;
+mod played;
 mod plugin;
 mod script;
 mod starved;

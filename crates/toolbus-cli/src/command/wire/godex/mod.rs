@@ -50,7 +50,8 @@ impl WireFace for Face {
             Side::Response => Ok(Box::new(Captured::new(args.events == Events::All))),
             Side::Call => {
                 let kind = clap::error::ErrorKind::ValueValidation;
-                let why = "what a caller says are the arguments of a process, and no bytes";
+                let why = "`--as call` cannot be read: what a caller says are the arguments of a \
+                           process, and no bytes; give `--as response`";
                 Err(clap::Error::raw(kind, why))
             }
         }
@@ -123,7 +124,7 @@ pub(crate) struct DecodeArgs {
 ///
 /// With `--tools-from` or `--bus` the model may call every tool that toolbus can reach. What it
 /// asks for is run, several at once if it likes, and the outputs go back to it, until it is done
-/// or has had its turns. Without, its calls are told and nobody runs them.
+/// or has had its turns. Without, its calls are told and not run.
 ///
 /// The key is `OPENAI_API_KEY`, or comes from a file of credentials; a server on this machine
 /// needs none, and `--mock` needs no server at all.
@@ -164,7 +165,7 @@ pub(crate) struct ExecArgs {
     /// Image to show it, PNG, JPEG, GIF or WebP; may repeat
     #[arg(long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, run by nobody; may repeat
+    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, which toolbus does not run; may repeat
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     /// Let the model search the web
@@ -190,7 +191,7 @@ pub(crate) struct ExecArgs {
     bus: bool,
     /// Give up when the model still asks for tools after so many requests
     #[arg(long, value_name = "N", default_value = "8", overrides_with = "max_turns",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = from_1::<u32>, allow_negative_numbers = true)]
     max_turns: u32,
     /// Give up on a tool after this long
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "60s",
@@ -231,7 +232,7 @@ pub(crate) struct ExecArgs {
     reasoning_effort: Option<String>,
     /// How long the answer may be
     #[arg(long, value_name = "N", overrides_with = "max_output_tokens",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = from_1::<u64>, allow_negative_numbers = true)]
     max_output_tokens: Option<u64>,
     /// How daring the model shall be
     #[arg(long, value_name = "X", allow_negative_numbers = true, overrides_with = "temperature")]
@@ -257,9 +258,10 @@ pub(crate) struct ExecArgs {
           allow_negative_numbers = true, overrides_with = "idle_timeout")]
     idle_timeout: Duration,
     /// How often a request that failed is made again
-    #[arg(long, value_name = "N", default_value = "3", overrides_with = "retries")]
+    #[arg(long, value_name = "N", default_value = "3", overrides_with = "retries",
+          value_parser = from_0, allow_negative_numbers = true)]
     retries: u32,
-    /// Ask nobody: a mock stands in for the server
+    /// Ask no server: a mock stands in for it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", overrides_with = "mock", hide_possible_values = true)]
     mock: Option<bool>,
@@ -276,4 +278,13 @@ pub(crate) struct ExecArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+}
+
+fn from_0(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no count: give a whole number, 0 for none"))
+}
+
+fn from_1<N: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+    let count = text.parse().ok().filter(|count| N::from(1) <= *count);
+    count.ok_or_else(|| format!("`{text}` is no count: give a whole number, 1 or more"))
 }

@@ -12,6 +12,7 @@ use super::credential::{Access, base_url};
 use super::files::{self, AtTheEnd};
 use super::{Events, ExecArgs};
 use crate::args::Globals;
+use crate::config::{self, USUAL};
 use crate::failed::Failed;
 use crate::peers::Peers;
 
@@ -208,11 +209,11 @@ fn tools(args: &ExecArgs, request: &mut Request) -> Result<(), RunError> {
             }
             ToolFlag::Function(name, SchemaFrom::File(path)) => (name, object(Path::new(&path))?),
             ToolFlag::Function(name, SchemaFrom::Inline(text)) => {
-                let schema = usage(flags::object(&format!("--tool {name}"), &text))?;
+                let schema = usage(flags::object(&format!("--tool {value}"), &text))?;
                 (name, schema)
             }
         };
-        usage(flags::declare(&mut request.functions, name, schema))?;
+        usage(flags::declare(&mut request.functions, value, name, schema))?;
     }
     Ok(())
 }
@@ -252,6 +253,10 @@ fn peers(args: &ExecArgs, globals: &Globals) -> Result<Vec<Peers>, RunError> {
         add(&args.tools_from)?;
     }
     if args.bus {
+        if globals.config.is_none() && config::usual().is_none() {
+            let message = format!("--bus: there is no `{USUAL}` here; name a config by --config");
+            return Err(RunError::usage(message));
+        }
         add(&[])?;
     }
     Ok(peers)

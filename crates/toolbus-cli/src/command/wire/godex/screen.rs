@@ -28,8 +28,14 @@ pub(super) struct Screen {
     /// Taken from the run, and not written yet.
     pending: Vec<u8>,
     written: usize,
+    /// What is on the terminal ends in the middle of a line.
+    is_mid_line: bool,
     is_json: bool,
     is_terminal: bool,
+    /// Both streams are on a terminal, where what is written to one must not overtake the other.
+    is_shared: bool,
+    /// What waits until the text before it is written.
+    notes: Vec<String>,
     is_quiet: bool,
     log_requests: Option<File>,
     log_responses: Option<File>,
@@ -49,8 +55,11 @@ impl Screen {
             out: stdio::stdout()?,
             pending: Vec::new(),
             written: 0,
+            is_mid_line: false,
             is_json,
             is_terminal: io::stdout().is_terminal(),
+            is_shared: io::stdout().is_terminal() && io::stderr().is_terminal(),
+            notes: Vec::new(),
             is_quiet,
             log_requests: logs.0,
             log_responses: logs.1,
@@ -69,13 +78,12 @@ impl Screen {
             }
         }
         while let Some(text) = run.said().poll_text() {
-            if let Some(spinner) = &self.spinner {
-                spinner.rest();
-            }
+            self.rest();
             match self.is_terminal {
                 true => self.put(printable(&text).as_bytes()),
                 false => self.put(text.as_bytes()),
             }
+            self.is_mid_line = self.is_terminal && !text.ends_with('\n');
         }
         let is_over = run.ended().is_some();
         if is_over && !self.is_json && self.is_terminal && !run.said().is_at_line_start() {
@@ -107,7 +115,10 @@ impl Screen {
             Note::Request(body) => return self.log_request(run, &body),
             Note::Refreshed(tokens) => return self.rewrite(&tokens),
         };
-        self.tell(&line);
+        match self.is_shared {
+            true => self.notes.push(line),
+            false => self.tell(&line),
+        }
     }
 
     fn tell(&self, line: &str) {
@@ -115,6 +126,23 @@ impl Screen {
             spinner.wipe();
         }
         stderr::write(&format!("{line}\n"));
+        self.await_stderr();
+    }
+
+    /// There is something to see: the spinner is gone before it comes.
+    fn rest(&self) {
+        if let Some(spinner) = &self.spinner
+            && spinner.rest()
+        {
+            self.await_stderr();
+        }
+    }
+
+    /// Standard error is written by a thread of its own, which must not be late where people look.
+    fn await_stderr(&self) {
+        if self.is_shared {
+            stderr::flush();
+        }
     }
 
     fn log_request(&mut self, run: &Run, body: &[u8]) {
@@ -164,17 +192,20 @@ impl Surface for Screen {
             let count = self.out.write(&[IoSlice::new(&self.pending[self.written..])]).await?;
             self.written += count;
         }
+        for line in std::mem::take(&mut self.notes) {
+            self.tell(&line);
+        }
         Ok(())
     }
 
     fn calling(&mut self, call: &ToolCall) {
         if let Some(spinner) = &self.spinner {
             let arguments = toolbus_proto::printable::beginning(call.args.as_str());
-            self.tell(&format!(
-                "running {} {}",
-                printable(call.tool.as_str()),
-                printable(&arguments)
-            ));
+            let (tool, arguments) = (printable(call.tool.as_str()), printable(&arguments));
+            // The model may have spoken, and not ended its line.
+            let line_end = if self.is_mid_line { "\n" } else { "" };
+            self.tell(&format!("{line_end}running {tool} {arguments}"));
+            self.is_mid_line = false;
             spinner.call(call.index, call.tool.as_str());
         }
     }
@@ -223,16 +254,19 @@ impl Spinner {
         Spinner { state, task }
     }
 
-    fn wipe(&self) {
-        if std::mem::take(&mut self.state.borrow_mut().is_shown) {
+    /// Takes it from the terminal. Says whether it was there.
+    fn wipe(&self) -> bool {
+        let was_shown = std::mem::take(&mut self.state.borrow_mut().is_shown);
+        if was_shown {
             stderr::write("\r\x1b[K");
         }
+        was_shown
     }
 
     /// There is something to see.
-    fn rest(&self) {
-        self.wipe();
+    fn rest(&self) -> bool {
         self.state.borrow_mut().is_waiting = false;
+        self.wipe()
     }
 
     fn call(&self, index: usize, tool: &str) {

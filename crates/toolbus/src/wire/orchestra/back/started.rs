@@ -1,17 +1,15 @@
 //! A plugin that we start ourselves, as a hub would: with certificates of its own, in a folder
 //! that goes when we go, and with somebody to register with.
 
-use std::cell::RefCell;
-use std::io;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
-use tokio::sync::{oneshot, watch};
+use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_local};
-use tokio::time::timeout;
 use toolbus_proto::orchestra::envelope::request_body;
 use toolbus_proto::orchestra::wire::ShutdownRequest;
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords, What};
@@ -19,10 +17,10 @@ use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords, What};
 use super::host::unreachable;
 use crate::bus::Route;
 use crate::bus::back::{LocalFuture, causes, hinted};
-use crate::child::stderr::Tail;
-use crate::child::{Patience, Process, Program, Signal};
+use crate::child::supervisor::{Departure, Restart, RunId, Why};
+use crate::child::{Patience, Program, SpawnError};
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
-use crate::transport::pipe::{Input, Watch};
+use crate::engine::program::{Apart, ApartOptions, Life};
 use crate::transport::quic::{Clients, Connection, Dialler, HANDSHAKE, Idle, Listener};
 use crate::wire::orchestra::caller::{Caller, Reach};
 use crate::wire::orchestra::certificates::{Folder, Identity};
@@ -43,124 +41,115 @@ pub(in crate::wire::orchestra) struct StartedOptions {
 pub(in crate::wire::orchestra) struct Started {
     options: StartedOptions,
     dialler: Dialler,
-    home: RefCell<Option<Rc<Home>>>,
-    running: RefCell<Option<Rc<Running>>>,
+    kept: RefCell<Option<Rc<Kept>>>,
 }
 
 impl Started {
     pub(in crate::wire::orchestra) fn new(options: StartedOptions) -> Started {
-        Started {
-            options,
-            dialler: Dialler::new(),
-            home: RefCell::default(),
-            running: RefCell::default(),
-        }
+        Started { options, dialler: Dialler::new(), kept: RefCell::default() }
     }
 
     /// Asks it to end, then makes it.
     pub(super) async fn stop(&self, caller: &Caller) {
-        let running = self.running.borrow().clone();
-        let Some(running) = running else { return };
-        let Patience { stop, signal, .. } = self.options.patience;
-        let seconds = i32::try_from(stop.as_secs()).unwrap_or(i32::MAX);
-        let request = ShutdownRequest { timeout_seconds: seconds, ..ShutdownRequest::default() };
-        let method = Bytes::from_static(b"shutdown");
-        let what = What::Native { wire: WIRE, method, body: request_body(request) };
-        let mut call = Call::of(Instant::now(), what);
-        call.deadline.total = Some(stop);
-        let (inbox, down) = Inbox::new();
-        let running_call = caller.start(call, down);
-        tokio::select! {
-            _ = inbox.whole(running_call) => {}
-            _ = running.exited() => {}
-        }
-        // There are plugins that answer and do not end.
-        let grace = Duration::from_millis(300).min(stop);
-        if timeout(grace, running.exited()).await.is_err() {
-            running.signal(Signal::Term);
-            if timeout(signal, running.exited()).await.is_err() {
-                running.signal(Signal::Kill);
-                let _ = timeout(signal, running.exited()).await;
+        let kept = self.kept.borrow().clone();
+        let Some(kept) = kept else { return };
+        if kept.present().is_some() {
+            let stop = self.options.patience.stop;
+            let seconds = i32::try_from(stop.as_secs()).unwrap_or(i32::MAX);
+            let request =
+                ShutdownRequest { timeout_seconds: seconds, ..ShutdownRequest::default() };
+            let method = Bytes::from_static(b"shutdown");
+            let what = What::Native { wire: WIRE, method, body: request_body(request) };
+            let mut call = Call::of(Instant::now(), what);
+            call.deadline.total = Some(stop);
+            let (inbox, down) = Inbox::new();
+            let running_call = caller.start(call, down);
+            kept.program.stop();
+            tokio::select! {
+                _ = inbox.whole(running_call) => kept.program.end_goodbye(),
+                () = kept.program.gone() => {}
             }
+        } else {
+            kept.program.stop();
         }
+        kept.program.gone().await;
         self.kill();
     }
 
     /// Who we are to it.
     pub(in crate::wire::orchestra) async fn identity(&self) -> Result<Identity, Failure> {
-        let home = self.home().await?;
-        let identity = tls::load(&home.folder, OUR_NAME).await;
+        let kept = self.kept().await?;
+        let identity = tls::load(&kept.home.folder, OUR_NAME).await;
         identity.map_err(|error| tls::unfit(&error))
     }
 
     /// Waits until it has ended, and tells how; nothing if it does not run.
     pub(in crate::wire::orchestra) async fn exited(&self) -> Option<Exit> {
-        let running = self.running.borrow().clone()?;
-        running.exited().await;
-        running.process.borrow().exit_seen()
+        let kept = self.kept.borrow().clone()?;
+        let run = kept.run.get()?;
+        kept.departed(run).await.last_words.exit
     }
 
     /// Ends it at once.
     pub(in crate::wire::orchestra) fn kill(&self) {
-        drop(self.running.take());
-        drop(self.home.take());
+        drop(self.kept.take());
     }
 
-    async fn home(&self) -> Result<Rc<Home>, Failure> {
-        if let Some(home) = &*self.home.borrow() {
-            return Ok(home.clone());
+    async fn kept(&self) -> Result<Rc<Kept>, Failure> {
+        if let Some(kept) = &*self.kept.borrow() {
+            return Ok(kept.clone());
         }
-        let home = Rc::new(Home::make().await?);
-        *self.home.borrow_mut() = Some(home.clone());
-        Ok(home)
+        let home = Home::make().await?;
+        let kept = Kept::new(&self.options, home);
+        *self.kept.borrow_mut() = Some(kept.clone());
+        Ok(kept)
     }
 
     async fn start(&self) -> Result<Connection, Failure> {
-        let StartedOptions { name, program, patience } = &self.options;
-        // Of one that lost its connection nothing is left.
-        drop(self.running.take());
-        let home = self.home().await?;
-        let mut program = program.clone();
-        program.words.extend([
-            format!("--orchestrator-addr={}", home.address),
-            "--listen-addr=localhost:0".to_owned(),
-            format!("--certs-dir={}", home.folder.path().display()),
-        ]);
-        let (running, ready) = Running::start(name, &program)?;
-        let running = Rc::new(running);
-        let at = tokio::select! {
-            biased;
-            ready = timeout(patience.start, ready) => match ready {
-                Ok(Ok(at)) => at,
-                // Its standard error has ended, so it soon will.
-                Ok(Err(_)) => {
-                    let _ = timeout(patience.exit, running.exited()).await;
-                    return Err(running.died(name, "exited without printing READY"));
-                }
-                Err(_) => {
-                    let seconds = patience.start.as_secs_f64();
-                    let why = format!("did not become ready within {seconds} seconds");
-                    let died = running.died(name, &why);
-                    return Err(Failure { kind: FailureKind::TimedOut, ..died });
-                }
-            },
-            _ = running.exited() => {
-                // What it said last is on its way.
-                let _ = timeout(patience.last_words, running.is_silent()).await;
-                return Err(running.died(name, "exited without printing READY"));
-            }
+        let kept = self.kept().await?;
+        let run = kept.program.wake()?;
+        kept.run.set(Some(run));
+        let news = kept.ready_or_gone(run).await;
+        let at = news.map_err(|departure| self.told(departure, "exited without printing READY"))?;
+        let reached = tokio::select! {
+            reached = self.dial(&kept, &at) => reached,
+            departure = kept.departed(run) => Err(self.told(departure, "has ended")),
         };
+        match &reached {
+            Ok(_) => kept.program.open(run),
+            Err(failure) => kept.program.break_off(run, failure.clone()),
+        }
+        reached
+    }
+
+    async fn dial(&self, kept: &Kept, at: &str) -> Result<Connection, Failure> {
+        let name = &self.options.name;
         let at: HostPort = at.parse().map_err(|error| {
             let message = format!("plugin `{name}` printed `READY {at}`: {error}");
             Failure::new(FailureKind::BrokeProtocol, message)
         })?;
-        let identity = self.identity().await?;
+        let identity = tls::load(&kept.home.folder, OUR_NAME).await;
+        let identity = identity.map_err(|error| tls::unfit(&error))?;
         let client = tls::client(&identity, Idle::PATIENT).map_err(|error| unavailable(&error))?;
         let target = at.target(None);
         let dialled = self.dialler.dial(&target, &client, HANDSHAKE).await;
-        let connection = dialled.map_err(|error| unreachable(&target, &error))?;
-        *self.running.borrow_mut() = Some(running);
-        Ok(connection)
+        dialled.map_err(|error| unreachable(&target, &error))
+    }
+
+    /// Why it cannot be used, with its last words.
+    fn told(&self, departure: Departure, exited: &str) -> Failure {
+        let StartedOptions { name, patience, .. } = &self.options;
+        let (kind, why) = match departure.why {
+            Why::Unfit(failure) => return failure,
+            Why::Exited(_) => (FailureKind::Unavailable, exited.to_owned()),
+            Why::Late => {
+                let seconds = patience.start.as_secs_f64();
+                let why = format!("did not become ready within {seconds} seconds");
+                (FailureKind::TimedOut, why)
+            }
+        };
+        let failure = Failure::new(kind, format!("plugin `{name}` {why}"));
+        failure.with_last_words(LastWords { hint: None, ..departure.last_words })
     }
 }
 
@@ -170,18 +159,120 @@ impl Reach for Started {
     }
 
     fn gone(&self) -> LocalFuture<'_, Failure> {
-        let running = self.running.borrow().clone();
+        let kept = self.kept.borrow().clone();
         Box::pin(async move {
-            let Some(running) = running else { return std::future::pending().await };
-            running.exited().await;
-            let _ = timeout(self.options.patience.last_words, running.is_silent()).await;
-            let died = running.died(&self.options.name, "has ended");
-            Failure { kind: FailureKind::Gone, ..died }
+            let run = kept.as_ref().and_then(|kept| kept.run.get());
+            let (Some(kept), Some(run)) = (kept, run) else {
+                return std::future::pending().await;
+            };
+            let departure = kept.departed(run).await;
+            Failure { kind: FailureKind::Gone, ..self.told(departure, "has ended") }
         })
     }
 
     fn lost(&self) {
-        drop(self.running.take());
+        let kept = self.kept.borrow().clone();
+        if let Some(kept) = kept
+            && let Some(run) = kept.run.get()
+        {
+            let why = Failure::new(FailureKind::Unavailable, "its connection was lost");
+            kept.program.break_off(run, why);
+        }
+    }
+}
+
+/// The program of a plugin, kept alive, with what it finds. Dropping it kills the whole of it.
+struct Kept {
+    program: Apart,
+    /// The process that was woken last.
+    run: Cell<Option<RunId>>,
+    news: watch::Receiver<News>,
+    home: Home,
+}
+
+/// What is known of the processes of a plugin.
+#[derive(Default)]
+struct News {
+    /// Where one of them listens.
+    ready: Option<(RunId, String)>,
+    /// The last that was of no use any more.
+    departure: Option<Departure>,
+}
+
+impl Kept {
+    /// Starts nothing yet.
+    fn new(options: &StartedOptions, home: Home) -> Rc<Kept> {
+        let StartedOptions { name, program, patience } = options;
+        let mut program = program.clone();
+        program.words.extend([
+            format!("--orchestrator-addr={}", home.address),
+            "--listen-addr=localhost:0".to_owned(),
+            format!("--certs-dir={}", home.folder.path().display()),
+        ]);
+        let (tell, news) = watch::channel(News::default());
+        let peer = name.clone();
+        let happened = move |life: Life<'_>| match life {
+            Life::Line(run, line) => {
+                tracing::info!(peer, "{line}");
+                let Some(at) = line.strip_prefix("READY ") else { return };
+                tell.send_if_modified(|news| {
+                    let is_first = news.ready.as_ref().is_none_or(|(before, _)| *before != run);
+                    if is_first {
+                        news.ready = Some((run, at.trim().to_owned()));
+                    }
+                    is_first
+                });
+            }
+            Life::Departed(departure) => {
+                tell.send_modify(|news| news.departure = Some(departure));
+            }
+            Life::Spawned(..) | Life::Stopped => {}
+        };
+        let options = ApartOptions {
+            name: name.clone(),
+            program,
+            patience: *patience,
+            restart: Restart::OnDemand,
+            unspawned: Box::new(SpawnError::to_failure),
+        };
+        let program = Apart::new(options, happened);
+        Rc::new(Kept { program, run: Cell::new(None), news, home })
+    }
+
+    /// The process that can be called, if there is one.
+    fn present(&self) -> Option<RunId> {
+        let run = self.run.get()?;
+        let news = self.news.borrow();
+        let is_gone = news.departure.as_ref().is_some_and(|departure| departure.run == run);
+        (!is_gone).then_some(run)
+    }
+
+    /// Waits until this process says where it listens, or is of no use.
+    async fn ready_or_gone(&self, run: RunId) -> Result<String, Departure> {
+        let mut news = self.news.clone();
+        let ready = async {
+            let is_ready = |news: &News| news.ready.as_ref().is_some_and(|(of, _)| *of == run);
+            match news.wait_for(is_ready).await {
+                Ok(news) => news.ready.clone().map(|(_, at)| at).unwrap_or_default(),
+                // The program was let go, and we with it.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            departure = self.departed(run) => Err(departure),
+            at = ready => Ok(at),
+        }
+    }
+
+    /// Waits until this process is of no use.
+    async fn departed(&self, run: RunId) -> Departure {
+        let mut news = self.news.clone();
+        let is_gone = |news: &News| news.departure.as_ref().is_some_and(|gone| gone.run == run);
+        match news.wait_for(is_gone).await.map(|news| news.departure.clone()) {
+            Ok(Some(departure)) => departure,
+            _ => std::future::pending().await,
+        }
     }
 }
 
@@ -248,108 +339,6 @@ impl Route for NoTools {
         let _ = down.send(toolbus_proto::channel::Down::Done(outcome));
         RunningCall::ended()
     }
-}
-
-/// One run of a plugin. Dropping it kills the whole of it.
-struct Running {
-    process: RefCell<Process>,
-    tail: Rc<RefCell<Tail>>,
-    exit: watch::Receiver<Option<Exit>>,
-    silent: watch::Receiver<bool>,
-    _tasks: JoinSet<()>,
-}
-
-impl Running {
-    /// Starts it; the address at which it is ready is told once it says so.
-    fn start(
-        name: &str,
-        program: &Program,
-    ) -> Result<(Running, oneshot::Receiver<String>), Failure> {
-        let mut process = Process::spawn(program).map_err(|error| error.to_failure())?;
-        let watched = |error: io::Error| {
-            let message = format!("cannot watch `{name}`: {error}");
-            Failure::new(FailureKind::Unavailable, message)
-        };
-        let missing = || watched(io::Error::other("a pipe was taken already"));
-        drop(process.stdin.take());
-        let stdout = process.stdout.take().ok_or_else(missing)?;
-        let stderr = process.stderr.take().ok_or_else(missing)?;
-        let stdout = Input::from_pipe(stdout).map_err(watched)?;
-        let stderr = Input::from_pipe(stderr).map_err(watched)?;
-        let end = Watch::new(process.exit_fd()).map_err(watched)?;
-        let tail = Rc::<RefCell<Tail>>::default();
-        let (tell_ready, ready) = oneshot::channel();
-        let (tell_exit, exit) = watch::channel(None);
-        let (tell_silent, silent) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        tasks.spawn_local(throw_away(stdout));
-        let (peer, kept) = (name.to_owned(), tail.clone());
-        tasks.spawn_local(async move {
-            read_stderr(&peer, stderr, &kept, tell_ready).await;
-            tell_silent.send_replace(true);
-        });
-        tasks.spawn_local(async move {
-            end.ready().await;
-            // How it ended is looked up by those who want to know.
-            tell_exit.send_replace(Some(Exit::Code(0)));
-        });
-        let process = RefCell::new(process);
-        Ok((Running { process, tail, exit, silent, _tasks: tasks }, ready))
-    }
-
-    async fn exited(&self) {
-        let _ = self.exit.clone().wait_for(Option::is_some).await;
-    }
-
-    /// Waits until its standard error has ended.
-    async fn is_silent(&self) {
-        let _ = self.silent.clone().wait_for(|is_silent| *is_silent).await;
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.process.borrow().signal_session(signal);
-    }
-
-    /// Why it cannot be used, with its last words.
-    fn died(&self, name: &str, why: &str) -> Failure {
-        let exit = self.process.borrow().exit_seen();
-        let stderr = self.tail.borrow().lines().map(str::to_owned).collect();
-        Failure::new(FailureKind::Unavailable, format!("plugin `{name}` {why}"))
-            .with_last_words(LastWords { exit, stderr, hint: None })
-    }
-}
-
-/// What a plugin prints is for nobody, and must not stop it.
-async fn throw_away(mut input: Input) {
-    let mut bytes = BytesMut::new();
-    while let Ok(1..) = input.read(&mut bytes).await {
-        bytes.clear();
-    }
-}
-
-async fn read_stderr(
-    peer: &str,
-    mut stderr: Input,
-    tail: &RefCell<Tail>,
-    ready: oneshot::Sender<String>,
-) {
-    let mut ready = Some(ready);
-    let mut bytes = BytesMut::new();
-    let mut log = |line: &str| {
-        if let Some(at) = line.strip_prefix("READY ")
-            && let Some(ready) = ready.take()
-        {
-            let _ = ready.send(at.trim().to_owned());
-        }
-        tracing::info!(peer, "{line}");
-    };
-    while let Ok(1..) = stderr.read(&mut bytes).await {
-        tail.borrow_mut().push(&bytes, &mut log);
-        bytes.clear();
-        // A process that never stops complaining must not keep all others waiting.
-        tokio::task::yield_now().await;
-    }
-    tail.borrow_mut().finish(log);
 }
 
 fn unavailable(error: &dyn std::error::Error) -> Failure {

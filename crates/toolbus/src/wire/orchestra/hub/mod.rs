@@ -9,7 +9,6 @@ mod plugins;
 mod yaml;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ticket};
+use toolbus_proto::counted::Counted;
 use toolbus_proto::orchestra::hub::{Asker, Hub, Order};
 use toolbus_proto::tool::{CallerId, Failure, FailureKind};
 
@@ -26,6 +26,7 @@ use super::ids::uuids;
 use super::{HostPort, tls};
 use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
+use crate::engine::program::Apart;
 use crate::engine::wake::Wake;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
@@ -60,11 +61,11 @@ pub(super) struct Inner {
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
     /// Where the answers to those who asked go.
-    askers: RefCell<HashMap<Asker, ReplyTo>>,
+    askers: RefCell<Counted<Asker, ReplyTo>>,
     /// What plugins were asked; `None` until it is under way.
-    running: RefCell<HashMap<Ticket, Option<RunningCall>>>,
+    running: RefCell<Counted<Ticket, Option<RunningCall>>>,
     /// Which call of a plugin waits until its asker reads on.
-    slow: RefCell<HashMap<Asker, Ticket>>,
+    slow: RefCell<Counted<Asker, Ticket>>,
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
@@ -150,7 +151,7 @@ impl Orchestrator {
         }
         tasks.spawn_local(keep(inner.clone()));
         tasks.spawn_local(renew(inner.clone(), self.listener.clone(), self.clients));
-        inner.act(Hub::start);
+        inner.act(|hub, _| hub.start());
         inner.close_when_told(&self.listener).await;
     }
 
@@ -214,10 +215,16 @@ impl Inner {
                     running.forget();
                 }
             }
-            Order::Spawn(index) => self.spawn(index),
+            Order::Start(index) => self.start(index),
             Order::Dial(index, address) => self.dial(index, address),
-            Order::Kill(index) => self.kill(index),
-            Order::Terminate(index) => self.terminate(index),
+            Order::Advance(index) => self.tell(index, Apart::advance),
+            Order::Serve(index) => self.tell(index, Apart::open),
+            Order::Break(index, why) => {
+                let why = Failure::new(FailureKind::Unavailable, why);
+                self.tell(index, |apart, run| apart.break_off(run, why));
+            }
+            Order::Stop(index) => self.stop(index),
+            Order::EndGoodbye(index) => self.tell(index, |apart, _| apart.end_goodbye()),
             Order::Say(line) => (self.say)(&line),
             Order::Log(line) => tracing::info!("{line}"),
             Order::Warn(line) => tracing::warn!("{line}"),

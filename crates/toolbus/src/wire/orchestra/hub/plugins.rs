@@ -2,17 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
 
 use tokio::task::spawn_local;
 use toolbus_proto::orchestra::ClientSettings;
-use toolbus_proto::orchestra::hub::PluginIndex;
-use toolbus_proto::tool::Exit;
+use toolbus_proto::orchestra::hub::{Comeback, Gone, PluginIndex};
+use toolbus_proto::tool::{Exit, Failure, FailureKind};
 
 use super::{Inner, ORCHESTRATOR, PluginEntry};
 use crate::bus::back::causes;
-use crate::child::{Program, Signal, SpawnError};
-use crate::engine::program::{Apart, Life};
+use crate::child::supervisor::{self, Departure, Next, Restart, RunId, Why};
+use crate::child::{Patience, Program, SpawnError};
+use crate::engine::program::{Apart, ApartOptions, Life};
 use crate::transport::quic::{Connection, HANDSHAKE, Idle};
 use crate::wire::orchestra::links::{LinkEvent, LinkId, Links};
 use crate::wire::orchestra::{HostPort, tls};
@@ -20,9 +20,10 @@ use crate::wire::orchestra::{HostPort, tls};
 /// What we hold of one plugin.
 #[derive(Default)]
 pub(super) struct Slot {
-    run: RefCell<Option<Apart>>,
-    /// How often it was started: what an earlier process leaves behind does not count.
-    runs: Cell<u64>,
+    /// `None` until it is to be started.
+    program: RefCell<Option<Rc<Apart>>>,
+    /// Its present process: what an earlier one leaves behind does not count.
+    run: Cell<Option<RunId>>,
     links: RefCell<Option<Rc<Links>>>,
     /// Where it listens.
     address: RefCell<String>,
@@ -47,30 +48,33 @@ pub(super) fn client_name(id: &str) -> String {
 }
 
 impl Inner {
-    /// Runs the program of a plugin.
-    pub(super) fn spawn(&self, index: PluginIndex) {
-        let (entry, slot) = (&self.entries[index], &self.plugins[index]);
-        slot.disconnect();
-        let run = slot.runs.get() + 1;
-        slot.runs.set(run);
-        let inner = self.this.clone();
-        let happened = move |life: Life<'_>| {
-            if let Some(inner) = inner.upgrade() {
-                inner.happened(index, run, life);
-            }
+    /// Starts the program of a plugin, and keeps it alive.
+    pub(super) fn start(&self, index: PluginIndex) {
+        let entry = &self.entries[index];
+        let patience = Patience { start: entry.config.start_timeout, ..Patience::ORCHESTRA };
+        let binary = entry.binary.clone();
+        let options = ApartOptions {
+            name: entry.config.id.clone(),
+            program: self.program(entry),
+            patience,
+            restart: match entry.config.restarts {
+                true => Restart::Always(supervisor::Comeback::ORCHESTRA),
+                false => Restart::Never,
+            },
+            unspawned: Box::new(move |error| {
+                Failure::new(FailureKind::Unavailable, told(error, &binary))
+            }),
         };
-        let spawned = Apart::spawn(&self.program(entry), happened);
-        let now = Instant::now();
-        let mut hub = self.hub.borrow_mut();
-        match spawned {
-            Ok(apart) => {
-                hub.handle_spawned(index, apart.pid().unsigned_abs());
-                let before = slot.run.replace(Some(apart));
-                drop(hub);
-                drop(before);
+        let inner = self.this.clone();
+        let apart = Rc::new(Apart::new(options, move |life| {
+            if let Some(inner) = inner.upgrade() {
+                inner.happened(index, life);
             }
-            Err(error) => hub.handle_not_spawned(now, index, told(&error, entry)),
-        }
+        }));
+        let before = self.plugins[index].program.replace(Some(apart.clone()));
+        drop(before);
+        // Why it does not start, if it does not, is told as its departure.
+        let _ = apart.wake();
     }
 
     fn program(&self, entry: &PluginEntry) -> Program {
@@ -82,25 +86,46 @@ impl Inner {
         Program { vars: entry.env.clone(), ..Program::new(words) }
     }
 
-    /// Something became of a process.
-    fn happened(&self, index: PluginIndex, run: u64, life: Life<'_>) {
+    /// Something became of a program.
+    fn happened(&self, index: PluginIndex, life: Life<'_>) {
         let slot = &self.plugins[index];
-        if slot.runs.get() != run {
-            return;
-        }
         match life {
-            Life::Line(line) => self.act(|hub, _| hub.handle_line(index, line)),
-            Life::Exited(exit) => {
-                let how = match exit {
-                    Exit::Code(code) => format!("status {code}"),
-                    Exit::Signal(signal) => format!("signal {signal}"),
-                };
-                // Before the connections go: how it ended says more than that they did.
-                self.act(|hub, now| hub.handle_exited(now, index, &how));
-                if slot.runs.get() == run {
-                    slot.disconnect();
-                }
+            Life::Spawned(run, pid) => {
+                slot.disconnect();
+                slot.run.set(Some(run));
+                self.act(|hub, _| hub.handle_spawned(index, pid.unsigned_abs()));
             }
+            Life::Line(run, line) if slot.run.get() == Some(run) => {
+                self.act(|hub, _| hub.handle_line(index, line));
+            }
+            // The last words of an earlier process are not about the present one.
+            Life::Line(_, line) => {
+                (self.say)(&format!("[{}] {line}", self.entries[index].config.id))
+            }
+            Life::Departed(departure) => self.departed(index, departure),
+            Life::Stopped => self.act(|hub, now| hub.handle_stopped(now, index)),
+        }
+    }
+
+    fn departed(&self, index: PluginIndex, departure: Departure) {
+        let slot = &self.plugins[index];
+        let Departure { run, why, next, .. } = departure;
+        let gone = match why {
+            Why::Unfit(failure) => Gone::Unfit(failure.message),
+            Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
+            Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
+            Why::Late => Gone::Late,
+        };
+        let next = match next {
+            Next::In(delay) => Comeback::In(delay),
+            Next::GivenUp(starts) => Comeback::GivenUp(starts),
+            Next::OnDemand | Next::Never => Comeback::Never,
+        };
+        // Before the connections go: how it ended says more than that they did.
+        self.act(|hub, now| hub.handle_gone(now, index, gone, next));
+        if slot.run.get() == Some(run) {
+            slot.run.set(None);
+            slot.disconnect();
         }
     }
 
@@ -109,11 +134,11 @@ impl Inner {
         let Some(inner) = self.this.upgrade() else { return };
         let slot = &self.plugins[index];
         slot.address.borrow_mut().clone_from(&address);
-        let run = slot.runs.get();
+        let run = slot.run.get();
         spawn_local(async move {
             let dialled = inner.reach(index, &address).await;
             let slot = &inner.plugins[index];
-            if slot.runs.get() != run {
+            if slot.run.get() != run {
                 return;
             }
             match dialled {
@@ -125,7 +150,7 @@ impl Inner {
                     drop(before);
                     inner.act(|hub, now| hub.handle_dialled(now, index));
                 }
-                Err(cause) => inner.act(|hub, now| hub.handle_dial_failed(now, index, &cause)),
+                Err(cause) => inner.act(|hub, _| hub.handle_dial_failed(index, &cause)),
             }
         });
     }
@@ -140,20 +165,20 @@ impl Inner {
         dialled.map_err(|error| causes(&error))
     }
 
-    fn link(&self, index: PluginIndex, run: u64) -> Rc<Links> {
+    fn link(&self, index: PluginIndex, run: Option<RunId>) -> Rc<Links> {
         let inner = self.this.clone();
         let settings =
             ClientSettings { caller_plugin: ORCHESTRATOR.to_owned(), ..ClientSettings::default() };
         Links::new(&self.entries[index].config.id, settings, move |event| {
             if let Some(inner) = inner.upgrade()
-                && inner.plugins[index].runs.get() == run
+                && inner.plugins[index].run.get() == run
             {
                 inner.link_changed(index, run, event);
             }
         })
     }
 
-    fn link_changed(&self, index: PluginIndex, run: u64, event: LinkEvent) {
+    fn link_changed(&self, index: PluginIndex, run: Option<RunId>, event: LinkEvent) {
         let slot = &self.plugins[index];
         match event {
             LinkEvent::Starved(id) if slot.links().is_none_or(|it| it.used() != Some(id)) => {}
@@ -171,20 +196,20 @@ impl Inner {
                 let id = &self.entries[index].config.id;
                 tracing::info!(peer = id, "connection lost: {}", failure.message);
                 slot.disconnect();
-                self.act(|hub, now| hub.handle_connection_lost(now, index));
+                self.act(|hub, _| hub.handle_connection_lost(index));
             }
         }
     }
 
     /// A connection beside the one on which no stream can be opened any more.
-    fn dial_further(&self, index: PluginIndex, run: u64) {
+    fn dial_further(&self, index: PluginIndex, run: Option<RunId>) {
         let Some(inner) = self.this.upgrade() else { return };
         let address = self.plugins[index].address.borrow().clone();
         spawn_local(async move {
             let dialled = inner.reach(index, &address).await;
             let slot = &inner.plugins[index];
             match (dialled, slot.links()) {
-                (Ok(connection), Some(links)) if slot.runs.get() == run => {
+                (Ok(connection), Some(links)) if slot.run.get() == run => {
                     links.add(slot.next_link(), connection);
                 }
                 (Err(cause), _) => {
@@ -196,25 +221,29 @@ impl Inner {
         });
     }
 
-    pub(super) fn kill(&self, index: PluginIndex) {
+    /// Tells the supervisor of a plugin's process how far the plugin is.
+    pub(super) fn tell(&self, index: PluginIndex, tell: impl FnOnce(&Apart, RunId)) {
         let slot = &self.plugins[index];
-        if let Some(run) = &*slot.run.borrow() {
-            run.signal(Signal::Kill);
+        let apart = slot.program.borrow().clone();
+        if let (Some(apart), Some(run)) = (apart, slot.run.get()) {
+            tell(&apart, run);
         }
-        slot.disconnect();
     }
 
-    pub(super) fn terminate(&self, index: PluginIndex) {
-        if let Some(run) = &*self.plugins[index].run.borrow() {
-            run.signal(Signal::Term);
+    /// Makes a plugin end.
+    pub(super) fn stop(&self, index: PluginIndex) {
+        let apart = self.plugins[index].program.borrow().clone();
+        match apart {
+            Some(apart) => apart.stop(),
+            None => self.act(|hub, now| hub.handle_stopped(now, index)),
         }
     }
 
     pub(super) fn kill_all(&self) {
         for slot in &self.plugins {
             // Killed, and reaped, when it is dropped.
-            let run = slot.run.take();
-            drop(run);
+            let program = slot.program.take();
+            drop(program);
         }
     }
 }
@@ -226,10 +255,10 @@ impl Slot {
     }
 }
 
-fn told(error: &SpawnError, entry: &PluginEntry) -> String {
+fn told(error: &SpawnError, binary: &str) -> String {
     match error {
         SpawnError::NotInPath { .. } | SpawnError::NoFile { .. } => {
-            format!("there is no program \"{}\"", entry.binary)
+            format!("there is no program \"{binary}\"")
         }
         error => causes(error),
     }

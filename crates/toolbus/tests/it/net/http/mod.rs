@@ -7,6 +7,7 @@ mod breaking;
 mod calling;
 mod load;
 mod talking;
+mod tunnel;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -56,8 +57,11 @@ impl Wire {
     }
 
     async fn with(over: Over, limits: Limits) -> Wire {
+        Wire::of(over, limits, &Certificates::new()).await
+    }
+
+    async fn of(over: Over, limits: Limits, files: &Certificates) -> Wire {
         let (listener, address) = listen().await;
-        let files = Certificates::new();
         let (listener, tls) = match over {
             Over::Http1 => (listener, None),
             // Without a word about what is inside, it is the older one.
