@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use toolbus::bus::config::Config;
-use toolbus::wire::clients::{ClientPeer, Surroundings};
+use toolbus::wire::clients::{ClientConfigs, ClientPeer, Surroundings};
 use toolbus::wire::{PeerKind, Registry};
 
 use crate::failed::Failed;
@@ -73,7 +73,7 @@ fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
     }
     let found = client_peers(path, text)?.ok_or_else(|| {
         Failed::usage(format!("`{}` is JSON, but names no servers", path.display()))
-            .hint("a config of ours is TOML; one of an editor has `mcpServers` or `servers`")
+            .hint(format!("a config of ours is TOML; of an editor's, {}", where_they_stand()))
     })?;
     for peer in &found {
         if let Some(why) = &peer.left_out {
@@ -81,6 +81,13 @@ fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
         }
     }
     Ok(Some(found.iter().map(ClientPeer::to_toml).collect()))
+}
+
+/// Where configs of clients name their servers.
+pub(crate) fn where_they_stand() -> String {
+    let registry = Registry::default();
+    let configs = registry.kinds().filter_map(PeerKind::client_configs);
+    configs.map(ClientConfigs::hint).collect::<Vec<_>>().join("; ")
 }
 
 /// The peers that the config of a client names; `None` if it is no such config.

@@ -31,7 +31,7 @@ use crate::render;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus init
-  toolbus init --from ~/.cursor/mcp.json
+  toolbus init --from ~/.claude.json
   toolbus init builtin: https://tools.example/path
 
 Then:
@@ -102,8 +102,7 @@ fn of_file(path: &Path) -> Result<Backs, Failed> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failed::usage(format!("cannot read `{shown}`")).caused_by(&error))?;
     let peers = config::client_peers(path, &text)?.ok_or_else(|| {
-        Failed::usage(format!("`{shown}` names no servers"))
-            .hint("they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`")
+        Failed::usage(format!("`{shown}` names no servers")).hint(config::where_they_stand())
     })?;
     Ok(Backs { peers, origins: vec![shown.to_string()] })
 }

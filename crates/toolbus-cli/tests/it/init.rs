@@ -282,7 +282,7 @@ fn files_that_name_no_servers() {
         expect![[r#"
         stderr
         error: `a.json` is JSON, but names no servers
-        hint: a config of ours is TOML; one of an editor has `mcpServers` or `servers`
+        hint: a config of ours is TOML; of an editor's, they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
         exit 2
     "#]],
     );

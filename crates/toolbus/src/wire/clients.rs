@@ -16,6 +16,9 @@ pub trait ClientConfigs: Sync {
     /// Where they usually are, whether or not there is one.
     fn places(&self, surroundings: &Surroundings<'_>) -> Vec<ClientPlace>;
 
+    /// Where in a config they stand: `they stand in …`.
+    fn hint(&self) -> &'static str;
+
     /// The peers that a config names, in the order of their names. `None` if it is no config of
     /// such a client.
     fn read(

@@ -44,6 +44,10 @@ impl ClientConfigs for McpClients {
         places
     }
 
+    fn hint(&self) -> &'static str {
+        "they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`"
+    }
+
     fn read(
         &self,
         text: &str,
