@@ -34,6 +34,7 @@ fn errors_and_last_words_tell_no_secret() {
         exit status 3
           | key is ***
           | GET /?key=***
+        hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)
         exit 3
     "#]]);
     page(&["call", "w.x", "--json"], "secrets_json", TALKATIVE).check(expect![[r#"
@@ -44,6 +45,7 @@ fn errors_and_last_words_tell_no_secret() {
         exit status 3
           | key is ***
           | GET /?key=***
+        hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)
         exit 3
     "#]]);
     let babbled = page(&["call", "w.x"], "secrets_babbling", BABBLING).run();

@@ -57,8 +57,9 @@ impl PeerKind for GodexKind {
 
     /// By its name, or by what it says to whoever asks it nothing.
     fn recognises(&self, heard: &Heard<'_>) -> bool {
-        let asks = |line: &&str| line.contains("--prompt is required");
-        heard.name() == "godex" || heard.exit.is_some() && heard.errors.iter().any(|l| asks(&l))
+        let asks = |line: &str| line.contains("--prompt is required");
+        heard.name() == "godex"
+            || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))
     }
 
     fn generic_tools(&self) -> &'static [&'static str] {
