@@ -17,7 +17,8 @@ const EVENTS: usize = 100_000;
 const LONG_EVENTS: usize = 2_000_000;
 const TOKENS: usize = 1000;
 const ROUNDS: usize = 3;
-const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 const COMPLETED: &str = "data: {\"type\":\"response.completed\",\"sequence_number\":1,\"response\":{\"id\":\"r\",\"object\":\"response\",\"created_at\":0,\"status\":\"completed\",\"model\":\"m\",\"output\":[],\"parallel_tool_calls\":true,\"tool_choice\":\"auto\",\"tools\":[]}}\n\n";
 
 /// Reads the stream and says each text, which is the least that can be done with it.
@@ -120,7 +121,9 @@ fn speed() {
     let net = best.map(|[start, whole]| whole.saturating_sub(start));
     for (name, ([start, whole], net)) in ["toolbus", "openai"].iter().zip(best.iter().zip(net)) {
         let each = net.as_secs_f64() * 1e6 / EVENTS as f64;
-        println!("{name:10} {whole:>10.1?} in all, {start:.1?} of it to start; {each:.2} µs an event");
+        println!(
+            "{name:10} {whole:>10.1?} in all, {start:.1?} of it to start; {each:.2} µs an event"
+        );
     }
     let times = |a: Duration, b: Duration| b.as_secs_f64() / a.as_secs_f64();
     println!(
@@ -138,7 +141,7 @@ fn latency() {
         for number in 0..TOKENS {
             may_go.recv().expect("the bench goes on");
             // The reader is surely asleep.
-            thread::sleep(Duration::from_millis(2));
+            thread::park_timeout(Duration::from_millis(2));
             sent.send(Instant::now()).expect("the bench goes on");
             stream.write_all(event(number).as_bytes()).expect("the client reads");
         }

@@ -6,6 +6,7 @@ mod hub;
 mod lossy;
 mod played;
 mod plugin;
+mod routed;
 mod script;
 mod starved;
 

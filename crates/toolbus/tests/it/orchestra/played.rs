@@ -5,17 +5,18 @@ use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use toolbus::engine::io::{Sink, Source, Stop, Writer};
 use toolbus::transport::quic::{QuicReader, QuicWriter};
 use toolbus::wire::orchestra::hub::{Orchestrator, Stopper, read_config};
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Outbox;
 use toolbus_proto::orchestra::envelope::{Envelope, put_frame, request_body, response_body};
+use toolbus_proto::orchestra::protobuf::message::Message as _;
 use toolbus_proto::orchestra::translate;
 use toolbus_proto::orchestra::wire::{
-    BootResult, HealthResult, ListPromptsResponse, ListToolsResponse, RegistrationResult, Request,
-    Response, ShutdownResult, Status, ToolDefinition, ToolRequest,
+    BootResult, HealthResult, ListPromptsResponse, ListToolsResponse, PromptDefinition,
+    RegistrationResult, Request, Response, ShutdownResult, Status, ToolDefinition, ToolRequest,
 };
 use toolbus_testkit::process::Group;
 use toolbus_testkit::runtime::run;
@@ -59,7 +60,7 @@ impl Hub {
     }
 
     /// Waits for the next line that begins so, and gives the rest of it.
-    async fn hear(&self, begin: &str) -> String {
+    pub(super) async fn hear(&self, begin: &str) -> String {
         loop {
             let next = self.said.lines.borrow().get(self.said.heard.get()).cloned();
             match next {
@@ -81,7 +82,7 @@ impl Hub {
 }
 
 /// The conversations of a plugin whose process says nothing but where they are.
-struct Played {
+pub(super) struct Played {
     listener: Listener,
     /// How many connections it had.
     connections: Cell<usize>,
@@ -97,10 +98,11 @@ struct Played {
     /// Streams on which it says nothing.
     silent: RefCell<Vec<QuicWriter>>,
     open: RefCell<Vec<Connection>>,
+    handed_over: RefCell<Option<mpsc::UnboundedSender<(QuicReader, QuicWriter)>>>,
 }
 
 impl Played {
-    async fn start(certs: &Certs) -> Rc<Played> {
+    pub(super) async fn start(certs: &Certs) -> Rc<Played> {
         let identity = certs.folder.identity("played").unwrap();
         let server = tls::server(&identity, Clients::Known).unwrap();
         let played = Rc::new(Played {
@@ -113,6 +115,7 @@ impl Played {
             kept: RefCell::default(),
             silent: RefCell::default(),
             open: RefCell::default(),
+            handed_over: RefCell::default(),
         });
         let accepting = played.clone();
         spawn_local(async move {
@@ -128,13 +131,28 @@ impl Played {
 
     /// Its lines in the file of the hub.
     fn lines(&self, more: &str) -> String {
+        self.lines_of("played", more)
+    }
+
+    pub(super) fn lines_of(&self, id: &str, more: &str) -> String {
         let ready = format!("READY {}", self.listener.addresses()[0]);
         let program = format!("args: [-c, 'echo {ready} >&2; exec sleep 1000']");
-        format!("plugins:\n  - {{id: played, binary: sh, {program}{more}}}\n")
+        format!("plugins:\n  - {{id: {id}, binary: sh, {program}{more}}}\n")
+    }
+
+    /// What it is asked from now on is answered by its owner.
+    pub(super) fn hand_over(&self) -> mpsc::UnboundedReceiver<(QuicReader, QuicWriter)> {
+        let (tell, arrivals) = mpsc::unbounded_channel();
+        self.handed_over.replace(Some(tell));
+        arrivals
     }
 
     async fn serve(self: Rc<Self>, connection: Connection) {
         while let Some((mut reader, writer)) = connection.accept().await {
+            if let Some(owner) = &*self.handed_over.borrow() {
+                let _ = owner.send((reader, writer));
+                continue;
+            }
             let mut input = BytesMut::new();
             if self.is_forgetful.get() {
                 // The stream says whose answer it is: any id will do.
@@ -167,10 +185,16 @@ impl Played {
             }
             Request::Boot(_) => BootResult { ready: true, ..Default::default() }.into(),
             Request::ListTools(_) => {
-                let echo = ToolDefinition { name: "echo".to_owned(), ..Default::default() };
-                ListToolsResponse { tools: vec![echo], ..Default::default() }.into()
+                let tool =
+                    |name: &str| ToolDefinition { name: name.to_owned(), ..Default::default() };
+                let tools = ["echo", "count", "slow"].map(tool).into();
+                ListToolsResponse { tools, ..Default::default() }.into()
             }
-            Request::ListPrompts(_) => ListPromptsResponse::default().into(),
+            Request::ListPrompts(_) => {
+                let greet = Bytes::from_static(b"\x0a\x05greet");
+                let prompts = vec![PromptDefinition::read(&greet).unwrap()];
+                ListPromptsResponse { prompts, ..Default::default() }.into()
+            }
             Request::Health(_) => {
                 let message = "as it is".to_owned();
                 let status = self.health.get()?;
@@ -220,7 +244,7 @@ fn a_plugin_that_does_not_answer_for_its_health_is_killed_and_started_again() {
         let lines = format!("health_interval: 0.05\n{}", played.lines(""));
         let hub = Hub::start(&certs, &lines).await;
         let group = started(&hub).await;
-        hub.hear("orchestrator ready: 1 of 1 plugins, 1 tools").await;
+        hub.hear("orchestrator ready: 1 of 1 plugins, 3 tools").await;
         hub.hear("plugin \"played\" does not answer; restarting in 0.5s").await;
         gone(group).await;
         played.health.set(Some(Status::HEALTHY));
@@ -255,7 +279,7 @@ fn a_plugin_that_loses_count_of_streams_gets_a_further_connection() {
         let certs = Certs::new();
         let played = Played::start(&certs).await;
         let hub = Hub::start(&certs, &played.lines("")).await;
-        hub.hear("orchestrator ready: 1 of 1 plugins, 1 tools").await;
+        hub.hear("orchestrator ready: 1 of 1 plugins, 3 tools").await;
         played.is_forgetful.set(true);
         let bus = bus_at(certs.address(hub.port, ""));
         // More than it allows at a time, and none is given back.
@@ -306,7 +330,7 @@ fn a_lost_connection_to_a_living_plugin_is_made_once_more() {
         let played = Played::start(&certs).await;
         let hub = Hub::start(&certs, &played.lines("")).await;
         let group = started(&hub).await;
-        hub.hear("orchestrator ready: 1 of 1 plugins, 1 tools").await;
+        hub.hear("orchestrator ready: 1 of 1 plugins, 3 tools").await;
         for connection in played.open.take() {
             connection.close();
         }

@@ -100,7 +100,7 @@ impl Inner {
             }
             // The last words of an earlier process are not about the present one.
             Life::Line(_, line) => {
-                (self.say)(&format!("[{}] {line}", self.entries[index].config.id))
+                (self.say)(&format!("[{}] {line}", self.entries[index].config.id));
             }
             Life::Departed(departure) => self.departed(index, departure),
             Life::Stopped => self.act(|hub, now| hub.handle_stopped(now, index)),
