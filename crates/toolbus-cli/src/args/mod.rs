@@ -136,7 +136,7 @@ impl Globals {
 pub(crate) enum Parsed {
     /// A help text or the version, as it goes to standard output.
     Show(String),
-    Run(Command, Globals),
+    Run(Box<Command>, Globals),
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
@@ -148,7 +148,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
             .and_then(|matches| Cli::from_arg_matches(&matches)),
     };
     match cli {
-        Ok(Cli { globals, command }) => Ok(Parsed::Run(command, globals)),
+        Ok(Cli { globals, command }) => Ok(Parsed::Run(Box::new(command), globals)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 Ok(Parsed::Show(shown(&error.render(), color_when(words))))

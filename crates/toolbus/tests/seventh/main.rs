@@ -130,7 +130,12 @@ fn its_peers_are_called_and_tested() {
         assert_eq!(called.unwrap().as_str(), r#""HELLO""#);
         bus.shutdown().await;
 
-        let wanted = Wanted { start: None, stop: Duration::from_secs(5), options: Vec::new() };
+        let wanted = Wanted {
+            start: None,
+            stop: Duration::from_secs(5),
+            settings: Settings::default(),
+            options: Vec::new(),
+        };
         let target = registry().find("plain").unwrap().check().unwrap().target(&address, &wanted);
         let mut found = Vec::new();
         target.unwrap().check(&mut |finding| found.push(finding.to_string())).await.unwrap();

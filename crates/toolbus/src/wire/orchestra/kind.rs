@@ -81,7 +81,7 @@ impl PeerKind for OrchestraKind {
     fn recognises(&self, heard: &Heard<'_>) -> bool {
         let is_ours =
             |line: &&str| line.starts_with("READY ") || line.contains("orchestrator-addr");
-        heard.errors.iter().any(|line| is_ours(line))
+        heard.errors.iter().any(is_ours)
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
