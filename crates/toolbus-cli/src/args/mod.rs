@@ -4,6 +4,7 @@
 //! share, and the one place where a command line becomes something to run.
 
 pub(crate) mod access;
+pub(crate) mod peer;
 mod usage;
 pub(crate) mod value;
 
@@ -83,7 +84,7 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(crate) struct Globals {
-    /// Read this config [default: toolbus.toml, if there is one]
+    /// Read this config, ours or an editor's [default: toolbus.toml, here or above]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print lines of JSON, failures included
@@ -135,7 +136,7 @@ impl Globals {
 pub(crate) enum Parsed {
     /// A help text or the version, as it goes to standard output.
     Show(String),
-    Run(Command, Globals),
+    Run(Box<Command>, Globals),
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
@@ -147,7 +148,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
             .and_then(|matches| Cli::from_arg_matches(&matches)),
     };
     match cli {
-        Ok(Cli { globals, command }) => Ok(Parsed::Run(command, globals)),
+        Ok(Cli { globals, command }) => Ok(Parsed::Run(Box::new(command), globals)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 Ok(Parsed::Show(shown(&error.render(), color_when(words))))

@@ -5,7 +5,9 @@ mod check;
 mod completions;
 mod decode;
 mod demo;
+mod doctor;
 mod help;
+mod init;
 mod man;
 mod serve;
 mod tools;
@@ -22,6 +24,8 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
+    Init(init::InitArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(flatten)]
     Wire(wire::WireCommand),
     Check(check::CheckArgs),
@@ -40,6 +44,8 @@ impl Command {
             Command::Tools(args) => tools::run(&args, globals),
             Command::Call(args) => call::run(&args, globals),
             Command::Serve(args) => serve::run(&args, globals),
+            Command::Init(args) => init::run(&args, globals),
+            Command::Doctor(args) => doctor::run(&args, globals),
             Command::Wire(command) => command.run(globals),
             Command::Check(args) => check::run(&args, globals),
             Command::Decode(command) => decode::run(command),

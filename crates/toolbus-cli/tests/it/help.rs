@@ -19,6 +19,8 @@ fn toolbus_in_short() {
               tools            List the tools of the config, or of the given addresses
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -35,7 +37,8 @@ fn toolbus_in_short() {
               man              Print a manual page
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -67,6 +70,7 @@ fn toolbus_at_length() {
               orchard+stdio:COMMAND
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
               godex+stdio:COMMAND
@@ -76,6 +80,7 @@ fn toolbus_at_length() {
               orchestra+plugin:COMMAND
                                  an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `--allow-shell` is given
+              COMMAND            any of the programs above: what it speaks is found out
 
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -87,6 +92,8 @@ fn toolbus_at_length() {
               tools            List the tools of the config, or of the given addresses
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -104,7 +111,7 @@ fn toolbus_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -159,7 +166,7 @@ fn demo() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -209,12 +216,27 @@ fn tools() {
                       Peers to ask, in place of those in the config, e.g. `builtin:`
 
             Options:
+                  --start-timeout <TIME>
+                      Give up on a peer that is not ready after this long [default: as its protocol says]
+
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -268,9 +290,16 @@ fn call_in_short() {
                   --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
                                           protocol says]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -329,9 +358,21 @@ fn call_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -379,7 +420,8 @@ fn oracle() {
               serve   Be an oracle on standard input and output
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -419,9 +461,13 @@ fn oracle_invoke_in_short() {
                                           [default: 5s]
                   --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
                   --allow-shell           Allow the connection `shell:`, whose one function runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -497,9 +543,15 @@ fn oracle_invoke_at_length() {
                   --allow-shell
                       Allow the connection `shell:`, whose one function runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -557,9 +609,16 @@ fn oracle_serve_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -621,9 +680,21 @@ fn oracle_serve_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -675,7 +746,7 @@ fn completions() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -726,7 +797,7 @@ fn man() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -806,9 +877,22 @@ fn serve_at_length() {
 
             Usage: toolbus serve [OPTIONS]
 
+            Options:
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -877,9 +961,15 @@ fn mcp_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -949,9 +1039,18 @@ fn mcp_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included

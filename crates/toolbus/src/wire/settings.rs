@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::credentials::Credentials;
 pub use crate::child::supervisor::Restart;
 
 /// All that can be set about a back. What is `None` is as the wire's spec says.
@@ -29,6 +30,8 @@ pub struct Settings {
     pub clients: Clients,
     /// For programs.
     pub program: ProgramSettings,
+    /// For peers over HTTP.
+    pub credentials: Credentials,
     /// May `shell:` be opened?
     pub allow_shell: bool,
     /// For backs of one wire.

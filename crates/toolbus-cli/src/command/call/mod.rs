@@ -11,6 +11,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, What};
 
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -60,6 +61,10 @@ pub(crate) struct CallArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 /// Who is called, and with what.
@@ -96,9 +101,12 @@ impl CallArgs {
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    match prepared(args, globals)
-        .and_then(|(peers, call)| peers.meet(async |bus| answer(&bus, call, args, globals).await))
-    {
+    match prepared(args, globals).and_then(|(peers, call)| {
+        peers.meet(async |bus| match answer(&bus, call, args, globals).await? {
+            Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
+            answered => Ok(answered),
+        })
+    }) {
         Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
         Err(failed) => Err(told(globals, failed)),
     }
@@ -114,10 +122,12 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Call), Failed>
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool).within(args.timeout);
     let mut call = Call::tool(Instant::now(), tool, arguments);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     call.deadline.total = args.timeout;

@@ -78,8 +78,9 @@ impl<C: Calling + Channel + 'static> Child<C> {
         name: String,
         program: Program,
         sharing: Sharing,
-        supervisor: Supervisor<C>,
+        mut supervisor: Supervisor<C>,
     ) -> Child<C> {
+        supervisor.set_held_back(program.held_back());
         let account = Account::new(format!("`{name}`"));
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),

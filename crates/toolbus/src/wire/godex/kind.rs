@@ -12,9 +12,10 @@ use super::{WIRE, check};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
-use crate::child::{EnvPolicy, Patience, Program};
+use crate::child::{EnvPolicy, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, PeerKind};
@@ -52,6 +53,13 @@ impl PeerKind for GodexKind {
             stop: patience(Patience::USUAL, settings).stop,
             timeout: settings.timeout.unwrap_or(TIMEOUT),
         })))
+    }
+
+    /// By its name, or by what it says to whoever asks it nothing.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        let asks = |line: &str| line.contains("--prompt is required");
+        heard.name() == "godex"
+            || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))
     }
 
     fn generic_tools(&self) -> &'static [&'static str] {
@@ -106,7 +114,7 @@ impl CheckKind for GodexKind {
         if words.is_empty() {
             return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
         }
-        let program = Program::new(words);
+        let program = program(&words, &wanted.settings, EnvPolicy::Inherit);
         let start = wanted.start.unwrap_or(Patience::USUAL.start);
         Ok(Box::new(check::Subject { program, patience: start, stop: wanted.stop }))
     }

@@ -7,6 +7,8 @@ use toolbus_proto::mcp::calling::Introduction;
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access;
+#[cfg(feature = "http")]
+use crate::wire::settings::Credentials;
 use crate::wire::settings::{Clients, Secret};
 
 const OURS: &str = "MCP backs";
@@ -95,6 +97,17 @@ impl McpSettings {
             token: values.secret("token"),
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
+        }
+    }
+
+    /// What goes with every request.
+    #[cfg(feature = "http")]
+    pub(super) fn credentials(&self) -> Credentials {
+        Credentials {
+            headers: self.headers.clone(),
+            token: self.token.clone(),
+            token_env: self.token_env.clone(),
+            insecure: self.insecure,
         }
     }
 

@@ -17,6 +17,7 @@ use toolbus_proto::godex::RunError;
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -273,6 +274,10 @@ pub(crate) struct ExecArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 fn from_0(text: &str) -> Result<u32, String> {
