@@ -14,7 +14,7 @@ fn good_scenarios_run() {
         let (_, planned) = planned(&path, &bytes, &Asked::read(&path, &bytes));
         let stage = Stage::of(planned.plan.unwrap());
         let (told, summary) = stage.to_end();
-        let mut page = told;
+        let mut page = without_clock(&told);
         for (name, value) in &summary.outputs {
             page.push_str(&format!("{name} = {}\n", value.shown()));
         }
@@ -34,4 +34,25 @@ fn good_scenarios_run() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(15 <= count, "{count} are not many");
+}
+
+/// `timestamp()` is now, whenever that is: `NOW` stands in its place.
+fn without_clock(text: &str) -> String {
+    let is_time = |text: &str| {
+        let shape = b"dddd-dd-ddTdd:dd:ddZ";
+        let bytes = text.as_bytes();
+        shape.len() <= bytes.len()
+            && shape.iter().zip(bytes).all(|(shape, byte)| match shape {
+                b'd' => byte.is_ascii_digit(),
+                shape => shape == byte,
+            })
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_now = is_time(rest);
+        out.push_str(if is_now { "NOW" } else { &rest[..first.len_utf8()] });
+        rest = &rest[if is_now { 20 } else { first.len_utf8() }..];
+    }
+    out
 }
