@@ -195,6 +195,7 @@ impl Loader<'_> {
                     (&mut index.actions, actions.len() - 1, ty, name)
                 }
                 ReadItem::Component(included) => {
+                    let included = *included;
                     let Ok([ty, name]) = <[Name; 2]>::try_from(included.labels.labels) else {
                         continue;
                     };

@@ -44,7 +44,7 @@ pub(super) struct ReadBody {
 
 pub(super) enum ReadItem {
     Action(Rc<Action>),
-    Component(Included),
+    Component(Box<Included>),
 }
 
 const IN_BODY: [&str; 5] = ["variable", "locals", "component", "action", "output"];
@@ -207,7 +207,9 @@ impl Reader<'_> {
                     let action = self.action(block).map(Rc::new);
                     body.items.extend(action.map(ReadItem::Action));
                 }
-                "component" => body.items.extend(self.included(block).map(ReadItem::Component)),
+                "component" => {
+                    body.items.extend(self.included(block).map(Box::new).map(ReadItem::Component));
+                }
                 _ => rest.push(block),
             }
         }

@@ -316,7 +316,7 @@ impl Evaluation {
     fn needs_of(&self, key: &Key) -> Vec<(Key, Span)> {
         let mut needs = Vec::new();
         self.with_expression(key, |module, item, expr| {
-            needs = self.needs(module, item, expr).values
+            needs = self.needs(module, item, expr).values;
         });
         needs.extend(self.inputs_of(key));
         needs

@@ -1,6 +1,6 @@
 //! What a failure means for a node: its state, its code, and the exit code of the run.
 
-use toolbus::{Failure, FailureKind};
+use toolbus::{Failure, FailureKind, Json};
 
 use crate::record::{ErrorRecord, State};
 use crate::secrets::Secrets;
@@ -53,7 +53,7 @@ pub(super) fn judge(failure: &Failure, provider: &str, secrets: &Secrets) -> Jud
         Some(code) => code.to_owned(),
         None => said.unwrap_or_else(|| "execute_failed".to_owned()),
     };
-    let mut detail: Vec<String> = failure.detail.iter().map(|detail| detail.shown()).collect();
+    let mut detail: Vec<String> = failure.detail.iter().map(Json::shown).collect();
     if let Some(words) = failure.last_words.as_deref().filter(|_| !failure.from_peer) {
         detail.extend(words.hint.iter().map(|hint| format!("hint: {hint}")));
         detail.extend(words.stderr.iter().cloned());

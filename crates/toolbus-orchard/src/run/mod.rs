@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             Some(folder) => RecordFile::create(folder, record)?,
             None => RecordFile::nowhere(record),
         };
-        let path = record.path().map(|path| shown_path(path));
+        let path = record.path().map(shown_path);
         surface.tell(&Event::RunStarted {
             run_id: &record.record.run_id,
             scenario: plan.name(),

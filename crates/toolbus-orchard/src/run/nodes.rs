@@ -207,7 +207,8 @@ impl Nodes {
             }
             Answered::By(Ok(outputs)) => match self.outputs(run, index, &outputs) {
                 Ok(value) => (State::Succeeded, None, None, Some(value)),
-                Err((error, value)) => {
+                Err(bad) => {
+                    let (error, value) = *bad;
                     (State::ExecutedBadOutputs, Some(Fault::Failed), Some(error), value)
                 }
             },
@@ -253,7 +254,7 @@ impl Nodes {
         run: &Run<'_>,
         index: usize,
         came: &Json,
-    ) -> Result<Value, (ErrorRecord, Option<Value>)> {
+    ) -> Result<Value, Box<(ErrorRecord, Option<Value>)>> {
         let node = &run.plan.nodes[index];
         let instance = &run.plan.providers[node.provider];
         let any = || from_any_json(came).ok().map(|value| run.secrets.tainted(value));
@@ -264,7 +265,7 @@ impl Nodes {
                 provider: Some(instance.name.clone()),
                 detail: None,
             };
-            (error, any())
+            Box::new((error, any()))
         };
         let Some(declared) = &run.plan.schema_of(node).outputs else {
             return any().ok_or_else(|| bad("the outputs are no JSON".to_owned()));

@@ -385,7 +385,7 @@ impl HubEnd {
             Order::Advance(index) => self.tell(index, came, |it, now, run| {
                 it.handle_advance(now, run);
             }),
-            Order::Serve(index) => self.tell(index, came, |it, now, run| it.handle_open(now, run)),
+            Order::Serve(index) => self.tell(index, came, Supervisor::handle_open),
             Order::Break(index, why) => self.tell(index, came, |it, now, run| {
                 it.handle_broken(now, run, Failure::new(FailureKind::Unavailable, why));
             }),

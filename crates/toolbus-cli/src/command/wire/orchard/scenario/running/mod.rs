@@ -6,6 +6,7 @@ pub(crate) mod runs;
 mod screen;
 pub(crate) mod teardown;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -88,12 +89,15 @@ fn hide_in_logs(value: &Value) {
     value.members().into_iter().flatten().for_each(|(_, member)| hide_in_logs(member));
 }
 
+/// The exit code of the first signal, once it came.
+type FirstSignal = Rc<Cell<Option<Exit>>>;
+
 /// Listens for signals: the first asks to stop, the second to do so at once. Gives how often, and
 /// which was the first.
-fn listen() -> Result<(Stop, Rc<std::cell::Cell<Option<Exit>>>), Failed> {
+fn listen() -> Result<(Stop, FirstSignal), Failed> {
     let mut signals = Signals::listen()?;
     let (stopper, stop): (Stopper, Stop) = Stop::new();
-    let first = Rc::new(std::cell::Cell::new(None));
+    let first = FirstSignal::default();
     let told = first.clone();
     spawn_local(async move {
         loop {

@@ -345,10 +345,9 @@ fn open(path: &Path, record: &Record, given: &Given) -> Option<Project> {
 
 /// Values without their types: all that is known without the scenario.
 fn as_text(given: &Given) -> Variables {
-    let environment = given.environment.iter().map(|(name, text)| (name, text));
     let flags = given.flags.iter().map(|(name, text)| (name, text));
     let text = |(name, text): (&String, &String)| (name.clone(), Value::string(text.as_str()));
-    environment.chain(flags).map(text).collect()
+    given.environment.iter().chain(flags).map(text).collect()
 }
 
 /// Those variables that the record does not hold.
