@@ -1090,83 +1090,95 @@ fn plugin() {
     check(
         "plugin --help",
         expect![[r#"
-        stdout
-        Be an Orchestra plugin: its hub calls the tools of the bus
+            stdout
+            Be an Orchestra plugin: its hub calls the tools of the bus
 
-        A hub starts its plugins with `--orchestrator-addr`, `--listen-addr` and `--certs-dir`, behind
-        whatever stands in its own file. All peers are opened first; if one cannot be, the exit code is 3.
-        Then standard error has the line `READY HOST:PORT`, the hub is told which tools there are, and
-        answers are given until it says `shutdown`, a signal comes, or the hub has been gone for a minute.
-        Standard output stays empty.
+            A hub starts its plugins with `--orchestrator-addr`, `--listen-addr` and `--certs-dir`, behind
+            whatever stands in its own file. All peers are opened first; if one cannot be, the exit code is 3.
+            Then standard error has the line `READY HOST:PORT`, the hub is told which tools there are, and
+            answers are given until it says `shutdown`, a signal comes, or the hub has been gone for a minute.
+            Standard output stays empty.
 
-        Usage: toolbus plugin [OPTIONS] [ADDRESS]...
+            Usage: toolbus plugin [OPTIONS] [ADDRESS]...
 
-        Arguments:
-          [ADDRESS]...
-                  Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+            Arguments:
+              [ADDRESS]...
+                      Peers whose tools are served, in place of those in the config, e.g. `builtin:`
 
-        Options:
-              --orchestrator-addr <HOST:PORT>
-                  Hub to register with, e.g. `localhost:50100`; none if it is empty
+            Options:
+                  --orchestrator-addr <HOST:PORT>
+                      Hub to register with, e.g. `localhost:50100`; none if it is empty
 
-              --listen-addr <HOST:PORT>
-                  Where to listen [default: localhost:0]
+                  --listen-addr <HOST:PORT>
+                      Where to listen [default: localhost:0]
 
-              --certs-dir <DIR>
-                  Folder of the certificates [default: ~/.orchestra/certs]
+                  --certs-dir <DIR>
+                      Folder of the certificates [default: ~/.orchestra/certs]
 
-              --id <ID>
-                  Our id, as it stands in the hub's file
+                  --id <ID>
+                      Our id, as it stands in the hub's file
 
-                  [default: toolbus]
+                      [default: toolbus]
 
-              --manifest
-                  Print what we would tell a hub of ourselves, and end
+                  --manifest
+                      Print what we would tell a hub of ourselves, and end
 
-              --allow-anonymous
-                  Let callers in that show no certificate
+                  --allow-anonymous
+                      Let callers in that show no certificate
 
-              --timeout <TIME>
-                  Give up on a call that is quiet for this long, e.g. `90`, `500ms`
+                  --timeout <TIME>
+                      Give up on a call that is quiet for this long, e.g. `90`, `500ms`
 
-                  [default: 60s]
+                      [default: 60s]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
 
-              --json
-                  Print lines of JSON, failures included
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --json
+                      Print lines of JSON, failures included
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -V, --version
-                  Show the version
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-        Examples:
-          toolbus plugin builtin: --manifest
-          toolbus plugin --id tools.bus builtin:
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-        In a hub's plugins.yaml:
-          plugins:
-            - id: tools.bus
-              binary: toolbus
-              args: [plugin, --id, tools.bus, 'builtin:']
-        exit 0
-    "#]],
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus plugin builtin: --manifest
+              toolbus plugin --id tools.bus builtin:
+
+            In a hub's plugins.yaml:
+              plugins:
+                - id: tools.bus
+                  binary: toolbus
+                  args: [plugin, --id, tools.bus, 'builtin:']
+            exit 0
+        "#]],
     );
 }
 
@@ -1175,64 +1187,64 @@ fn orchestrator() {
     check(
         "orchestrator --help",
         expect![[r#"
-        stdout
-        Be an Orchestra hub: run the plugins of a file and route calls to them
+            stdout
+            Be an Orchestra hub: run the plugins of a file and route calls to them
 
-        Reads `plugins.yaml`, or the file that `--config` names, starts its plugins and keeps them running:
-        one that dies is started again, after half a second at first, and given up after five failed starts.
-        Callers are let in by their certificates; `toolbus certs` shows them.
+            Reads `plugins.yaml`, or the file that `--config` names, starts its plugins and keeps them running:
+            one that dies is started again, after half a second at first, and given up after five failed starts.
+            Callers are let in by their certificates; `toolbus certs` shows them.
 
-        SIGINT or SIGTERM says goodbye to all plugins and ends with 0; a second one kills them.
+            SIGINT or SIGTERM says goodbye to all plugins and ends with 0; a second one kills them.
 
-        Usage: toolbus orchestrator [OPTIONS]
+            Usage: toolbus orchestrator [OPTIONS]
 
-        Options:
-              --listen-addr <HOST:PORT>
-                  Listen here, whatever the file says; port 0 takes a free one [default: localhost:50100]
+            Options:
+                  --listen-addr <HOST:PORT>
+                      Listen here, whatever the file says; port 0 takes a free one [default: localhost:50100]
 
-              --certs-dir <DIR>
-                  Folder of the certificates, whatever the file says [default: ~/.orchestra/certs]
+                  --certs-dir <DIR>
+                      Folder of the certificates, whatever the file says [default: ~/.orchestra/certs]
 
-              --allow-anonymous
-                  Let callers in that show no certificate; a wrong one is still refused
+                  --allow-anonymous
+                      Let callers in that show no certificate; a wrong one is still refused
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus orchestrator
-          toolbus orchestrator --config ./plugins.yaml --listen-addr localhost:50100
+            Examples:
+              toolbus orchestrator
+              toolbus orchestrator --config ./plugins.yaml --listen-addr localhost:50100
 
-        A small plugins.yaml:
-          plugins:
-            - id: tools.toolbus
-              binary: toolbus
-              args: [plugin, --id, tools.toolbus, "builtin:"]
-              enabled: true
-        exit 0
-    "#]],
+            A small plugins.yaml:
+              plugins:
+                - id: tools.toolbus
+                  binary: toolbus
+                  args: [plugin, --id, tools.toolbus, "builtin:"]
+                  enabled: true
+            exit 0
+        "#]],
     );
 }
 
@@ -1241,92 +1253,92 @@ fn transport_stdio() {
     check(
         "transport-stdio --help",
         expect![[r#"
-        stdout
-        Be an MCP server on standard input and output, in front of an Orchestra hub
+            stdout
+            Be an MCP server on standard input and output, in front of an Orchestra hub
 
-        For editors and agents whose config names `transport-stdio`: `tools/list` and `tools/call` are asked
-        of the hub, everything else is answered here. A hub that is lost is dialled again; calls fail
-        meanwhile, and at once.
+            For editors and agents whose config names `transport-stdio`: `tools/list` and `tools/call` are asked
+            of the hub, everything else is answered here. A hub that is lost is dialled again; calls fail
+            meanwhile, and at once.
 
-        Answers go out as they finish, so that a slow tool holds up no other. With `--in-order` a line is
-        read only when the one before is answered.
+            Answers go out as they finish, so that a slow tool holds up no other. With `--in-order` a line is
+            read only when the one before is answered.
 
-        Usage: toolbus transport-stdio [OPTIONS]
+            Usage: toolbus transport-stdio [OPTIONS]
 
-        Options:
-              --orchestrator-addr <HOST:PORT>
-                  Where the hub is
+            Options:
+                  --orchestrator-addr <HOST:PORT>
+                      Where the hub is
 
-                  [default: localhost:50100]
+                      [default: localhost:50100]
 
-              --certs-dir <DIR>
-                  Folder of the certificates
+                  --certs-dir <DIR>
+                      Folder of the certificates
 
-                  [default: ~/.orchestra/certs]
+                      [default: ~/.orchestra/certs]
 
-              --timeout <TIME>
-                  Give up on a request to the hub after this long, e.g. `90`, `500ms`
+                  --timeout <TIME>
+                      Give up on a request to the hub after this long, e.g. `90`, `500ms`
 
-                  [default: 60s]
+                      [default: 60s]
 
-              --wait
-                  Wait for a hub that is not there yet, instead of ending with 3
+                  --wait
+                      Wait for a hub that is not there yet, instead of ending with 3
 
-              --no-reconnect
-                  End with 3 when the hub is lost, instead of dialling again
+                  --no-reconnect
+                      End with 3 when the hub is lost, instead of dialling again
 
-              --idle-timeout <TIME>
-                  Take the hub for lost after so long a silence
+                  --idle-timeout <TIME>
+                      Take the hub for lost after so long a silence
 
-                  [default: 15s]
+                      [default: 15s]
 
-              --server-name <NAME>
-                  Whom the hub's certificate must name, if not the host of the address
+                  --server-name <NAME>
+                      Whom the hub's certificate must name, if not the host of the address
 
-              --profile <PROFILE>
-                  Which methods there are: `tools`, or `full` with prompts, resources and logging
+                  --profile <PROFILE>
+                      Which methods there are: `tools`, or `full` with prompts, resources and logging
 
-                  [default: tools]
+                      [default: tools]
 
-              --events <TOPIC>...
-                  Tell the events of this topic as `notifications/event`; may repeat
+                  --events <TOPIC>...
+                      Tell the events of this topic as `notifications/event`; may repeat
 
-              --in-order
-                  Read a line only when the one before is answered
+                  --in-order
+                      Read a line only when the one before is answered
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus transport-stdio
-          toolbus transport-stdio --orchestrator-addr localhost:9100 --wait
+            Examples:
+              toolbus transport-stdio
+              toolbus transport-stdio --orchestrator-addr localhost:9100 --wait
 
-        In an editor's or agent's config, among its servers:
-          "orchestra": {"command": "toolbus", "args": ["transport-stdio"]}
-        exit 0
-    "#]],
+            In an editor's or agent's config, among its servers:
+              "orchestra": {"command": "toolbus", "args": ["transport-stdio"]}
+            exit 0
+        "#]],
     );
 }
 
@@ -1335,153 +1347,153 @@ fn certs() {
     check(
         "certs --help",
         expect![[r#"
-        stdout
-        Show or renew the certificates of Orchestra
+            stdout
+            Show or renew the certificates of Orchestra
 
-        A hub, its plugins and its callers know each other by certificates of one CA, all in one
-        folder. They are made when they are first needed and made anew before they expire. A CA that
-        is there is never replaced, unless you say so.
+            A hub, its plugins and its callers know each other by certificates of one CA, all in one
+            folder. They are made when they are first needed and made anew before they expire. A CA that
+            is there is never replaced, unless you say so.
 
-        Usage: toolbus certs [OPTIONS] <COMMAND>
+            Usage: toolbus certs [OPTIONS] <COMMAND>
 
-        Commands:
-          show   List the certificates of a folder, and whether they are good
-          renew  Make certificates anew: those that need it, or those you name
+            Commands:
+              show   List the certificates of a folder, and whether they are good
+              renew  Make certificates anew: those that need it, or those you name
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
-        exit 0
-    "#]],
+              -V, --version
+                      Show the version
+            exit 0
+        "#]],
     );
     check(
         "certs show --help",
         expect![[r#"
-        stdout
-        List the certificates of a folder, and whether they are good
+            stdout
+            List the certificates of a folder, and whether they are good
 
-        One row each: name, kind, until when it is valid, whether the CA of the folder signed it, and how
-        its key is. Changes nothing. Ends with 1 if one has expired, is signed by another CA, or has no good
-        key; with 2 if there is no folder.
+            One row each: name, kind, until when it is valid, whether the CA of the folder signed it, and how
+            its key is. Changes nothing. Ends with 1 if one has expired, is signed by another CA, or has no good
+            key; with 2 if there is no folder.
 
-        Usage: toolbus certs show [OPTIONS]
+            Usage: toolbus certs show [OPTIONS]
 
-        Options:
-              --certs-dir <DIR>
-                  Folder of the certificates
+            Options:
+                  --certs-dir <DIR>
+                      Folder of the certificates
 
-                  [default: ~/.orchestra/certs]
+                      [default: ~/.orchestra/certs]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus certs show
-          toolbus certs show --certs-dir ./certs --json
-        exit 0
-    "#]],
+            Examples:
+              toolbus certs show
+              toolbus certs show --certs-dir ./certs --json
+            exit 0
+        "#]],
     );
     check(
         "certs renew --help",
         expect![[r#"
-        stdout
-        Make certificates anew: those that need it, or those you name
+            stdout
+            Make certificates anew: those that need it, or those you name
 
-        Without a NAME every certificate is renewed that expires within 30 days, is signed by another CA or
-        does not match its key. Says what it did, a line each; nothing to do is no output.
+            Without a NAME every certificate is renewed that expires within 30 days, is signed by another CA or
+            does not match its key. Says what it did, a line each; nothing to do is no output.
 
-        Usage: toolbus certs renew [OPTIONS] [NAME]...
+            Usage: toolbus certs renew [OPTIONS] [NAME]...
 
-        Arguments:
-          [NAME]...
-                  Renew this one, or make it if it is not there, e.g. `orchestrator`
+            Arguments:
+              [NAME]...
+                      Renew this one, or make it if it is not there, e.g. `orchestrator`
 
-        Options:
-              --all
-                  Renew every certificate but the CA
+            Options:
+                  --all
+                      Renew every certificate but the CA
 
-              --ca
-                  Replace the CA and renew all others; the old CA is kept as `ca.crt.old`, `ca.key.old`
+                  --ca
+                      Replace the CA and renew all others; the old CA is kept as `ca.crt.old`, `ca.key.old`
 
-              --certs-dir <DIR>
-                  Folder of the certificates
+                  --certs-dir <DIR>
+                      Folder of the certificates
 
-                  [default: ~/.orchestra/certs]
+                      [default: ~/.orchestra/certs]
 
-        Global options:
-              --config <FILE>
-                  Read this config [default: toolbus.toml, if there is one]
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
-              --json
-                  Print lines of JSON, failures included
+                  --json
+                      Print lines of JSON, failures included
 
-          -v, --verbose...
-                  Say more: -v what happens, -vv every detail
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
 
-          -q, --quiet
-                  Say less: errors only, no warnings
+              -q, --quiet
+                      Say less: errors only, no warnings
 
-              --color <WHEN>
-                  Colour words for people: auto (on a terminal), always or never
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
 
-              --log-format <FORMAT>
-                  Log as text, or as lines of json
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
 
-          -h, --help
-                  Show help: -h in short, --help with the story and examples
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
 
-          -V, --version
-                  Show the version
+              -V, --version
+                      Show the version
 
-        Examples:
-          toolbus certs renew
-          toolbus certs renew transport.stdio-client
-          toolbus certs renew --ca
-        exit 0
-    "#]],
+            Examples:
+              toolbus certs renew
+              toolbus certs renew transport.stdio-client
+              toolbus certs renew --ca
+            exit 0
+        "#]],
     );
 }
 
@@ -1521,7 +1533,7 @@ fn orchard() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -1600,7 +1612,7 @@ fn orchard_plan() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
