@@ -119,6 +119,8 @@ impl ProviderSource {
         }
         let address = Registry::default().address(Purpose::Call, text)?;
         match address.place() {
+            // A scenario says what its providers speak.
+            _ if address.is_bare() => Err(SourceError::Unknown { text: text.to_owned() }),
             Place::Command(words) if address.wire() == toolbus::wire::orchard::WIRE => {
                 let (words, cwd) = (words.clone(), Some(folder.to_owned()));
                 Ok(ProviderSource::Program { words, cwd })
