@@ -3,9 +3,9 @@
 //! A small record is written whole, beside its place, and then moved there: at every start and
 //! end of a node. A large one would cost more with each node, so from a certain size on what
 //! changed is appended to a log beside the file, a node a line, and the file is written whole
-//! only when the log has grown as large as it is, when a while has passed, and at the end. Whoever
-//! reads a record by [`load`] or [`fold`] has the log put into the file first. The lines of
-//! a log are whole nodes, so that putting them in twice does no harm.
+//! only when the log has grown as large as it is, when a while has passed, and at the end. A
+//! record is read by [`load`], which puts the log into the file first. The lines of a log are
+//! whole nodes, so that putting them in twice does no harm.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

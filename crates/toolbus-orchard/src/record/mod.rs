@@ -1,6 +1,6 @@
 //! The run record: what a run did, enough to tear it down after we were killed.
 //!
-//! [`Record`] is the documented file as it is; [`value`] is how values stand in it, [`file`] how
+//! [`Record`] is the documented file as it is; [`value`] is how values stand in it, [`mod@file`] how
 //! it gets to a disk and back. What is told in it is the runner's.
 
 pub mod file;

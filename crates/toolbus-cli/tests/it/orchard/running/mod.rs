@@ -44,16 +44,6 @@ impl Folder {
         Program::of(self.command(words)).run()
     }
 
-    /// All that came of it as text, without what differs from run to run.
-    fn page(&self, words: &[&str]) -> String {
-        self.shown(&self.run(words))
-    }
-
-    fn shown(&self, page: &page::Page) -> String {
-        let shown = page.to_string().replace(self.0.path().to_str().unwrap(), "FOLDER");
-        without_chance(&shown)
-    }
-
     /// The states in the newest record.
     fn states(&self) -> Vec<String> {
         let record: serde_json::Value =
