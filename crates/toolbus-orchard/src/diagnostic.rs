@@ -2,6 +2,7 @@
 //!
 //! Whoever finds a problem makes a [`Problem`]; showing it with its source is not done here.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -187,6 +188,18 @@ impl Problem {
             None => self,
         }
     }
+}
+
+/// By file and position, each once; what has no place stands first.
+pub(crate) fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by(|one, other| {
+        one.span.cmp(&other.span).then_with(|| one.message.cmp(&other.message))
+    });
+    let mut seen = BTreeSet::new();
+    problems.retain(|problem| {
+        seen.insert((problem.span.clone(), problem.code, problem.message.clone()))
+    });
+    problems
 }
 
 impl fmt::Display for Problem {

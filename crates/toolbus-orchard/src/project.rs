@@ -8,7 +8,7 @@ use std::rc::Rc;
 use toolbus::Failure;
 use toolbus::child::EnvPolicy;
 
-use crate::diagnostic::{Code, Problem, Severity};
+use crate::diagnostic::{Code, Problem, Severity, sorted};
 use crate::disk::Disk;
 use crate::model::{Choice, Content, Loaded, Scenario, load};
 use crate::plan::variables::{self, Given};
@@ -65,7 +65,7 @@ impl Project {
             providers = sources_of(scenario, &sources, &mut problems);
         }
         let is_broken = is_broken || scenario.is_none();
-        let sources = Rc::new(sources);
+        let (sources, problems) = (Rc::new(sources), sorted(problems));
         Project { sources, scenario, variables: values, providers, problems, is_broken }
     }
 

@@ -1,7 +1,7 @@
 //! The steps of planning: bind, unfold, evaluate, check, order.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use toolbus_proto::orchard::schema::ProviderSchema;
@@ -16,7 +16,7 @@ use super::settings::{self, MAYBE_OURS, Settings};
 use super::target;
 use super::world::{SlotId, World};
 use super::{Node, Plan, PlannedOutput, ProviderInstance};
-use crate::diagnostic::{Problem, Severity};
+use crate::diagnostic::{Problem, Severity, sorted};
 use crate::expr::Files;
 use crate::model::{Body, Component, ProviderConfig, Scenario};
 use crate::source::Sources;
@@ -145,18 +145,6 @@ fn checked(evaluation: &Evaluation, draft: &Draft, problems: Vec<Problem>) -> Ch
         depends_on: draft.order.iter().map(|slot| draft.depends_on(&draft.needs[slot])).collect(),
     });
     Checked { graph, problems }
-}
-
-/// By file and position, each once; what has no place stands first.
-fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by(|one, other| {
-        one.span.cmp(&other.span).then_with(|| one.message.cmp(&other.message))
-    });
-    let mut seen = BTreeSet::new();
-    problems.retain(|problem| {
-        seen.insert((problem.span.clone(), problem.code, problem.message.clone()))
-    });
-    problems
 }
 
 /// What was evaluated.
