@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use toolbus_proto::json::Json;
+use toolbus::secrets::in_json;
 
 use crate::value::Value;
 
@@ -160,14 +160,7 @@ fn taint(value: &Value, is_secret: &dyn Fn(&str) -> bool) -> Value {
     tainted.with_sensitive(value.is_sensitive())
 }
 
-/// As it stands between the quotes of a JSON string.
-fn in_json(text: &str) -> String {
-    let quoted = Json::of(text);
-    let quoted = quoted.as_str();
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
-}
-
-/// The same where only ASCII is used.
+/// As it stands between the quotes of a JSON string of nothing but ASCII.
 fn in_ascii_json(text: &str) -> String {
     let mut ascii = String::new();
     for char in in_json(text).chars() {

@@ -179,7 +179,7 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// As it stands between the quotes of a JSON string.
-fn in_json(text: &str) -> String {
+pub fn in_json(text: &str) -> String {
     let quoted = Json::of(text);
     let quoted = quoted.as_str();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
