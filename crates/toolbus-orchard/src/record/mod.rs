@@ -221,6 +221,28 @@ pub struct NodeRecord {
     pub teardown: Option<NodeTeardown>,
 }
 
+impl NodeRecord {
+    /// Of a node that needs nothing, is not undone, and has not begun.
+    pub fn pending(address: String, ty: String, provider: String) -> NodeRecord {
+        NodeRecord {
+            address,
+            ty,
+            provider,
+            depends_on: Vec::new(),
+            seq: None,
+            state: State::Pending,
+            started_at: None,
+            ended_at: None,
+            duration_ms: None,
+            attempts: 0,
+            attrs: None,
+            outputs: None,
+            error: None,
+            teardown: None,
+        }
+    }
+}
+
 /// How a node is undone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeTeardown {

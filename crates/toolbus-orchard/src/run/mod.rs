@@ -93,7 +93,7 @@ impl Stop {
 
     /// Waits until we were told more often than `times`.
     pub async fn more_than(&mut self, times: u32) {
-        // Whoever could tell has gone: then we never are.
+        // The stopper is gone: no signal will be told any more.
         if self.0.wait_for(|told| times < *told).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -440,25 +440,18 @@ fn new_record(
     let writing = Writing { sensitive, secrets, with_secrets: options.record_secrets };
     let address = |index: &usize| plan.nodes[*index].address.clone();
     let nodes = plan.nodes.iter().map(|node| NodeRecord {
-        address: node.address.clone(),
-        ty: node.action_type.clone(),
-        provider: plan.providers[node.provider].name.clone(),
         depends_on: node.depends_on.iter().map(address).collect(),
-        seq: None,
-        state: State::Pending,
-        started_at: None,
-        ended_at: None,
-        duration_ms: None,
-        attempts: 0,
-        attrs: None,
-        outputs: None,
-        error: None,
         teardown: node.teardown.as_ref().map(|_| NodeTeardown {
             state: TeardownState::Pending,
             attrs: None,
             error: None,
             ended_at: None,
         }),
+        ..NodeRecord::pending(
+            node.address.clone(),
+            node.action_type.clone(),
+            plan.providers[node.provider].name.clone(),
+        )
     });
     let providers = plan.providers.iter().map(|instance| ProviderRecord {
         name: instance.name.clone(),

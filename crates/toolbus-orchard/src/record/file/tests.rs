@@ -7,22 +7,7 @@ use super::super::{ProcessMark, State};
 use super::*;
 
 fn node(index: usize) -> NodeRecord {
-    NodeRecord {
-        address: format!("action.echo.n{index}"),
-        ty: "echo".into(),
-        provider: "e".into(),
-        depends_on: Vec::new(),
-        seq: None,
-        state: State::Pending,
-        started_at: None,
-        ended_at: None,
-        duration_ms: None,
-        attempts: 0,
-        attrs: None,
-        outputs: None,
-        error: None,
-        teardown: None,
-    }
+    NodeRecord::pending(format!("action.echo.n{index}"), "echo".into(), "e".into())
 }
 
 /// A record of a process that is gone.
