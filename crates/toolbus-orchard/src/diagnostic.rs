@@ -1,6 +1,6 @@
 //! What is wrong with a scenario: a code to script against, a message, and where it stands.
 //!
-//! Whoever finds a problem makes a [`Problem`]; showing it with its source is not done here.
+//! Reader, evaluator and plan make a [`Problem`]; [`show`](crate::show) draws it with its source.
 
 use std::collections::BTreeSet;
 use std::fmt;

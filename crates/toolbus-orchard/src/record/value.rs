@@ -1,5 +1,5 @@
 //! Values in a record: plain JSON, but what is sensitive is a template of the variables it was
-//! made of, so that a record can be read by anyone and torn down by whoever knows those.
+//! made of, so that a record gives nothing away, and can be torn down with the same values.
 
 use std::collections::BTreeMap;
 

@@ -264,7 +264,7 @@ impl Throwaway {
         let _ = timeout(GOODBYE, stdin.write(&[IoSlice::new(line.as_bytes())])).await;
     }
 
-    /// Lets it end by itself, so that it can put things in order; whoever does not is made to.
+    /// Lets it end by itself, so that it can put things in order; a process that does not is killed.
     async fn leave(&mut self) {
         self.stdin = None;
         for signal in [None, Some(Signal::Term)] {

@@ -55,7 +55,7 @@ impl PeerKind for GodexKind {
         })))
     }
 
-    /// By its name, or by what it says to whoever asks it nothing.
+    /// By its name, or by what it says when it is started without arguments.
     fn recognises(&self, heard: &Heard<'_>) -> bool {
         let asks = |line: &str| line.contains("--prompt is required");
         heard.name() == "godex"
