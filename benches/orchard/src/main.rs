@@ -1,11 +1,14 @@
 //! What an `execute` costs, against two bare processes that exchange the same lines.
 //!
-//! `cargo run --release` prints all tables; `-- quick` is the same with fewer rounds. The
-//! other ends of the pipes are this program too, started with a role.
+//! `cargo run --release` prints all tables; `-- quick` is the same with fewer rounds, `-- plan`
+//! and `-- run` only what planning and running scenarios cost. The other ends of the pipes are this program too, started with a
+//! role.
 
 mod bare;
 mod hands;
 mod machines;
+mod plan;
+mod run;
 mod table;
 
 use std::os::fd::AsFd;
@@ -16,13 +19,23 @@ use table::{Contender, Table};
 fn main() -> ExitCode {
     let word = std::env::args().nth(1);
     match word.as_deref() {
-        None => measure(25),
-        Some("quick") => measure(5),
+        None => {
+            measure(25);
+            plan::measure(5);
+            run::measure(5);
+        }
+        Some("quick") => {
+            measure(5);
+            plan::measure(2);
+            run::measure(2);
+        }
+        Some("plan") => plan::measure(5),
+        Some("run") => run::measure(5),
         Some("role-peer") => bare::peer(),
         Some("role-provider") => machines::provider(),
         Some("role-authored") => hands::authored(),
         Some(other) => {
-            eprintln!("error: there is no `{other}`; say nothing, or `quick`");
+            eprintln!("error: there is no `{other}`; say nothing, `quick`, `plan` or `run`");
             return ExitCode::from(2);
         }
     }

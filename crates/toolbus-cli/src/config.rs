@@ -1,10 +1,13 @@
-//! Reading `toolbus.toml`: the file that `--config` names, or the one that lies here.
+//! Reading `toolbus.toml`: the file that `--config` names, or the one that lies here or in a
+//! folder above. A config of a client that names servers may stand in its place.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use toolbus::bus::config::Config;
+use toolbus::wire::clients::{ClientConfigs, ClientPeer, Surroundings};
+use toolbus::wire::{PeerKind, Registry};
 
 use crate::failed::Failed;
 
@@ -17,23 +20,98 @@ pub(crate) struct Found {
     pub(crate) config: Config,
 }
 
-/// Reads the config; `None` if the user named none and none lies here.
+/// Reads the config; `None` if the user named none and none lies here or above.
 pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
-    let path = asked.map_or_else(|| PathBuf::from(USUAL), Path::to_path_buf);
+    let Some(path) = asked.map(Path::to_path_buf).or_else(usual) else { return Ok(None) };
     let shown = path.display();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if asked.is_none() && error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            let failed = Failed::usage(format!("cannot read the config `{shown}`"));
-            return Err(failed.caused_by(&error));
+    let text = fs::read_to_string(&path).map_err(|error| {
+        Failed::usage(format!("cannot read the config `{shown}`")).caused_by(&error)
+    })?;
+    let env = |name: &str| std::env::var(name).ok();
+    let config = match foreign(&path, &text)? {
+        // Lines of a text that the user has never seen say nothing.
+        Some(text) => Config::parse(&text, &env).map_err(|error| {
+            Failed::usage(format!("`{shown}`: {}", error.problem)).hint_if_any(error.hint())
+        })?,
+        None => {
+            // In a folder above, what is relative is so to the config.
+            let parsed = match path.parent().filter(|_| asked.is_none() && path.has_root()) {
+                Some(folder) => Config::parse_in(folder, &text, &env),
+                None => Config::parse(&text, &env),
+            };
+            parsed.map_err(|error| {
+                Failed::usage(format!("`{shown}` {error}")).hint_if_any(error.hint())
+            })?
         }
     };
-    let config = Config::parse(&text, &|name| std::env::var(name).ok())
-        .map_err(|error| Failed::usage(format!("`{shown}` {error}")).hint_if_any(error.hint()))?;
     if config.backs.is_empty() {
         return Err(Failed::usage(format!("`{shown}` names no backs"))
             .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"));
     }
     Ok(Some(Found { path, config }))
+}
+
+/// The config here, or the nearest above. Who may write a config may start programs, so one above
+/// must be ours, or the system's.
+pub(crate) fn usual() -> Option<PathBuf> {
+    if fs::exists(USUAL).unwrap_or(true) {
+        return Some(USUAL.into());
+    }
+    let here = std::env::current_dir().ok()?;
+    let is_trusted = |path: &PathBuf| {
+        let owner = fs::metadata(path).map(|file| file.uid());
+        owner.is_ok_and(|owner| owner == 0 || owner == rustix::process::geteuid().as_raw())
+    };
+    let mut above = here.ancestors().skip(1).map(|folder| folder.join(USUAL));
+    above.find(|path| path.is_file()).filter(is_trusted)
+}
+
+/// The config of a client as one of ours; `None` if it is ours.
+fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(None);
+    }
+    let found = client_peers(path, text)?.ok_or_else(|| {
+        Failed::usage(format!("`{}` is JSON, but names no servers", path.display()))
+            .hint(format!("a config of ours is TOML; of an editor's, {}", where_they_stand()))
+    })?;
+    for peer in &found {
+        if let Some(why) = &peer.left_out {
+            tracing::warn!("`{}` is left out: {why}", peer.name);
+        }
+    }
+    Ok(Some(found.iter().map(ClientPeer::to_toml).collect()))
+}
+
+/// Where configs of clients name their servers.
+pub(crate) fn where_they_stand() -> String {
+    let registry = Registry::default();
+    let configs = registry.kinds().filter_map(PeerKind::client_configs);
+    configs.map(ClientConfigs::hint).collect::<Vec<_>>().join("; ")
+}
+
+/// The peers that the config of a client names; `None` if it is no such config.
+pub(crate) fn client_peers(path: &Path, text: &str) -> Result<Option<Vec<ClientPeer>>, Failed> {
+    with_surroundings(|surroundings| {
+        for configs in Registry::default().kinds().filter_map(PeerKind::client_configs) {
+            let read = configs.read(text, surroundings).map_err(|error| {
+                Failed::usage(format!("the config `{}` {error}", path.display()))
+            })?;
+            if read.is_some() {
+                return Ok(read);
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Calls it with what configs of clients may refer to.
+pub(crate) fn with_surroundings<T>(call: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+    let home = std::env::home_dir();
+    let here = std::env::current_dir().unwrap_or_default();
+    call(&Surroundings {
+        home: home.as_deref(),
+        here: &here,
+        env: &|name| std::env::var(name).ok(),
+    })
 }

@@ -3,21 +3,30 @@
 //! Everything on the bus happens on one thread, and ends the same way whatever ends it: the
 //! work is dropped, the peers are told goodbye, and only then do we leave.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
-use toolbus::address::Address;
+use tokio::task::spawn_local;
+use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
-use toolbus::bus::config::Config;
-use toolbus::wire::OpenError;
+use toolbus::bus::config::{BackConfig, Config};
 use toolbus::wire::settings::Settings;
+use toolbus::wire::{OpenError, found};
+use toolbus_proto::tool::{Failure, FailureKind, LastWords};
 
-use crate::args::Globals;
+use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
+use crate::render::failure;
 use crate::runtime::{self, Signals};
 
+/// How long a program that did not get ready is looked at, to see what it does speak.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
+
 /// The peers that a command line names, read but not opened.
+#[derive(Clone)]
 pub(crate) enum Peers {
     Addresses(Vec<Address>, Box<Settings>),
     Config(Config),
@@ -34,8 +43,7 @@ impl Peers {
             return config(globals.config.as_deref(), &settings).map(Peers::Config);
         }
         let read = |text: &_| {
-            Address::parse(AsRef::<str>::as_ref(text))
-                .map_err(|error| Failed::usage(error.to_string()))
+            Address::parse(AsRef::<str>::as_ref(text)).map_err(|error| no_address(&error))
         };
         let addresses = addresses.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Peers::Addresses(addresses, Box::new(settings)))
@@ -51,6 +59,85 @@ impl Peers {
             }
         }
         self
+    }
+
+    /// Each by itself, with its name.
+    pub(crate) fn apart(self) -> Vec<(String, Peers)> {
+        match self {
+            Peers::Addresses(addresses, settings) => {
+                let alone = |address: Address| {
+                    let name = address.to_string();
+                    (name, Peers::Addresses(vec![address], settings.clone()))
+                };
+                addresses.into_iter().map(alone).collect()
+            }
+            Peers::Config(config) => {
+                let alone = |back: &BackConfig| {
+                    let config = Config { backs: vec![back.clone()], ..Config::default() };
+                    (back.name.clone(), Peers::Config(config))
+                };
+                config.backs.iter().map(alone).collect()
+            }
+        }
+    }
+
+    /// The same, but finding out what a program speaks may take no longer than this.
+    pub(crate) fn within(mut self, limit: Option<Duration>) -> Peers {
+        if let (Peers::Addresses(addresses, settings), Some(limit)) = (&mut self, limit)
+            && addresses.iter().any(Address::is_bare)
+        {
+            let start = settings.start_timeout.unwrap_or(limit);
+            settings.start_timeout = Some(start.min(limit));
+        }
+        self
+    }
+
+    /// The same with the wire of each program, where that is not said. On a command line one that
+    /// does not show it is an error; in a config it is left as it is, to be tried again.
+    pub(crate) async fn found_out(&self) -> Result<Cow<'_, Peers>, Failed> {
+        match self {
+            Peers::Addresses(addresses, settings) if addresses.iter().any(Address::is_bare) => {
+                let mut found = Vec::new();
+                for address in addresses {
+                    let one = found::found_out(address, settings).await;
+                    found.push(one.map_err(|failure| failure::failed(&failure))?);
+                }
+                Ok(Cow::Owned(Peers::Addresses(found, settings.clone())))
+            }
+            Peers::Config(config) if config.backs.iter().any(|back| back.address.is_bare()) => {
+                let mut config = config.clone();
+                found_out_backs(&mut config).await;
+                Ok(Cow::Owned(Peers::Config(config)))
+            }
+            known => Ok(Cow::Borrowed(known)),
+        }
+    }
+
+    /// The failure of a program that did not get ready, with the address that would work.
+    pub(crate) async fn second_look(&self, address: &Address, failure: Failure) -> Failure {
+        let settings = match self {
+            Peers::Addresses(_, settings) => Some(&**settings),
+            Peers::Config(config) => {
+                let back = config.backs.iter().find(|back| back.address == *address);
+                back.map(|back| &back.settings)
+            }
+        };
+        match settings {
+            Some(settings) => second_look(address, settings, failure).await,
+            None => failure,
+        }
+    }
+
+    /// The same, where it is clear whose failure it is.
+    pub(crate) async fn second_look_if_one(&self, failure: Failure) -> Failure {
+        let addresses: Vec<&Address> = match self {
+            Peers::Addresses(addresses, _) => addresses.iter().collect(),
+            Peers::Config(config) => config.backs.iter().map(|back| &back.address).collect(),
+        };
+        match addresses.as_slice() {
+            [one] => self.second_look(one, failure).await,
+            _ => failure,
+        }
     }
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
@@ -95,7 +182,11 @@ impl Peers {
     ) -> Result<T, Failed> {
         runtime::block_on(async {
             let mut signals = Signals::listen()?;
-            let bus = Rc::new(prepare(self.open()?));
+            let found = tokio::select! {
+                found = self.found_out() => found?,
+                exit = signals.next() => return Err(Failed::quietly(exit)),
+            };
+            let bus = Rc::new(prepare(found.open()?));
             let worked = work(bus.clone(), &mut signals).await;
             signals.or_kill(bus.shutdown(), || bus.kill()).await;
             worked
@@ -103,11 +194,52 @@ impl Peers {
     }
 }
 
+/// Finds out what the programs of a config speak, side by side. One that does not show it is left
+/// as it is.
+pub(crate) async fn found_out_backs(config: &mut Config) {
+    let look = |back: &BackConfig| {
+        let (address, settings) = (back.address.clone(), back.settings.clone());
+        spawn_local(async move { found::found_out(&address, &settings).await })
+    };
+    let looking: Vec<_> = config.backs.iter().map(look).collect();
+    for (back, looking) in config.backs.iter_mut().zip(looking) {
+        if let Ok(Ok(address)) = looking.await {
+            back.address = address;
+        }
+    }
+}
+
+/// The failure of a program that did not get ready, with the address that would work.
+pub(crate) async fn second_look(
+    address: &Address,
+    settings: &Settings,
+    failure: Failure,
+) -> Failure {
+    if !was_never_ready(&failure) {
+        return failure;
+    }
+    let settings = Settings { start_timeout: Some(SECOND_LOOK), ..settings.clone() };
+    let Some(meant) = found::meant(address, &settings).await else { return failure };
+    let hint = Some(format!("it is {}: write `{meant}`", meant.kind().summary()));
+    let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+    failure.with_last_words(LastWords { hint, ..words })
+}
+
+/// Did the process never come so far that it could be called?
+fn was_never_ready(failure: &Failure) -> bool {
+    let is_start = match failure.kind {
+        FailureKind::BrokeProtocol => true,
+        FailureKind::TimedOut | FailureKind::Unavailable => failure.message.contains("ready"),
+        _ => false,
+    };
+    is_start && !failure.from_peer
+}
+
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
     let found = config::read(asked)?.ok_or_else(|| {
         let usual = config::USUAL;
-        Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here"))
-            .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`")
+        Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here or above"))
+            .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one")
     })?;
     let mut config = found.config;
     for back in &mut config.backs {
@@ -116,7 +248,13 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         back.settings.clients = settings.clients;
         back.settings.reply_bytes_max = settings.reply_bytes_max;
     }
+    peer::add_to(&mut config, settings);
     Ok(config)
+}
+
+/// Text that is no address.
+pub(crate) fn no_address(error: &AddressError) -> Failed {
+    Failed::usage(error.to_string()).hint_if_any(error.hint())
 }
 
 /// An address that cannot be opened, whether or not a peer is there.

@@ -35,7 +35,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 const WORD_BYTES_MAX: usize = 100;
 
 /// How many letters must be changed, added, left out or swapped with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
+pub fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=to.len()).collect();

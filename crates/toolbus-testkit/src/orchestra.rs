@@ -46,14 +46,14 @@ pub fn more_ids(prefix: &'static str, count: &Arc<AtomicU64>) -> Ids {
 /// `0.5 s pass`.
 pub fn passing(words: &str) -> Option<Duration> {
     let seconds = words.strip_suffix(" s pass")?;
-    Some(Duration::from_secs_f64(seconds.parse().unwrap()))
+    Some(Duration::from_secs_f64(seconds.parse().expect("a transcript waits for seconds")))
 }
 
 /// What stands on a stream: bytes in quotes, their end, or an end of another kind.
 pub fn arrivals(wire: &str, text: &str) -> Vec<Arrival> {
     let event = |what: &str| Arrival::Event(format!("[{wire}] {what}"));
     let Some(rest) = text.strip_prefix('"') else { return vec![event(text)] };
-    let (bytes, behind) = rest.rsplit_once('"').unwrap();
+    let (bytes, behind) = rest.rsplit_once('"').expect("a transcript quotes its bytes");
     let mut arrivals = Vec::new();
     if !bytes.is_empty() {
         arrivals.push(Arrival::Bytes(unescape(bytes)));

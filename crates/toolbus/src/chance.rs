@@ -26,7 +26,7 @@ impl OsRandom {
 ///
 /// If the system has no chance to give.
 #[cfg(feature = "bus")]
-pub(crate) fn bytes<const COUNT: usize>() -> [u8; COUNT] {
+pub fn bytes<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     getrandom::fill(&mut bytes).expect("the system has a generator");
     bytes

@@ -9,14 +9,22 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
-/// What stands in place of a secret.
+/// What stands in place of a secret, unless [`mask_as`] said otherwise.
 pub const MASK: &str = "***";
+
+/// What the whole process puts in place of secrets, where that is not [`MASK`].
+static MASK_AS: OnceLock<&'static str> = OnceLock::new();
+
+/// From now on this stands in place of every secret. The first word counts.
+pub fn mask_as(mask: &'static str) {
+    let _ = MASK_AS.set(mask);
+}
 
 /// Shorter than this it is no secret, and half of all text would be masked.
 const BYTES_MIN: usize = 4;
@@ -97,7 +105,7 @@ impl Secrets {
         let mut from = 0;
         for Range { start, end } in found {
             masked.push_str(&text[from..start]);
-            masked.push_str(MASK);
+            masked.push_str(MASK_AS.get().copied().unwrap_or(MASK));
             from = end;
         }
         masked.push_str(&text[from..]);
@@ -171,7 +179,7 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// As it stands between the quotes of a JSON string.
-fn in_json(text: &str) -> String {
+pub fn in_json(text: &str) -> String {
     let quoted = Json::of(text);
     let quoted = quoted.as_str();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()

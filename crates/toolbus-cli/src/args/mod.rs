@@ -4,6 +4,7 @@
 //! share, and the one place where a command line becomes something to run.
 
 pub(crate) mod access;
+pub(crate) mod peer;
 mod usage;
 pub(crate) mod value;
 
@@ -83,7 +84,7 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(crate) struct Globals {
-    /// Read this config [default: toolbus.toml, if there is one]
+    /// Read this config, ours or an editor's [default: toolbus.toml, here or above]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print lines of JSON, failures included
@@ -141,7 +142,7 @@ impl Globals {
 pub(crate) enum Parsed {
     /// A help text or the version, as it goes to standard output.
     Show(String),
-    Run(Command, Globals),
+    Run(Box<Command>, Globals),
 }
 
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
@@ -153,7 +154,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failed> {
             .and_then(|matches| Cli::from_arg_matches(&matches)),
     };
     match cli {
-        Ok(Cli { globals, command }) => Ok(Parsed::Run(command, globals)),
+        Ok(Cli { globals, command }) => Ok(Parsed::Run(Box::new(command), globals)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 Ok(Parsed::Show(shown(&error.render(), color_when(words))))
@@ -223,18 +224,22 @@ fn called_toolbus(command: clap::Command) -> clap::Command {
 
 /// What `--color` says, read by hand: a command line that could not be parsed has one too.
 pub(crate) fn color_when(words: &[OsString]) -> ColorWhen {
-    option(words, "--color")
+    option(words, "--color", Some(("--no-color", ColorWhen::Never)))
 }
 
 /// What `--log-format` says, read in the same way.
 pub(crate) fn log_format(words: &[OsString]) -> LogFormat {
-    option(words, "--log-format")
+    option(words, "--log-format", None)
 }
 
-fn option<T: ValueEnum + Default>(words: &[OsString], name: &str) -> T {
+/// The last of what is said of an option, in its long form or by a flag that means one value.
+fn option<T: ValueEnum + Default>(words: &[OsString], name: &str, flag: Option<(&str, T)>) -> T {
     let mut asked = T::default();
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
+        if let Some((_, meant)) = flag.as_ref().filter(|(flag, _)| *flag == word) {
+            asked = meant.clone();
+        }
         let value = match word.split_once('=') {
             _ if word == "--" => break,
             Some((said, value)) if said == name => Some(value.to_owned()),

@@ -51,6 +51,10 @@ fn felts_may_begin_with_a_dash() {
                             stop_timeout: 5s,
                             line_max: 67108864,
                             allow_shell: false,
+                            program: ProgramArgs {
+                                vars: [],
+                                env_pass: [],
+                            },
                         },
                     ),
                 ),
@@ -85,6 +89,10 @@ fn flags_may_stand_anywhere_before_the_first_felt() {
                             stop_timeout: 5s,
                             line_max: 1024,
                             allow_shell: false,
+                            program: ProgramArgs {
+                                vars: [],
+                                env_pass: [],
+                            },
                         },
                     ),
                 ),
@@ -113,6 +121,10 @@ fn a_dash_is_a_selector() {
                             stop_timeout: 5s,
                             line_max: 67108864,
                             allow_shell: true,
+                            program: ProgramArgs {
+                                vars: [],
+                                env_pass: [],
+                            },
                         },
                     ),
                 ),
@@ -143,6 +155,10 @@ fn the_word_after_a_double_dash_is_no_flag() {
                             stop_timeout: 5s,
                             line_max: 67108864,
                             allow_shell: false,
+                            program: ProgramArgs {
+                                vars: [],
+                                env_pass: [],
+                            },
                         },
                     ),
                 ),

@@ -10,9 +10,11 @@ use clap::{Arg, ArgMatches, FromArgMatches};
 use toolbus::secrets::masked;
 use toolbus::wire::Registry;
 use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
+use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 
 use super::wire::{self, WireFace};
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -48,6 +50,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "5s",
           allow_negative_numbers = true)]
     pub(crate) stop_timeout: Duration,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 fn story() -> String {
@@ -133,6 +139,11 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
     let wanted = Wanted {
         start: args.start_timeout,
         stop: args.stop_timeout,
+        settings: Settings {
+            program: args.program.settings()?,
+            credentials: args.http.credentials()?,
+            ..Settings::default()
+        },
         options: args.options.0.clone(),
     };
     let Some(target) = &args.target else {

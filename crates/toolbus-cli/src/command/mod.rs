@@ -7,7 +7,9 @@ mod completions;
 mod decode;
 mod demo;
 mod describe;
+mod doctor;
 mod help;
+mod init;
 mod man;
 mod serve;
 mod tools;
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     Describe(describe::DescribeArgs),
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
+    Init(init::InitArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(flatten)]
     Wire(wire::WireCommand),
     Check(check::CheckArgs),
@@ -46,6 +50,8 @@ impl Command {
             Command::Describe(args) => describe::run(&args, globals),
             Command::Call(args) => call::run(&args, globals),
             Command::Serve(args) => serve::run(&args, globals),
+            Command::Init(args) => init::run(&args, globals),
+            Command::Doctor(args) => doctor::run(&args, globals),
             Command::Wire(command) => command.run(globals),
             Command::Check(args) => check::run(&args, globals),
             Command::Decode(command) => decode::run(command),

@@ -1,12 +1,16 @@
 //! `toolbus tools`: which tools are there, and what do they take?
 
+use std::time::Duration;
+
+use toolbus::address::Address;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
-use crate::args::Globals;
+use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -30,16 +34,29 @@ pub(crate) struct ToolsArgs {
     /// Peers to ask, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     pub(crate) addresses: Vec<String>,
+    /// Give up on a peer that is not ready after this long [default: as its protocol says]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    pub(crate) start_timeout: Option<Duration>,
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
     let peers = Peers::of(
         &args.addresses,
         globals,
-        Settings { allow_shell: args.allow_shell, ..Settings::default() },
+        Settings {
+            start_timeout: args.start_timeout,
+            allow_shell: args.allow_shell,
+            program: args.program.settings()?,
+            credentials: args.http.credentials()?,
+            ..Settings::default()
+        },
     )?;
     peers.meet(async |bus| {
         let spinner = Spinner::for_people(globals);
@@ -49,22 +66,24 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };
         render::print(&text)?;
-        let unreachable = listed.iter().filter_map(unreachable);
-        match unreachable.map(|failed| failed.told(globals)).last() {
-            Some(failed) => Err(failed),
-            None => Ok(()),
+        let mut ended = Ok(());
+        for listed in &listed {
+            if let Err(failure) = &listed.tools {
+                let failure = peers.second_look(&listed.address, failure.clone()).await;
+                ended = Err(unreachable(&listed.address, &failure).told(globals));
+            }
         }
+        ended
     })
 }
 
-fn unreachable(listed: &Listed) -> Option<Failed> {
-    let failure: &Failure = listed.tools.as_ref().err()?;
-    let message = format!("cannot list the tools of `{}`: {failure}", listed.address);
+fn unreachable(address: &Address, failure: &Failure) -> Failed {
+    let message = format!("cannot list the tools of `{address}`: {failure}");
     let failed = Failed::new(Exit::Unreachable, message);
-    Some(match &failure.last_words {
+    match &failure.last_words {
         Some(words) => failure::with_last_words(failed, words),
         None => failed,
-    })
+    }
 }
 
 /// Every tool under the name it is called by, with its address, sorted by name.

@@ -45,6 +45,7 @@ pub(crate) struct Paint {
 }
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const OK: Style = AnsiColor::Green.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const DIM: Style = Style::new().dimmed();
@@ -56,6 +57,10 @@ const LITERAL: Style = AnsiColor::Yellow.on_default();
 impl Paint {
     pub(crate) fn error(self, text: &str) -> String {
         self.with(ERROR, text)
+    }
+
+    pub(crate) fn ok(self, text: &str) -> String {
+        self.with(OK, text)
     }
 
     pub(crate) fn warning(self, text: &str) -> String {

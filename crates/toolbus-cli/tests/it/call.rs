@@ -220,8 +220,8 @@ fn what_is_found_before_the_call() {
         "call add a=1 b=2",
         expect![[r#"
             stderr
-            error: no ADDRESS is given, and there is no `toolbus.toml` here
-            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
+            error: no ADDRESS is given, and there is no `toolbus.toml` here or above
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one
             exit 2
         "#]],
     );

@@ -95,11 +95,11 @@ fn no_server_to_test() {
     check(
         "check mcp builtin:",
         expect![[r#"
-        stderr
-        error: `builtin:` is no MCP server
-        hint: name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`
-        exit 2
-    "#]],
+            stderr
+            error: `builtin:` is no MCP server
+            hint: name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`
+            exit 2
+        "#]],
     );
     check(
         "check mcp mcp+stdio:no-such-server",

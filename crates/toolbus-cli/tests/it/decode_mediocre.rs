@@ -212,7 +212,8 @@ fn help() {
               godex      Show what a captured answer of a server says
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -251,7 +252,7 @@ fn help() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included

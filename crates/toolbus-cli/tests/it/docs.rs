@@ -22,6 +22,11 @@ fn readme() {
 }
 
 #[test]
+fn start() {
+    check("docs/start.md");
+}
+
+#[test]
 fn config() {
     check("docs/config.md");
 }

@@ -20,10 +20,13 @@ fn toolbus_in_short() {
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               prompt           List and get the prompts of an MCP server
@@ -37,7 +40,8 @@ fn toolbus_in_short() {
               man              Print a manual page
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -69,6 +73,7 @@ fn toolbus_at_length() {
               orchard+stdio:COMMAND
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
               godex+stdio:COMMAND
@@ -78,6 +83,7 @@ fn toolbus_at_length() {
               orchestra+plugin:COMMAND
                                  an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `--allow-shell` is given
+              COMMAND            any of the programs above: what it speaks is found out
 
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -90,10 +96,13 @@ fn toolbus_at_length() {
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
               serve            Run every front of the config at once, until a signal
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
               oracle           Call a Cairo oracle, or be one
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               prompt           List and get the prompts of an MCP server
@@ -108,7 +117,7 @@ fn toolbus_at_length() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -163,7 +172,7 @@ fn demo() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -214,12 +223,27 @@ fn tools() {
                       Peers to ask, in place of those in the config, e.g. `builtin:`
 
             Options:
+                  --start-timeout <TIME>
+                      Give up on a peer that is not ready after this long [default: as its protocol says]
+
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -278,9 +302,16 @@ fn call_in_short() {
                   --reply-max <SIZE>      Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
                                           go to --out unbounded]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -351,9 +382,21 @@ fn call_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -403,7 +446,8 @@ fn oracle() {
               serve   Be an oracle on standard input and output
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -443,9 +487,13 @@ fn oracle_invoke_in_short() {
                                           [default: 5s]
                   --line-max <BYTES>      Skip lines longer than this, e.g. `64MiB` [default: 64MiB]
                   --allow-shell           Allow the connection `shell:`, whose one function runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -521,9 +569,15 @@ fn oracle_invoke_at_length() {
                   --allow-shell
                       Allow the connection `shell:`, whose one function runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -581,9 +635,16 @@ fn oracle_serve_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -645,9 +706,21 @@ fn oracle_serve_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -701,7 +774,7 @@ fn completions() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -752,7 +825,7 @@ fn man() {
 
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -832,9 +905,22 @@ fn serve_at_length() {
 
             Usage: toolbus serve [OPTIONS]
 
+            Options:
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -903,9 +989,15 @@ fn mcp_in_short() {
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
+                                          repeat
+                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
+                                          variable; may repeat
 
             Global options:
-                  --config <FILE>        Read this config [default: toolbus.toml, if there is one]
+                  --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
+                                         above]
                   --json                 Print lines of JSON, failures included
               -v, --verbose...           Say more: -v what happens, -vv every detail
               -q, --quiet                Say less: errors only, no warnings
@@ -975,9 +1067,18 @@ fn mcp_at_length() {
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
 
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
             Global options:
                   --config <FILE>
-                      Read this config [default: toolbus.toml, if there is one]
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
 
                   --json
                       Print lines of JSON, failures included
@@ -1007,6 +1108,565 @@ fn mcp_at_length() {
 
             For an editor's or agent's config:
               "mcpServers": {"toolbus": {"command": "toolbus", "args": ["mcp", "builtin:"]}}
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn plugin() {
+    check(
+        "plugin --help",
+        expect![[r#"
+            stdout
+            Be an Orchestra plugin: its hub calls the tools of the bus
+
+            A hub starts its plugins with `--orchestrator-addr`, `--listen-addr` and `--certs-dir`, behind
+            whatever stands in its own file. All peers are opened first; if one cannot be, the exit code is 3.
+            Then standard error has the line `READY HOST:PORT`, the hub is told which tools there are, and
+            answers are given until it says `shutdown`, a signal comes, or the hub has been gone for a minute.
+            Standard output stays empty.
+
+            Usage: toolbus plugin [OPTIONS] [ADDRESS]...
+
+            Arguments:
+              [ADDRESS]...
+                      Peers whose tools are served, in place of those in the config, e.g. `builtin:`
+
+            Options:
+                  --orchestrator-addr <HOST:PORT>
+                      Hub to register with, e.g. `localhost:50100`; none if it is empty
+
+                  --listen-addr <HOST:PORT>
+                      Where to listen [default: localhost:0]
+
+                  --certs-dir <DIR>
+                      Folder of the certificates [default: ~/.orchestra/certs]
+
+                  --id <ID>
+                      Our id, as it stands in the hub's file
+
+                      [default: toolbus]
+
+                  --manifest
+                      Print what we would tell a hub of ourselves, and end
+
+                  --allow-anonymous
+                      Let callers in that show no certificate
+
+                  --timeout <TIME>
+                      Give up on a call that is quiet for this long, e.g. `90`, `500ms`
+
+                      [default: 60s]
+
+                  --env <NAME=VALUE>
+                      Set this variable for the programs that are started; may repeat
+
+                  --env-pass <NAME>
+                      Pass this variable of ours on to the programs that are started; may repeat
+
+                  --token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
+
+                  --header <NAME: VALUE>
+                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus plugin builtin: --manifest
+              toolbus plugin --id tools.bus builtin:
+
+            In a hub's plugins.yaml:
+              plugins:
+                - id: tools.bus
+                  binary: toolbus
+                  args: [plugin, --id, tools.bus, 'builtin:']
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn orchestrator() {
+    check(
+        "orchestrator --help",
+        expect![[r#"
+            stdout
+            Be an Orchestra hub: run the plugins of a file and route calls to them
+
+            Reads `plugins.yaml`, or the file that `--config` names, starts its plugins and keeps them running:
+            one that dies is started again, after half a second at first, and given up after five failed starts.
+            Callers are let in by their certificates; `toolbus certs` shows them.
+
+            SIGINT or SIGTERM says goodbye to all plugins and ends with 0; a second one kills them.
+
+            Usage: toolbus orchestrator [OPTIONS]
+
+            Options:
+                  --listen-addr <HOST:PORT>
+                      Listen here, whatever the file says; port 0 takes a free one [default: localhost:50100]
+
+                  --certs-dir <DIR>
+                      Folder of the certificates, whatever the file says [default: ~/.orchestra/certs]
+
+                  --allow-anonymous
+                      Let callers in that show no certificate; a wrong one is still refused
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus orchestrator
+              toolbus orchestrator --config ./plugins.yaml --listen-addr localhost:50100
+
+            A small plugins.yaml:
+              plugins:
+                - id: tools.toolbus
+                  binary: toolbus
+                  args: [plugin, --id, tools.toolbus, "builtin:"]
+                  enabled: true
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn transport_stdio() {
+    check(
+        "transport-stdio --help",
+        expect![[r#"
+            stdout
+            Be an MCP server on standard input and output, in front of an Orchestra hub
+
+            For editors and agents whose config names `transport-stdio`: `tools/list` and `tools/call` are asked
+            of the hub, everything else is answered here. A hub that is lost is dialled again; calls fail
+            meanwhile, and at once.
+
+            Answers go out as they finish, so that a slow tool holds up no other. With `--in-order` a line is
+            read only when the one before is answered.
+
+            Usage: toolbus transport-stdio [OPTIONS]
+
+            Options:
+                  --orchestrator-addr <HOST:PORT>
+                      Where the hub is
+
+                      [default: localhost:50100]
+
+                  --certs-dir <DIR>
+                      Folder of the certificates
+
+                      [default: ~/.orchestra/certs]
+
+                  --timeout <TIME>
+                      Give up on a request to the hub after this long, e.g. `90`, `500ms`
+
+                      [default: 60s]
+
+                  --wait
+                      Wait for a hub that is not there yet, instead of ending with 3
+
+                  --no-reconnect
+                      End with 3 when the hub is lost, instead of dialling again
+
+                  --idle-timeout <TIME>
+                      Take the hub for lost after so long a silence
+
+                      [default: 15s]
+
+                  --server-name <NAME>
+                      Whom the hub's certificate must name, if not the host of the address
+
+                  --profile <PROFILE>
+                      Which methods there are: `tools`, or `full` with prompts, resources and logging
+
+                      [default: tools]
+
+                  --events <TOPIC>...
+                      Tell the events of this topic as `notifications/event`; may repeat
+
+                  --in-order
+                      Read a line only when the one before is answered
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus transport-stdio
+              toolbus transport-stdio --orchestrator-addr localhost:9100 --wait
+
+            In an editor's or agent's config, among its servers:
+              "orchestra": {"command": "toolbus", "args": ["transport-stdio"]}
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn certs() {
+    check(
+        "certs --help",
+        expect![[r#"
+            stdout
+            Show or renew the certificates of Orchestra
+
+            A hub, its plugins and its callers know each other by certificates of one CA, all in one
+            folder. They are made when they are first needed and made anew before they expire. A CA that
+            is there is never replaced, unless you say so.
+
+            Usage: toolbus certs [OPTIONS] <COMMAND>
+
+            Commands:
+              show   List the certificates of a folder, and whether they are good
+              renew  Make certificates anew: those that need it, or those you name
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+            exit 0
+        "#]],
+    );
+    check(
+        "certs show --help",
+        expect![[r#"
+            stdout
+            List the certificates of a folder, and whether they are good
+
+            One row each: name, kind, until when it is valid, whether the CA of the folder signed it, and how
+            its key is. Changes nothing. Ends with 1 if one has expired, is signed by another CA, or has no good
+            key; with 2 if there is no folder.
+
+            Usage: toolbus certs show [OPTIONS]
+
+            Options:
+                  --certs-dir <DIR>
+                      Folder of the certificates
+
+                      [default: ~/.orchestra/certs]
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus certs show
+              toolbus certs show --certs-dir ./certs --json
+            exit 0
+        "#]],
+    );
+    check(
+        "certs renew --help",
+        expect![[r#"
+            stdout
+            Make certificates anew: those that need it, or those you name
+
+            Without a NAME every certificate is renewed that expires within 30 days, is signed by another CA or
+            does not match its key. Says what it did, a line each; nothing to do is no output.
+
+            Usage: toolbus certs renew [OPTIONS] [NAME]...
+
+            Arguments:
+              [NAME]...
+                      Renew this one, or make it if it is not there, e.g. `orchestrator`
+
+            Options:
+                  --all
+                      Renew every certificate but the CA
+
+                  --ca
+                      Replace the CA and renew all others; the old CA is kept as `ca.crt.old`, `ca.key.old`
+
+                  --certs-dir <DIR>
+                      Folder of the certificates
+
+                      [default: ~/.orchestra/certs]
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus certs renew
+              toolbus certs renew transport.stdio-client
+              toolbus certs renew --ca
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn orchard() {
+    check(
+        "orchard --help",
+        expect![[r#"
+            stdout
+            Plan and run scenarios: actions of providers, in the order of their references
+
+            A scenario is a file of HCL that names providers and the actions to execute with them. A
+            provider is a program that speaks Orchard, any other peer that toolbus can call, or one that is
+            built in. What an action gives can be used by others, which then wait for it.
+
+            `plan` shows what would be done and what is wrong, and does nothing. Plans, lists and data go to
+            standard output; what is wrong goes to standard error, with its place and what to do.
+
+            Started under the name `orchard` (a link to toolbus) it is this command.
+
+            Usage: toolbus orchard [OPTIONS] <COMMAND>
+
+            Commands:
+              init      Write a first scenario and a component, to be changed
+              validate  Check files of scenarios and components, without providers and values
+              plan      Show what a run would do, in which order and with what
+              list      List the scenarios of files and folders
+              schema    Show the actions of a provider, and what they take and give
+              graph     Draw which action needs which
+              run       Run a scenario
+              teardown  Undo what a run did
+              runs      List the runs that a folder has records of, newest first
+
+            Options:
+                  --no-color
+                      Print without colours
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus orchard init
+              toolbus orchard plan scenarios/hello.hcl
+              toolbus orchard validate scenarios/*.hcl
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn orchard_plan() {
+    check(
+        "orchard plan --help",
+        expect![[r#"
+            stdout
+            Show what a run would do, in which order and with what
+
+            Nothing is executed: programs are only asked for their schemas, with the argument `schema`, and
+            other peers for their tools. What is known only after the run is told as that, sensitive values are
+            not shown.
+
+            Everything that is wrong is told at once, with its place; the exit code is then 2. It is 3 or 4 if a
+            provider cannot be asked.
+
+            Usage: toolbus orchard plan [OPTIONS] <FILE>
+
+            Arguments:
+              <FILE>
+                      File with the scenario
+
+            Options:
+                  --no-color
+                      Print without colours
+
+                  --var <NAME=VALUE>
+                      Value of a variable; may repeat, the last counts
+
+                  --var-file <FILE>
+                      File with values of variables, HCL or `.json`; may repeat, later ones count
+
+                  --scenario <NAME>
+                      Scenario to take, where a file has several
+
+                  --target <ADDRESS>
+                      Plan only this action, family or component and what it needs; may repeat
+
+                  --describe-timeout <TIME>
+                      Give up if a provider has not described itself after this long
+
+                      [default: 5s]
+
+                  --scrub-env
+                      Give providers no environment but PATH, HOME, LANG and TMPDIR
+
+            Global options:
+                  --config <FILE>
+                      Read this config, ours or an editor's [default: toolbus.toml, here or above]
+
+                  --json
+                      Print lines of JSON, failures included
+
+              -v, --verbose...
+                      Say more: -v what happens, -vv every detail
+
+              -q, --quiet
+                      Say less: errors only, no warnings
+
+                  --color <WHEN>
+                      Colour words for people: auto (on a terminal), always or never
+
+                  --log-format <FORMAT>
+                      Log as text, or as lines of json
+
+              -h, --help
+                      Show help: -h in short, --help with the story and examples
+
+              -V, --version
+                      Show the version
+
+            Examples:
+              toolbus orchard plan scenarios/hello.hcl
+              toolbus orchard plan shop.hcl --var token=s3cr3t --json
+              toolbus orchard plan shop.hcl --target action.echo.first
             exit 0
         "#]],
     );

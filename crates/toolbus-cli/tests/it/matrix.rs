@@ -2,7 +2,7 @@
 //! library; what a pair does not carry stands in `docs/bridges.md`.
 
 #[path = "../../../toolbus/tests/matrix/harness.rs"]
-mod harness;
+pub(crate) mod harness;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,13 +19,12 @@ const ABOUT: &str = "# Which call crosses which bridge
 Any front can stand before any back, and what a caller says in one wire is said in another. Not \
 every wire can say everything. These tables are made by a test (`crates/toolbus-cli/tests/it/\
 matrix.rs`), which starts a program for each front (the rows) and one for each back (the columns) \
-and calls the tools of `builtin:` through both; where something does not arrive as it was sent, \
+and calls the tools of `builtin:` through both. A godex front is `toolbus exec`, whose caller is a \
+model that calls what a scripted server tells it to; a godex back has one tool, `ask`. Where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
 object` an answer that is none and arrives as the only member of one, `text` or `result`, \
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
 may be left out and is written as `{\"Some\":…}`.
-
-What `toolbus call` prints is what arrives. Text is a JSON string and a value is that value, whatever carried it: MCP before 2026-07-28 has no place for a value that is no object, nor has any MCP for an answer in parts, so toolbus sends the text and says in `_meta` under `dev.toolbus/answer` what it is (`\"json\"`, or for parts a list with `text`, `json`, `bytes` or `value` for each block), and reads it back as `3` or `{\"elements\":[0,1,2]}`. Where a result must be an object an answer that is none stays the member of one (orchard: `result`, orchestra: `text`), and where an oracle's function has no Cairo type its answer stays the text of its JSON.
 ";
 
 #[test]
@@ -34,12 +33,15 @@ fn every_front_before_every_back() {
     let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
     let registry = Registry::default();
     let pairs = harness::all_pairs(&registry, &program);
-    let table = LocalSet::new().block_on(&runtime, pairs);
+    let mut table = LocalSet::new().block_on(&runtime, pairs);
+    table.cells().iter().for_each(called_by_the_program);
+    let (name, limits, cells) =
+        LocalSet::new().block_on(&runtime, crate::godex::bridges::cells(&registry, &program));
+    table.join(name, limits, cells);
     let mut told = ABOUT.to_owned();
     let _ = write!(told, "{}", table.to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);
-    table.cells().iter().for_each(called_by_the_program);
 }
 
 /// The same pair once more, with the program as its caller.

@@ -57,16 +57,16 @@ fn a_legacy_client() {
         &["builtin:"],
         &by_a_legacy_client(),
         expect![[r#"
-            {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
-            {"jsonrpc":"2.0","id":"p","result":{}}
-            {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3.5"}],"_meta":{"dev.toolbus/answer":"json"}}}
-            {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"HELLO"}]}}
-            {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"oops"}],"isError":true,"_meta":{"dev.toolbus/failure":{"kind":"failed","code":7}}}}
-            {"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"unknown tool: uper"}}
-            {"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"method not found: prompts/list"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error: not JSON: unexpected `o` at byte 1"}}
-            exit 0
-        "#]],
+        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        {"jsonrpc":"2.0","id":"p","result":{}}
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3.5"}]}}
+        {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"HELLO"}]}}
+        {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"oops"}],"isError":true,"_meta":{"dev.toolbus/failure":{"kind":"failed","code":7}}}}
+        {"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"unknown tool: uper"}}
+        {"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"method not found: prompts/list"}}
+        {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error: not JSON: unexpected `o` at byte 1"}}
+        exit 0
+    "#]],
     );
 }
 
@@ -130,9 +130,11 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
     let invoke = legacy_call(1, "faulty-tool_invoke", r#"{"selector":"f","calldata":["0x7"]}"#);
     // It is there now, and that is news for the client.
     assert_eq!(live.ask(&invoke), CHANGED);
-    expect![[r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[\"0x7\"]"}],"_meta":{"dev.toolbus/answer":"json"}}}"#]]
+    expect![[
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[\"0x7\"]"}]}}"#
+    ]]
     .assert_eq(&live.hear());
-    expect![[r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json"}}}"#]]
+    expect![[r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#]]
         .assert_eq(&live.ask(&legacy_call(2, "builtin_add", r#"{"a":1,"b":2}"#)));
     expect![[r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"unknown tool: add"}}"#]]
         .assert_eq(&live.ask(&legacy_call(3, "add", r#"{"a":1,"b":2}"#)));
@@ -157,11 +159,11 @@ fn who_cannot_be_opened_is_left_out() {
         &["builtin:", "mcp+stdio:no-such-program"],
         &lines,
         expect![[r#"
-            {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
-            {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json"}}}
-            warning: no-such-program: left out: there is no program `no-such-program` in PATH
-            exit 0
-        "#]],
+        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}]}}
+        warning: no-such-program: left out: there is no program `no-such-program` in PATH
+        exit 0
+    "#]],
     );
 }
 
@@ -186,9 +188,7 @@ fn names_that_fall_together_are_told() {
     );
     Page::of(&["mcp"]).config("mcp_names", &config).stdin(format!("{INITIALIZE}\n")).check(expect![[r#"
         stdout
-        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
-        stderr
-        warning: the second is left out: tool name a_b_c stands for both a.b_c and a_b.c
+        {"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"tool name a_b_c stands for both a.b_c and a_b.c","data":{"kind":"unavailable"}}}
         exit 0
     "#]]);
 }
@@ -207,7 +207,7 @@ fn what_is_not_allowed_does_not_pass() {
         stdout
         {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
         {"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"unknown tool: upper"}}
-        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json","io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
         exit 0
     "#]]);
 }
@@ -218,7 +218,7 @@ fn a_fast_call_does_not_wait_for_a_slow_one() {
         let mut live = session(&[address]);
         live.say(&legacy_call(1, "sleep", r#"{"ms":600000}"#));
         let fast = live.ask(&legacy_call(2, "add", r#"{"a":1,"b":2}"#));
-        let three = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json"}}}"#;
+        let three = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#;
         assert_eq!(fast, three);
         live.say(
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,

@@ -399,10 +399,11 @@ fn connections_that_are_none() {
     check(
         "oracle invoke STDIO:x f",
         expect![[r#"
-        stderr
-        error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, shell:
-        exit 2
-    "#]],
+            stderr
+            error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, shell:
+            hint: did you mean `stdio:x`?
+            exit 2
+        "#]],
     );
     check(
         "oracle invoke stdio: f",

@@ -405,10 +405,11 @@ fn addresses_that_cannot_be_served() {
     check(
         "oracle serve nope:",
         expect![[r#"
-        stderr
-        error: unsupported connection scheme: "nope:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-        exit 2
-    "#]],
+            stderr
+            error: unsupported connection scheme: "nope:"
+            hint: `toolbus --help` lists what an address can be
+            exit 2
+        "#]],
     );
     check(
         "oracle serve builtin: --fn add(",

@@ -1,5 +1,6 @@
 //! A run of `toolbus` as a page, which is the testkit's: here is what our own program needs.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -41,6 +42,12 @@ impl Page {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
         fs::create_dir_all(&folder).expect("the folder for tests is ours");
         fs::write(folder.join("toolbus.toml"), text).expect("the folder for tests is ours");
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// In this folder.
+    pub(crate) fn folder(mut self, folder: &Path) -> Page {
         self.command.current_dir(folder);
         self
     }
@@ -100,8 +107,11 @@ pub(crate) fn command(words: &[&str]) -> Command {
     // Not in a folder where the user keeps a config.
     command.args(words).current_dir(env!("CARGO_TARGET_TMPDIR"));
     // What the tester's own shell has set must not show on a page.
-    for name in ["COLUMNS", "NO_COLOR", "TOOLBUS_TIMEOUT"] {
-        command.env_remove(name);
+    command.env_clear();
+    for name in ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"] {
+        if let Some(value) = env::var_os(name) {
+            command.env(name, value);
+        }
     }
     command
 }

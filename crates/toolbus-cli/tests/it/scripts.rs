@@ -16,9 +16,17 @@ fn every_shell_gets_its_completions() {
     for shell in ["elvish", "powershell"] {
         let ran = Page::of(&["completions", shell]).run();
         assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{shell}");
-        for word in
-            ["demo", "tools", "call", "serve", "oracle", "invoke", "completions", "start-timeout"]
-        {
+        for word in [
+            "demo",
+            "tools",
+            "call",
+            "serve",
+            "oracle",
+            "invoke",
+            "orchard",
+            "completions",
+            "start-timeout",
+        ] {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }
@@ -96,7 +104,7 @@ fn the_manual_page_of_a_command() {
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH SYNOPSIS
-            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-\-allow\-shell\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
+            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-\-allow\-shell\fR] [\fB\-\-env\fR] [\fB\-\-env\-pass\fR] [\fB\-\-token\-env\fR] [\fB\-\-header\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH DESCRIPTION
@@ -130,12 +138,24 @@ fn the_manual_page_of_a_command() {
             \fB\-\-allow\-shell\fR
             Allow the address `shell:`, whose one tool runs any command
             .TP
+            \fB\-\-env\fR \fI<NAME=VALUE>\fR
+            Set this variable for the programs that are started; may repeat
+            .TP
+            \fB\-\-env\-pass\fR \fI<NAME>\fR
+            Pass this variable of ours on to the programs that are started; may repeat
+            .TP
+            \fB\-\-token\-env\fR \fI<VAR>\fR
+            Environment variable that holds the token to show to peers over HTTP
+            .TP
+            \fB\-\-header\fR \fI<NAME: VALUE>\fR
+            Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+            .TP
             [\fIADDRESS\fR]
             Peers whose tools are served, in place of those in the config, e.g. `builtin:`
             .SH "GLOBAL OPTIONS"
             .TP
             \fB\-\-config\fR \fI<FILE>\fR
-            Read this config [default: toolbus.toml, if there is one]
+            Read this config, ours or an editor\*(Aqs [default: toolbus.toml, here or above]
             .TP
             \fB\-\-json\fR
             Print lines of JSON, failures included
@@ -225,6 +245,7 @@ fn the_manual_page_of_toolbus() {
               orchard+stdio:COMMAND
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
+              https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre\-rpc server
               godex+stdio:COMMAND
@@ -234,6 +255,7 @@ fn the_manual_page_of_toolbus() {
               orchestra+plugin:COMMAND
                                  an Orchestra plugin, started as its hub would
               shell:             one tool, `exec`; off unless `\-\-allow\-shell` is given
+              COMMAND            any of the programs above: what it speaks is found out
             .PP
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -242,7 +264,7 @@ fn the_manual_page_of_toolbus() {
             .SH "GLOBAL OPTIONS"
             .TP
             \fB\-\-config\fR \fI<FILE>\fR
-            Read this config [default: toolbus.toml, if there is one]
+            Read this config, ours or an editor\*(Aqs [default: toolbus.toml, here or above]
             .TP
             \fB\-\-json\fR
             Print lines of JSON, failures included
@@ -283,6 +305,12 @@ fn the_manual_page_of_toolbus() {
             toolbus\-serve(1)
             Run every front of the config at once, until a signal
             .TP
+            toolbus\-init(1)
+            Write a `toolbus.toml` to begin with
+            .TP
+            toolbus\-doctor(1)
+            Start each back of the config, and say what works
+            .TP
             toolbus\-certs(1)
             Show or renew the certificates of Orchestra
             .TP
@@ -294,6 +322,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-oracle(1)
             Call a Cairo oracle, or be one
+            .TP
+            toolbus\-orchard(1)
+            Plan and run scenarios: actions of providers, in the order of their references
             .TP
             toolbus\-orchestrator(1)
             Be an Orchestra hub: run the plugins of a file and route calls to them

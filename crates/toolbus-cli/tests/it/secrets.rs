@@ -34,6 +34,7 @@ fn errors_and_last_words_tell_no_secret() {
         exit status 3
           | key is ***
           | GET /?key=***
+        hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)
         exit 3
     "#]]);
     page(&["call", "w.x", "--json"], "secrets_json", TALKATIVE).check(expect![[r#"
@@ -44,6 +45,7 @@ fn errors_and_last_words_tell_no_secret() {
         exit status 3
           | key is ***
           | GET /?key=***
+        hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)
         exit 3
     "#]]);
     let babbled = page(&["call", "w.x"], "secrets_babbling", BABBLING).run();
@@ -117,7 +119,8 @@ fn queries_of_addresses_are_not_told() {
         "tools mpc+http://127.0.0.1:1/mcp?api_key=s3cret-word",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+http://127.0.0.1:1/mcp?api_key=***"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+http://127.0.0.1:1/mcp?api_key=***"
+            hint: did you mean `mcp+http://127.0.0.1:1/mcp?api_key=***`?
             exit 2
         "#]],
     );

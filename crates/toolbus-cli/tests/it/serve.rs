@@ -346,8 +346,8 @@ fn configs_that_cannot_be_served() {
         "serve",
         expect![[r#"
             stderr
-            error: there is no `toolbus.toml` here
-            hint: name a config by `--config FILE`
+            error: there is no `toolbus.toml` here or above
+            hint: name a config by `--config FILE`; `toolbus init` writes one
             exit 2
         "#]],
     );

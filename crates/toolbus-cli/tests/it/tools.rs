@@ -76,8 +76,8 @@ fn no_peer_to_ask() {
         "tools",
         expect![[r#"
             stderr
-            error: no ADDRESS is given, and there is no `toolbus.toml` here
-            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
+            error: no ADDRESS is given, and there is no `toolbus.toml` here or above
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one
             exit 2
         "#]],
     );
@@ -85,7 +85,8 @@ fn no_peer_to_ask() {
         "tools mpc+stdio:x",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"
+            hint: did you mean `mcp+stdio:x`?
             exit 2
         "#]],
     );

@@ -342,3 +342,60 @@ fn options_that_exclude_each_other() {
         "#]],
     );
 }
+
+#[test]
+fn addresses_that_are_misspelled() {
+    let told = |words: &str| {
+        let page = Page::of(&words.split(' ').collect::<Vec<_>>()).run();
+        format!("$ {words}\n{page}")
+    };
+    let pages: String = [
+        "tools buildin:",
+        "call buildin: add a=1",
+        "call MCP+stdio:x add",
+        "call 127.0.0.1:7420 add",
+        "tools mcp+http:127.0.0.1:80",
+        "rpc call 127.0.0.1:7420 add",
+        "check mcp mcp:ls",
+    ]
+    .map(told)
+    .concat();
+    expect![[r#"
+        $ tools buildin:
+        stderr
+        error: unsupported connection scheme: "buildin:"
+        hint: did you mean `builtin:`?
+        exit 2
+        $ call buildin: add a=1
+        stderr
+        error: unsupported connection scheme: "buildin:"
+        hint: did you mean `builtin:`?
+        exit 2
+        $ call MCP+stdio:x add
+        stderr
+        error: unsupported connection scheme: "MCP+stdio:x"
+        hint: did you mean `mcp+stdio:x`?
+        exit 2
+        $ call 127.0.0.1:7420 add
+        stderr
+        error: unsupported connection scheme: "127.0.0.1:7420"
+        hint: did you mean `http://127.0.0.1:7420` or `mediocre+tcp://127.0.0.1:7420`?
+        exit 2
+        $ tools mcp+http:127.0.0.1:80
+        stderr
+        error: unsupported connection scheme: "mcp+http:127.0.0.1:80"
+        hint: did you mean `mcp+http://127.0.0.1:80`?
+        exit 2
+        $ rpc call 127.0.0.1:7420 add
+        stderr
+        error: unsupported connection scheme: "127.0.0.1:7420"
+        hint: did you mean `mediocre+tcp://127.0.0.1:7420`?
+        exit 2
+        $ check mcp mcp:ls
+        stderr
+        error: unsupported connection scheme: "mcp:ls"
+        hint: did you mean `mcp+stdio:ls`?
+        exit 2
+    "#]]
+    .assert_eq(&pages);
+}

@@ -336,8 +336,15 @@ pub enum Notice {
         /// What is wrong with it.
         why: String,
     },
-    /// A message of the peer's own log that belongs to no call: its level, and what it says.
-    Logged(String),
+    /// A message of the peer's own log that reached no caller.
+    Logged {
+        /// How grave the peer calls it.
+        level: &'static str,
+        /// What it says, the beginning of its JSON.
+        data: String,
+        /// Several callers want such messages, and which of them this is for cannot be told.
+        is_wanted: bool,
+    },
     /// The peer's tools are others than before.
     ToolsChanged,
     /// What came does no harm, and yet the owner should hear of it: a sentence for people.
@@ -355,6 +362,9 @@ impl Notice {
     /// Does it tell of a frame that served no purpose? A peer that sends nothing else is heard
     /// less often than the others.
     pub fn is_noise(&self) -> bool {
-        matches!(self, Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_) | Notice::Logged(_))
+        matches!(
+            self,
+            Notice::Stray(_) | Notice::Broke(_) | Notice::Ignored(_) | Notice::Logged { .. }
+        )
     }
 }

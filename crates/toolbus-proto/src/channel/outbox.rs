@@ -145,8 +145,8 @@ impl Outbox {
 
     /// Appends all that waits in `other`, which can be used again.
     pub fn append(&mut self, other: &mut Outbox) {
-        // A few bytes are copied, so that the room there is here is used again.
-        if self.is_empty() && WHOLE_FROM <= other.len {
+        // A few bytes are copied, so that the room there is here is used again, if there is some.
+        if self.is_empty() && (WHOLE_FROM <= other.len || self.tail.capacity() == 0) {
             std::mem::swap(&mut self.pieces, &mut other.pieces);
             std::mem::swap(&mut self.tail, &mut other.tail);
             self.len = std::mem::take(&mut other.len);

@@ -86,7 +86,7 @@ impl Decoder {
         };
     }
 
-    /// The lines that wait, each with its newline. Who has written them clears them.
+    /// The lines that wait, each with its newline. The writer clears them when they are written.
     pub fn lines(&mut self) -> &mut Vec<u8> {
         self.said.lines()
     }

@@ -15,11 +15,11 @@ pub struct Function {
     pub description: Option<String>,
     /// The JSON Schema of its arguments, an object, compact.
     pub parameters: Json,
-    /// Who runs it.
+    /// Where its calls go.
     pub origin: Origin,
 }
 
-/// Who runs a function.
+/// Where the calls of a function go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Who started us: we only tell what the model wants.

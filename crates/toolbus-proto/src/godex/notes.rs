@@ -11,7 +11,7 @@ pub enum Note {
     Warning(String),
     /// Why the run failed: `error: …` on standard error.
     Error(String),
-    /// The model asks for a tool, and nobody here will run it.
+    /// The model asks for a tool that toolbus will not run.
     Call {
         /// Which.
         name: String,

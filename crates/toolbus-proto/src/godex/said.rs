@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::notes::Note;
 
-/// Which of it is of any use to who asked.
+/// Which of it the caller makes use of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// JSON lines.
@@ -39,7 +39,7 @@ impl Said {
         Said { wanted, ..Said::default() }
     }
 
-    /// The lines that wait, each with its newline. Who has written them clears them.
+    /// The lines that wait, each with its newline. The writer clears them when they are written.
     pub fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines
     }

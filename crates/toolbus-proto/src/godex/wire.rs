@@ -45,7 +45,7 @@ impl About {
     }
 }
 
-/// The members of an event that anybody looks at, each as its raw JSON; of one that stands
+/// The members of an event that a run looks at, each as its raw JSON; of one that stands
 /// twice the last.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Members<'a> {
@@ -84,7 +84,7 @@ impl<'a> Members<'a> {
         while let Some((key, value)) = scanner.member(first)? {
             first = false;
             let name = &key[1..key.len() - 1];
-            // Hardly anybody escapes a key.
+            // Servers hardly ever escape a key.
             if !members.put(name, value) && name.contains('\\') {
                 members.put(&string(key).unwrap_or_default(), value);
             }
@@ -93,7 +93,7 @@ impl<'a> Members<'a> {
         Ok(members)
     }
 
-    /// Tells whether anybody looks at such a member.
+    /// Tells whether a run looks at such a member.
     #[inline]
     fn put(&mut self, name: &str, value: &'a str) -> bool {
         let place = match name {

@@ -12,6 +12,10 @@ use std::borrow::Cow;
 pub use admission::{Admission, Bound, Refused, Token, is_one_of, media_type};
 pub use pace::{BYTES_A_SECOND_MIN, Pace};
 
+/// What a user can do about a peer that answers with 401 or 403.
+pub(crate) const CREDENTIALS: &str = "name the variable that holds a token by `--token-env` \
+     (`token_env` in the config), or give what else it asks for by `--header` (`headers`)";
+
 /// The head of a request, ours or a peer's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestHead {

@@ -51,9 +51,6 @@ pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Which listening a notification belongs to.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
-/// What the blocks of `content` are, where they do not say so themselves: `"json"` if the one text
-/// is the JSON of the answer, or of an answer in parts a word for each block.
-pub const ANSWER_KEY: &str = "dev.toolbus/answer";
 /// Where a failure of a tool keeps what `content` cannot say.
 pub const FAILURE_KEY: &str = "dev.toolbus/failure";
 

@@ -89,7 +89,12 @@ impl Served {
         &self.action
     }
 
-    /// The arguments that attributes stand for, which are a part of `line`; `None` for none.
+    /// The arguments that attributes stand for; `None` for none.
+    pub fn arguments_of(&self, attrs: &Json) -> Result<Option<Json>, AttrError> {
+        self.arguments(attrs.as_bytes(), Some(attrs.as_str()))
+    }
+
+    /// The same of attributes that are a part of `line`.
     pub(super) fn arguments(
         &self,
         line: &Bytes,
@@ -132,7 +137,7 @@ impl Served {
     }
 
     /// A reply as `outputs`.
-    pub(super) fn outputs(&self, outcome: &Outcome) -> Result<Bytes, Failure> {
+    pub fn outputs(&self, outcome: &Outcome) -> Result<Bytes, Failure> {
         let mut out = Vec::new();
         let mut outputs = Members::begin(&mut out);
         match outcome {
@@ -276,7 +281,7 @@ pub(super) fn failure(refusal: &Refusal<'_>) -> Failure {
 }
 
 /// The code that a provider of ours gives a failure.
-pub(super) fn code(kind: FailureKind) -> &'static str {
+pub fn code(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::UnknownTool => "unknown_action",
         FailureKind::InvalidArguments => "validation_failed",
@@ -290,7 +295,7 @@ pub(super) fn code(kind: FailureKind) -> &'static str {
 
 /// What else is known of a failure, as text: the peer's own code, its detail, and what its
 /// process wrote last.
-pub(super) fn detail(failure: &Failure) -> Option<String> {
+pub fn detail(failure: &Failure) -> Option<String> {
     let said = code(failure.kind);
     let code = failure.code.as_ref().map(ToString::to_string).filter(|code| code != said);
     let mut lines: Vec<String> = code.map(|code| format!("code: {code}")).into_iter().collect();

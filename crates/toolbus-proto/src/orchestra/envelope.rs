@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes};
 
 use super::protobuf::Malformed;
 use super::protobuf::read::{Field, Reader};
-use super::protobuf::write::{bytes_len, put_bytes};
+use super::protobuf::write::{bytes_len, put_bytes, put_bytes_header};
 use super::wire::{Request, Response};
 use crate::capture::Side;
 use crate::channel::Outbox;
@@ -18,6 +18,11 @@ use crate::frame::length::put_header;
 const REQUEST_ID: u32 = 1;
 /// The tag of the id, by which a body is told from a whole message.
 const REQUEST_ID_TAG: u8 = (REQUEST_ID << 3 | 2) as u8;
+
+/// What tag and length of the id take at most.
+const ID_HEADER_BYTES_MAX: usize = 11;
+/// What a frame has that is short.
+const FRAME_BYTES_SHORT: usize = 1024;
 
 /// One message, its member unread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -126,10 +131,18 @@ pub fn message_len(request_id: &str, body: &[u8]) -> usize {
 
 /// Appends a frame with this id and body.
 pub fn put_frame(out: &mut Outbox, request_id: &str, body: &Bytes) {
-    let mut id = Vec::with_capacity(request_id.len() + 4);
-    put_id(&mut id, request_id);
-    put_header(out, id.len() + body.len());
-    out.put(&id);
+    let bytes = message_len(request_id, body);
+    // A short frame finds its room at once. A long one is not copied.
+    out.reserve(bytes.min(FRAME_BYTES_SHORT) + ID_HEADER_BYTES_MAX);
+    put_header(out, bytes);
+    if !request_id.is_empty() {
+        let mut header = [0; ID_HEADER_BYTES_MAX];
+        let mut room = &mut header[..];
+        put_bytes_header(&mut room, REQUEST_ID, request_id.len());
+        let written = ID_HEADER_BYTES_MAX - room.len();
+        out.put(&header[..written]);
+        out.put(request_id.as_bytes());
+    }
     out.put_shared(body);
 }
 

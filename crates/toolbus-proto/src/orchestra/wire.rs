@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::protobuf::Malformed;
 use super::protobuf::message::{Kind, Message, Unknown, members, message, print_enum, print_name};
 use super::protobuf::read::Field;
-use super::protobuf::write::{put_bytes_header, put_number, tag_len, varint_len};
+use super::protobuf::write::{bytes_len, put_bytes_header, put_number, tag_len, varint_len};
 use super::structure::Struct;
 use super::timestamp::Timestamp;
 

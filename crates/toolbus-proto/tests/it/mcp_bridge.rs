@@ -138,7 +138,9 @@ impl Bridge {
             let mut is_quiet = true;
             while let Some(notice) = self.back.poll_notice() {
                 match notice {
-                    Notice::Logged(text) => came.push(format!("== log w {text}")),
+                    Notice::Logged { level, data, is_wanted: true } => {
+                        came.push(format!("== log w {level} {data}"));
+                    }
                     Notice::ToolsChanged => came.push("== the tools changed".to_owned()),
                     _ => {}
                 }

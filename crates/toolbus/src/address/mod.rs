@@ -5,6 +5,7 @@
 //! the same if they are written the same. Who may write one may start programs, so no wire
 //! ever brings one in.
 
+mod meant;
 mod scheme;
 mod url;
 
@@ -19,6 +20,7 @@ use toolbus_proto::tool::Wire;
 use crate::child::words::{self, WordsError};
 use crate::local::builtin::BUILTIN;
 use crate::secrets;
+use crate::wire::found::{self, FOUND_OUT};
 use crate::wire::{PeerKind, Registry};
 
 pub use scheme::{Form, Query, Scheme, UrlForm};
@@ -80,13 +82,16 @@ impl Address {
             Some((kind, scheme))
         });
         let Some((kind, scheme)) = found else {
-            let supported = supported(registry);
+            if let Some(address) = Address::read_command(registry, purpose, text) {
+                return Ok(address);
+            }
             // What may be a password is not repeated.
             let text = match text.contains("://") {
                 true => url::without_values(text).into_owned(),
                 false => text.to_owned(),
             };
-            return Err(AddressError::Scheme { text, supported });
+            let (listed, hint) = (meant::listed(registry), meant::hint(registry, &text));
+            return Err(AddressError::Scheme { text, listed, hint });
         };
         let place = Place::read(kind, scheme, purpose, text)?;
         if let Place::Url(Url { path, parameters, .. }) = &place
@@ -95,6 +100,22 @@ impl Address {
             url::query_values(path).for_each(|value| secrets::hide_if_long(&value));
         }
         Ok(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+    }
+
+    /// Reads a command that has no scheme, where the registry finds out what such programs speak.
+    fn read_command(registry: &Registry, purpose: Purpose, text: &str) -> Option<Address> {
+        let is_scheme = registry.kinds().flat_map(PeerKind::schemes).any(|s| s.name() == text);
+        if is_scheme || !found::is_command(purpose, text) {
+            return None;
+        }
+        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT))?;
+        let place = Place::Command(words::split(text).ok()?);
+        Some(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+    }
+
+    /// Must be found out what is spoken there?
+    pub fn is_bare(&self) -> bool {
+        self.0.kind.is(&FOUND_OUT)
     }
 
     /// What kind of peer is there.
@@ -128,15 +149,7 @@ impl Address {
     /// A scheme of two parts is one even if no wire has it: `mpc+stdio:x` is a
     /// spelling mistake to be told, not a tool to be looked for.
     pub fn begins_like_one(word: &str) -> bool {
-        let Some((scheme, _)) = word.split_once(':') else {
-            return false;
-        };
-        match scheme.split_once('+') {
-            Some((protocol, transport)) => [protocol, transport]
-                .iter()
-                .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase())),
-            None => Registry::default().has_scheme(scheme),
-        }
+        meant::begins_like_one(&Registry::default(), word)
     }
 
     /// What the peer is called in logs and by fronts that put names before its tools: letters,
@@ -191,6 +204,11 @@ impl Place {
             },
         }
     }
+}
+
+/// The scheme that a word is spelled like, if one is near.
+pub(crate) fn near_scheme(word: &str) -> Option<&'static str> {
+    meant::near_scheme(&Registry::default(), word)
 }
 
 /// The file name of what is run; an interpreter only lends its hands.
@@ -262,12 +280,14 @@ impl Eq for Address {}
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// It begins like no address there is.
-    #[error("unsupported connection scheme: {text:?}; supported are {supported}")]
+    #[error("unsupported connection scheme: {text:?}{listed}")]
     Scheme {
         /// The whole text.
         text: String,
-        /// How it might begin.
-        supported: String,
+        /// How it might begin, if that is soon said.
+        listed: String,
+        /// What was probably meant.
+        hint: Option<String>,
     },
     /// The command has a quote that is not closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
@@ -306,18 +326,20 @@ pub enum AddressError {
 }
 
 impl AddressError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            AddressError::Scheme { hint, .. } => hint.clone(),
+            _ => None,
+        }
+    }
+
     fn of_command(protocol: &'static str, error: WordsError) -> AddressError {
         match error {
             WordsError::MissingQuote => AddressError::MissingQuote { protocol },
             WordsError::Empty => AddressError::EmptyCommand { protocol },
         }
     }
-}
-
-fn supported(registry: &Registry) -> String {
-    let mut schemes: Vec<&Scheme> = registry.kinds().flat_map(PeerKind::schemes).collect();
-    schemes.sort_by_key(|scheme| scheme.form.rank());
-    schemes.iter().map(|scheme| scheme.prefix).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

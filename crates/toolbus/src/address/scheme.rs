@@ -55,6 +55,11 @@ impl Query {
 }
 
 impl Scheme {
+    /// What stands before the colon.
+    pub(super) fn name(&self) -> &'static str {
+        self.prefix.split(':').next().unwrap_or(self.prefix)
+    }
+
     /// A program to start.
     pub const fn command(prefix: &'static str) -> Scheme {
         Scheme { prefix, form: Form::Command }

@@ -15,7 +15,10 @@ fn shown(purpose: Purpose, texts: &[&str]) -> String {
             assert_eq!(address.as_str(), *text);
             format!("{} {:?}\n", address.kind().name(), address.place())
         }
-        Err(error) => format!("error: {error}\n"),
+        Err(error) => {
+            let hint = error.hint().map(|hint| format!("  hint: {hint}\n"));
+            format!("error: {error}\n{}", hint.unwrap_or_default())
+        }
     };
     texts.iter().map(line).collect()
 }
@@ -56,6 +59,8 @@ fn places_elsewhere() {
         &[
             "mcp+http://127.0.0.1:8932/mcp",
             "mcp+https://weather.example?key=%41",
+            "http://127.0.0.1:8932/mcp",
+            "https://weather.example",
             "mediocre+tcp://[::1]:7420",
             "mediocre+tls://h:1?ca=a%20b.pem&cert=&key=k",
             "mediocre+http://h",
@@ -65,6 +70,8 @@ fn places_elsewhere() {
         expect![[r#"
             mcp Url(Url { carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
             mcp Url(Url { carrier: Https, host: "weather.example", port: 443, path: "/?key=***", parameters: [] })
+            mcp Url(Url { carrier: Http, host: "127.0.0.1", port: 8932, path: "/mcp", parameters: [] })
+            mcp Url(Url { carrier: Https, host: "weather.example", port: 443, path: "/", parameters: [] })
             mediocre Url(Url { carrier: Tcp, host: "::1", port: 7420, path: "", parameters: [] })
             mediocre Url(Url { carrier: Tls, host: "h", port: 1, path: "", parameters: [("ca", "a b.pem"), ("cert", ""), ("key", "k")] })
             mediocre Url(Url { carrier: Http, host: "h", port: 80, path: "/rpc", parameters: [] })
@@ -89,9 +96,22 @@ fn what_is_no_address() {
     check(
         &[
             "mpc+stdio:x",
+            "mcp+stdoi:x y",
             "STDIO:x",
+            "MCP+stdio:x",
             " stdio:x",
             "",
+            "buildin:",
+            "builtin",
+            "mcp:ls -l",
+            "mcp://h/mcp",
+            "mcp+http:127.0.0.1:80",
+            "mcp+htp://h/mcp",
+            "127.0.0.1:7420",
+            "localhost:80/mcp",
+            "tcp://h:1",
+            "unix:/run/x",
+            "ftp:x",
             "stdio:",
             "stdio: # nothing",
             "mcp+stdio:",
@@ -118,10 +138,40 @@ fn what_is_no_address() {
             "mcp+http://h/a b",
         ],
         expect![[r#"
-            error: unsupported connection scheme: "mpc+stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: "STDIO:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: " stdio:x"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
-            error: unsupported connection scheme: ""; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "mpc+stdio:x"
+              hint: did you mean `mcp+stdio:x`?
+            error: unsupported connection scheme: "mcp+stdoi:x y"
+              hint: did you mean `mcp+stdio:x y`?
+            error: unsupported connection scheme: "STDIO:x"
+              hint: did you mean `stdio:x`?
+            error: unsupported connection scheme: "MCP+stdio:x"
+              hint: did you mean `mcp+stdio:x`?
+            error: unsupported connection scheme: " stdio:x"
+              hint: did you mean `stdio:x`?
+            error: unsupported connection scheme: ""
+              hint: `toolbus --help` lists what an address can be
+            error: unsupported connection scheme: "buildin:"
+              hint: did you mean `builtin:`?
+            error: unsupported connection scheme: "builtin"
+              hint: did you mean `builtin:`?
+            error: unsupported connection scheme: "mcp:ls -l"
+              hint: did you mean `mcp+stdio:ls -l`?
+            error: unsupported connection scheme: "mcp://h/mcp"
+              hint: did you mean `http://h/mcp`?
+            error: unsupported connection scheme: "mcp+http:127.0.0.1:80"
+              hint: did you mean `mcp+http://127.0.0.1:80`?
+            error: unsupported connection scheme: "mcp+htp://h/mcp"
+              hint: did you mean `mcp+http://h/mcp`?
+            error: unsupported connection scheme: "127.0.0.1:7420"
+              hint: did you mean `http://127.0.0.1:7420` or `mediocre+tcp://127.0.0.1:7420`?
+            error: unsupported connection scheme: "localhost:80/mcp"
+              hint: did you mean `http://localhost:80/mcp` or `mediocre+http://localhost:80/mcp`?
+            error: unsupported connection scheme: "tcp://h:1"
+              hint: did you mean `mediocre+tcp://h:1`?
+            error: unsupported connection scheme: "unix:/run/x"
+              hint: did you mean `mediocre+unix:/run/x`?
+            error: unsupported connection scheme: "ftp:x"
+              hint: `toolbus --help` lists what an address can be
             error: empty oracle command
             error: empty oracle command
             error: empty mcp command
@@ -172,10 +222,36 @@ fn names_of_peers() {
 
 #[test]
 fn addresses_are_told_from_tools() {
-    for word in ["builtin:", "stdio:./o", "oracle+stdio:x y", "shell:", "mpc+stdio:x"] {
+    for word in [
+        "builtin:",
+        "stdio:./o",
+        "oracle+stdio:x y",
+        "shell:",
+        "mpc+stdio:x",
+        "MCP+stdio:x",
+        "STDIO:x",
+        "mcp:ls",
+        "buildin:",
+        "http://h/mcp",
+        "https:h",
+        "ftp://h",
+        "127.0.0.1:7420",
+        "localhost:80",
+    ] {
         assert!(Address::begins_like_one(word), "{word}");
     }
-    for word in ["add", "math.add", "std:sort", "+:", "a+:", "A+b:", "x:stdio:", "stdio"] {
+    for word in [
+        "add",
+        "math.add",
+        "std:sort",
+        "+:",
+        "a+:",
+        "A+b:",
+        "x:stdio:",
+        "stdio",
+        "math.at:80",
+        "sort:",
+    ] {
         assert!(!Address::begins_like_one(word), "{word}");
     }
 }

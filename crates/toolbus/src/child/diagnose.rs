@@ -181,6 +181,37 @@ pub fn early_exit(exit: Exit) -> Option<String> {
     })
 }
 
+/// What to tell the user of a program that died at its start without these variables of ours.
+pub fn held_back<'a>(names: &[String], said: impl Iterator<Item = &'a str>) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let said: Vec<&str> = said.collect();
+    let is_said = |name: &&String| said.iter().any(|line| mentions(line, name));
+    let mentioned: Vec<_> = names.iter().filter(is_said).map(String::as_str).collect();
+    Some(match mentioned.as_slice() {
+        [] => format!(
+            "it did not get {} of our environment variables; if it needs one, pass it on by \
+             `--env-pass NAME` (`env_pass` in the config)",
+            names.len()
+        ),
+        names => format!(
+            "{} was not passed on to it: write `--env-pass {}` (`env_pass` in the config)",
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+            names.join(" --env-pass ")
+        ),
+    })
+}
+
+/// Does the name of a variable stand in the line? Short ones may be words like any other.
+fn mentions(line: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    3 < name.len()
+        && line.match_indices(name).any(|(at, _)| {
+            !line[..at].ends_with(is_part) && !line[at + name.len()..].starts_with(is_part)
+        })
+}
+
 /// Finds out what the system meant by refusing to run `path`.
 pub(super) fn spawn_error(program: &Program, path: &Path, source: io::Error) -> SpawnError {
     let name = || program.name().to_owned();

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Patience {
     /// From the spawn until it is ready.
     pub start: Duration,
+    /// What is waited for until then, where a user who has named the wrong wire would wait long.
+    pub waits_for: Option<&'static str>,
     /// From the goodbye until SIGTERM; where the peer answers its goodbye, until its input is
     /// closed without that.
     pub stop: Duration,
@@ -55,6 +57,7 @@ impl Patience {
     /// What a wire gets that says nothing else.
     pub const USUAL: Patience = Patience {
         start: Duration::from_secs(20),
+        waits_for: None,
         stop: Duration::from_secs(5),
         signal: Duration::from_secs(2),
         exit: Duration::from_millis(300),

@@ -36,10 +36,57 @@ pub enum EnvPolicy {
         /// Further variables to pass on, where they are set.
         pass: Vec<String>,
     },
+    /// Only the variables named here.
+    Only(Vec<String>),
 }
 
-/// The variables that even a child with a clean environment gets.
-pub const CLEAN_ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
+/// The variables that even a child with a clean environment gets; a `*` stands for any letters.
+/// What a package runner needs to fetch a server, and a server to reach its peers, is among them.
+pub const CLEAN_ENVIRONMENT: [&str; 21] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_*",
+    "TERM",
+    "TMPDIR",
+    "USER",
+    "XDG_*",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "*_PROXY",
+    "*_proxy",
+    "npm_config_*",
+    "UV_*",
+    "PIP_*",
+    "VIRTUAL_ENV",
+    "NVM_*",
+    "PYENV_*",
+];
+
+impl EnvPolicy {
+    /// Does a child get our variable of this name?
+    fn passes(&self, name: &OsStr) -> bool {
+        let is_named = |pass: &[String]| pass.iter().any(|passed| name == passed.as_str());
+        let is_usual = |name: &str| {
+            CLEAN_ENVIRONMENT.iter().any(|usual| match usual.split_once('*') {
+                Some((start, end)) => {
+                    start.len() + end.len() < name.len()
+                        && name.starts_with(start)
+                        && name.ends_with(end)
+                }
+                None => name == *usual,
+            })
+        };
+        match self {
+            EnvPolicy::Inherit => true,
+            EnvPolicy::Clean { pass } => is_named(pass) || name.to_str().is_some_and(is_usual),
+            EnvPolicy::Only(pass) => is_named(pass),
+        }
+    }
+}
 
 /// Where `execvp` looks when there is no PATH.
 const PATH_DEFAULT: &str = "/bin:/usr/bin";
@@ -93,16 +140,19 @@ impl Program {
         self.cwd.as_deref().unwrap_or(Path::new("")).join(path).components().collect()
     }
 
+    /// The names of those of our variables that it does not get, sorted.
+    pub fn held_back(&self) -> Vec<String> {
+        let is_set = |name: &OsStr| self.vars.iter().any(|(set, _)| name == set.as_str());
+        let ours = env::vars_os().map(|(name, _)| name);
+        let held_back = ours.filter(|name| !self.env.passes(name) && !is_set(name));
+        let mut names: Vec<String> = held_back.filter_map(|name| name.into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
     fn environment(&self) -> BTreeMap<OsString, OsString> {
-        let passes = |name: &OsStr| match &self.env {
-            EnvPolicy::Inherit => true,
-            EnvPolicy::Clean { pass } => CLEAN_ENVIRONMENT
-                .into_iter()
-                .chain(pass.iter().map(String::as_str))
-                .any(|passed| name == passed),
-        };
         let vars = self.vars.iter().map(|(name, value)| (name.into(), value.into()));
-        env::vars_os().filter(|(name, _)| passes(name)).chain(vars).collect()
+        env::vars_os().filter(|(name, _)| self.env.passes(name)).chain(vars).collect()
     }
 
     /// Looks through PATH, the child's, for a name without `/`. Any other is left to exec, which

@@ -71,6 +71,15 @@ fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<()
     }
 }
 
+/// A word as it stands in a command line, quoted where it must be.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "@%+=:,./_-~".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
@@ -54,7 +55,7 @@ pub struct Account(Rc<Owner>);
 struct Owner {
     number: u64,
     /// What the log and errors call the peer.
-    name: Rc<str>,
+    name: Cow<'static, str>,
     /// What waits for the peer to read it.
     unread: Cell<usize>,
     /// What waits for the peer to send the rest.
@@ -81,7 +82,7 @@ pub(crate) trait CutOff {
 }
 
 impl Account {
-    pub(crate) fn new(name: impl Into<Rc<str>>) -> Account {
+    pub(crate) fn new(name: impl Into<Cow<'static, str>>) -> Account {
         LEDGER.with(|ledger| {
             let number = ledger.next.get();
             ledger.next.set(number + 1);

@@ -153,7 +153,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
         let may_write = !(outbox.is_empty() || goes_on) || end == End::Told;
         let is_owed = sink.is_some() && !outbox.is_empty();
         unread.look(driven.unread_max(), is_owed, end != End::Ahead);
-        let (mut has_waited, shown) = (false, input.len());
+        let (mut has_waited, mut has_rung, shown) = (false, false, input.len());
         // Each arm may be dropped half-way without loss.
         tokio::select! {
             biased;
@@ -190,7 +190,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                     pace.listen(&input[shown..]);
                     pace.keep_back(&mut input, shown);
                     // A stream that breaks has ended: what came before is all there is.
-                    if let Ok(0) | Err(_) = read {
+                    if matches!(read, Ok(0) | Err(_)) || source.is_at_end() {
                         end = End::Seen;
                     }
                     if let Err(error) = read {
@@ -203,10 +203,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                     continue;
                 }
             },
-            () = driven.wake().rung(), if next != ReadNext::Turn => {
-                // The end that is seen will be read in a moment; until then nothing is said.
-                has_ended = end == End::Ahead && driven.has_ended(Instant::now());
-            }
+            () = driven.wake().rung(), if next != ReadNext::Turn => has_rung = true,
             // It may have waited for those who did not read what they were given.
             () = account::freed_since(freed), if next == ReadNext::Wait => {}
             () = async {
@@ -222,8 +219,13 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 }
             }
         }
+        let now = Instant::now();
+        // One look at the machine is for all that happened until now.
+        if next != ReadNext::Turn && (has_rung | driven.wake().hush()) {
+            // The end that is seen will be read in a moment; until then nothing is said.
+            has_ended = end == End::Ahead && driven.has_ended(now);
+        }
         if next != ReadNext::Close {
-            let now = Instant::now();
             if next == ReadNext::Turn || has_waited {
                 pace.turn_passed(now, next);
             } else if pace.is_too_long(now) {

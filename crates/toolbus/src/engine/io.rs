@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::task::Poll;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -16,7 +17,7 @@ use super::buffers;
 use crate::transport::pipe::{Input, Output};
 
 /// How many pieces one write carries.
-const PIECES_MAX: usize = 16;
+pub(crate) const PIECES_MAX: usize = 16;
 
 /// Opens streams for a machine that speaks over many.
 pub trait Opener<M: Streams> {
@@ -111,6 +112,11 @@ pub trait Source {
     /// Waits until there is something and appends it; 0 is the end of the stream.
     fn read(&mut self, input: &mut BytesMut) -> impl Future<Output = io::Result<usize>>;
 
+    /// Is it known already, after a read, that nothing follows what was read?
+    fn is_at_end(&self) -> bool {
+        false
+    }
+
     /// Waits until the writer has gone, whatever is left to be read; for ever where only a read
     /// can find out.
     fn ended(&self) -> impl Future<Output = ()> {
@@ -170,14 +176,20 @@ impl Sink for Output {
 impl<R: AsyncRead + Unpin> Source for R {
     /// Reads by way of the thread's buffers: who waits holds none.
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        poll_fn(|context| {
-            let mut buffer = buffers::take(input);
-            let read = pin!(self.read_buf(&mut buffer)).poll(context);
-            buffers::give_back(buffer, input);
-            read
-        })
-        .await
+        poll_fn(|context| poll_buffered(input, |buffer| pin!(self.read_buf(buffer)).poll(context)))
+            .await
     }
+}
+
+/// Appends to `input` what `read` reads to a buffer of the thread.
+pub(crate) fn poll_buffered<T>(
+    input: &mut BytesMut,
+    read: impl FnOnce(&mut BytesMut) -> Poll<T>,
+) -> Poll<T> {
+    let mut buffer = buffers::take(input);
+    let read = read(&mut buffer);
+    buffers::give_back(buffer, input);
+    read
 }
 
 impl<W: AsyncWrite + Unpin> Sink for W {

@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, spawn_local};
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
 use toolbus_proto::counted::Counted;
 
@@ -69,6 +69,12 @@ pub(crate) enum Direction {
     Writing,
 }
 
+/// A stream, and the task that drives it, which holds the joint.
+struct OneOfMany {
+    lane: Rc<Lane>,
+    task: Option<AbortHandle>,
+}
+
 /// The streams of one conversation.
 pub(crate) struct Lanes<J: Joint> {
     this: Weak<J>,
@@ -80,10 +86,9 @@ pub(crate) struct Lanes<J: Joint> {
     owners: RefCell<HashMap<u64, KnownAccount>>,
     /// The one stream, where there is only one.
     pub(super) only: Rc<Lane>,
-    many: RefCell<Counted<StreamId, Rc<Lane>>>,
+    many: RefCell<Counted<StreamId, OneOfMany>>,
     next_theirs: Cell<u64>,
     opener: Option<Rc<dyn Opens<J>>>,
-    tasks: RefCell<JoinSet<()>>,
     /// When something was said that the loops have not heard yet.
     pub(super) moment: Moment,
     /// When the keeper will look at the clock. Rung when that must be earlier.
@@ -104,7 +109,6 @@ impl<J: Joint> Lanes<J> {
             many: RefCell::default(),
             next_theirs: Cell::new(0),
             opener: None,
-            tasks: RefCell::default(),
             moment: Moment::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
@@ -159,7 +163,7 @@ impl<J: Joint> Lanes<J> {
     /// Wakes all streams, and calls what has ended out of the conversation to their end.
     pub(super) fn wake_all(&self) {
         self.only.wake.ring();
-        self.many.borrow().values().for_each(|lane| lane.wake.ring());
+        self.many.borrow().values().for_each(|one| one.lane.wake.ring());
     }
 
     /// Does what the machine wants done with its streams, after something was said to it.
@@ -184,7 +188,7 @@ impl<J: Joint> Lanes<J> {
         loop {
             let id = machine.borrow_mut().poll_ready();
             let Some(id) = id else { break };
-            if let Some(lane) = self.many.borrow().get(&id) {
+            if let Some(OneOfMany { lane, .. }) = self.many.borrow().get(&id) {
                 lane.wake.ring();
                 ready(lane);
             }
@@ -198,15 +202,14 @@ impl<J: Joint> Lanes<J> {
 
     fn insert(&self, id: StreamId, account: &Account) -> Rc<Lane> {
         let lane = Rc::new(Lane::new(account));
-        self.many.borrow_mut().insert(id, lane.clone());
+        self.many.borrow_mut().insert(id, OneOfMany { lane: lane.clone(), task: None });
         lane
     }
 
-    fn spawn(&self, id: StreamId, led: impl Future<Output = ()> + 'static) {
+    /// `led` is in a box, because a task is moved around while it is made, and may be large.
+    fn spawn(&self, id: StreamId, led: LocalFuture<'static, ()>) {
         let this = self.this.clone();
-        let mut tasks = self.tasks.borrow_mut();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn_local(async move {
+        let task = spawn_local(async move {
             led.await;
             if let Some(joint) = this.upgrade() {
                 let lanes = joint.lanes();
@@ -217,6 +220,9 @@ impl<J: Joint> Lanes<J> {
                 lanes.fewer.ring();
             }
         });
+        if let Some(one) = self.many.borrow_mut().get_mut(&id) {
+            one.task = Some(task.abort_handle());
+        }
     }
 
     /// The peer opened a stream: it is driven in a task of its own.
@@ -239,7 +245,7 @@ impl<J: Joint> Lanes<J> {
         self.stir(joint.machine(), |_| {});
         // It may be answered without being read.
         lane.wake.ring();
-        self.spawn(id, async move { run(&*joint, id, &lane, source, writer).await });
+        self.spawn(id, Box::pin(run(joint, id, lane, source, writer)));
     }
 
     /// Waits until there is no stream any more. One task at a time may wait.
@@ -256,10 +262,10 @@ impl<J: Joint> Lanes<J> {
 
     /// Ends all streams at once.
     pub(super) fn abort(&self) {
-        // What is dropped may call back.
-        let tasks = self.tasks.take();
-        drop(tasks);
-        self.many.take();
+        // Nothing stays borrowed: what is dropped may call back.
+        let many = self.many.take();
+        many.values().filter_map(|one| one.task.as_ref()).for_each(AbortHandle::abort);
+        drop(many);
         self.fewer.ring();
     }
 
@@ -322,7 +328,7 @@ impl<J: Joint, O: Opener<J::Machine> + 'static> Opens<J> for Opening<O> {
             match opened {
                 Ok((reader, writer)) => {
                     let source = Awaited { stream: &stream, reader, is_answered: false };
-                    run(stream.joint, id, &lane, source, writer).await;
+                    run_stream(&stream, source, writer).await;
                 }
                 Err(why) => stream.lost(why),
             }
@@ -332,16 +338,24 @@ impl<J: Joint, O: Opener<J::Machine> + 'static> Opens<J> for Opening<O> {
 
 /// Drives one of many streams to its end.
 async fn run<J: Joint>(
-    joint: &J,
+    joint: Rc<J>,
     id: StreamId,
-    lane: &Rc<Lane>,
+    lane: Rc<Lane>,
     source: impl Source,
     writer: impl Writer<Head = <J::Machine as Streams>::Answer>,
 ) {
-    let stream = Stream { joint, id, lane };
+    let stream = Stream { joint: &*joint, id, lane: &lane };
+    run_stream(&stream, source, writer).await;
+}
+
+async fn run_stream<J: Joint>(
+    stream: &Stream<'_, J>,
+    source: impl Source,
+    writer: impl Writer<Head = <J::Machine as Streams>::Answer>,
+) {
     let mut stopped = pin!(writer.stopped());
-    let sink = Outgoing { stream: &stream, writer: Some(writer), is_written: false };
-    let mut driven = pin!(drive(&stream, source, sink));
+    let sink = Outgoing { stream, writer: Some(writer), is_written: false };
+    let mut driven = pin!(drive(stream, source, sink));
     let mut is_stopped = false;
     loop {
         tokio::select! {
@@ -377,9 +391,11 @@ impl<J: Joint> Stream<'_, J> {
     }
 
     fn answered(&self, head: <J::Machine as Streams>::Answer) {
-        self.tell(|machine, now| machine.handle_answered(now, self.id, head));
+        let (flow, passed) = self.tell(|machine, now| machine.handle_answered(now, self.id, head));
         // What comes of it need not wait for the next byte.
-        self.lane.wake.ring();
+        if flow != Flow::More || passed != Forwarded::Nothing {
+            self.lane.wake.ring();
+        }
     }
 
     fn stopped(&self, code: Option<u64>) {
@@ -559,6 +575,10 @@ impl<J: Joint, R: Reader<Head = <J::Machine as Streams>::Answer>> Source for Awa
             self.stream.answered(head);
         }
         self.reader.read(input).await
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.reader.is_at_end()
     }
 }
 

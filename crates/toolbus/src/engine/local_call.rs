@@ -88,7 +88,9 @@ impl Conversation {
     /// Sends the next of the reply, at once, and waits until more would be welcome.
     pub(crate) fn send(&self, down: Down) -> impl Future<Output = ()> {
         let sent = self.send_pressed(down);
-        async { _ = sent.await }
+        async {
+            let _ = sent.await;
+        }
     }
 
     /// The same, and tells whether more was welcome at once.

@@ -60,7 +60,10 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),
         Notice::Unfit { tool, why } => tracing::warn!(peer, "tool `{tool}` is left out: {why}"),
-        Notice::Logged(text) => tracing::info!(peer, "{text}"),
+        Notice::Logged { level, data, .. } => {
+            let text: Option<String> = serde_json::from_str(data).ok();
+            tracing::info!(peer, "[{level}] {}", text.as_ref().unwrap_or(data));
+        }
         Notice::Hangs => tracing::warn!(
             peer,
             "hangs: calls in a row timed out, and it answered nothing else; it is replaced"

@@ -29,6 +29,13 @@ impl Wake {
         waker.map(Waker::wake).is_some()
     }
 
+    /// The task that listens is at work: what was rung so far it sees without being woken, and what
+    /// is rung meanwhile it will hear when it listens again. Tells whether it was rung.
+    pub(crate) fn hush(&self) -> bool {
+        self.waker.borrow_mut().take();
+        self.rung.take()
+    }
+
     pub(crate) async fn rung(&self) {
         poll_fn(|context| self.poll_rung(context)).await;
     }

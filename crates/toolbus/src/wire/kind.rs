@@ -7,8 +7,10 @@ use toolbus_proto::tool::Wire;
 
 use super::OpenError;
 use super::check::CheckKind;
+use super::clients::ClientConfigs;
 use super::decode::Decoding;
 use super::fixture::Fixture;
+use super::found::Heard;
 use super::front::FrontKind;
 use super::settings::Settings;
 use crate::address::{Address, Scheme};
@@ -84,6 +86,21 @@ pub trait PeerKind: Sync {
 
     /// How this program is made a peer of it, for demos and tests of all pairs.
     fn fixture(&self) -> Option<&'static Fixture> {
+        None
+    }
+
+    /// Does what a program of unknown wire has said show that it is one of these?
+    fn recognises(&self, _heard: &Heard<'_>) -> bool {
+        false
+    }
+
+    /// A line that makes a program show what it speaks, and does it no harm.
+    fn question(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The configs that clients of this wire have, if there are any that we read.
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         None
     }
 

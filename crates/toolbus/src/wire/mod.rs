@@ -10,9 +10,15 @@ mod authors;
 #[cfg(feature = "bus")]
 pub mod check;
 #[cfg(feature = "bus")]
+pub mod clients;
+#[cfg(feature = "bus")]
+pub mod credentials;
+#[cfg(feature = "bus")]
 pub mod decode;
 #[cfg(feature = "bus")]
 pub mod fixture;
+#[cfg(feature = "bus")]
+pub mod found;
 #[cfg(feature = "bus")]
 mod front;
 #[cfg(feature = "bus")]

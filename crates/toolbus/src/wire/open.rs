@@ -29,7 +29,7 @@ pub(super) fn file_name(words: &[String]) -> String {
 }
 
 /// What is started, in the surroundings that are set.
-pub(super) fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program {
+pub(crate) fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program {
     let ProgramSettings { env: vars, cwd, .. } = &settings.program;
     let vars = vars.iter().map(|(name, value)| (name.clone(), value.reveal().clone()));
     Program { env, vars: vars.collect(), cwd: cwd.clone(), ..Program::new(words.to_vec()) }

@@ -28,6 +28,7 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
+    &super::found::FOUND_OUT,
 ];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.
@@ -79,12 +80,6 @@ impl Registry {
     /// Reads an address of one of these kinds.
     pub fn address(&self, purpose: Purpose, text: &str) -> Result<Address, AddressError> {
         Address::read(self, purpose, text)
-    }
-
-    /// Is `name` and a colon how an address begins?
-    pub(crate) fn has_scheme(&self, name: &str) -> bool {
-        let mut schemes = self.kinds().flat_map(PeerKind::schemes);
-        schemes.any(|scheme| scheme.prefix.strip_suffix(':') == Some(name))
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::credentials::Credentials;
 pub use crate::child::supervisor::Restart;
 
 /// All that can be set about a back. What is `None` is as the wire's spec says.
@@ -31,6 +32,8 @@ pub struct Settings {
     pub program: ProgramSettings,
     /// What one reply may weigh, for wires that have a limit of their own for it.
     pub reply_bytes_max: Option<usize>,
+    /// For peers over HTTP.
+    pub credentials: Credentials,
     /// May `shell:` be opened?
     pub allow_shell: bool,
     /// For backs of one wire.

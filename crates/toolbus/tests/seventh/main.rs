@@ -98,8 +98,8 @@ fn its_addresses_are_read() {
     assert_eq!(address.kind().name(), "plain");
     assert_eq!(address.peer_name(), "a");
     assert!(Address::parse("plain+stdio:a").is_err(), "it is in no other registry");
-    let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err().to_string();
-    assert!(unknown.contains("orchestra+plugin:, plain+stdio:, mcp+http://"), "{unknown}");
+    let unknown = registry().address(Purpose::Call, "plian+stdio:a").unwrap_err();
+    assert_eq!(unknown.hint().unwrap(), "did you mean `plain+stdio:a`?");
     let empty = registry().address(Purpose::Call, "plain+stdio:").unwrap_err().to_string();
     assert_eq!(empty, "empty plain command");
 }
@@ -130,7 +130,12 @@ fn its_peers_are_called_and_tested() {
         assert_eq!(called.unwrap().as_str(), r#""HELLO""#);
         bus.shutdown().await;
 
-        let wanted = Wanted { start: None, stop: Duration::from_secs(5), options: Vec::new() };
+        let wanted = Wanted {
+            start: None,
+            stop: Duration::from_secs(5),
+            settings: Settings::default(),
+            options: Vec::new(),
+        };
         let target = registry().find("plain").unwrap().check().unwrap().target(&address, &wanted);
         let mut found = Vec::new();
         target.unwrap().check(&mut |finding| found.push(finding.to_string())).await.unwrap();

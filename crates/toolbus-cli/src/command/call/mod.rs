@@ -24,6 +24,7 @@ use self::arguments::Arguments;
 use self::described::Described;
 use self::out::Out;
 use self::receive::Receiving;
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -87,6 +88,10 @@ pub(crate) struct CallArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 /// Who is called, and with what.
@@ -121,9 +126,12 @@ impl CallArgs {
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    match prepared(args, globals)
-        .and_then(|(peers, asked)| peers.meet(async |bus| answer(&bus, asked, args, globals).await))
-    {
+    match prepared(args, globals).and_then(|(peers, asked)| {
+        peers.meet(async |bus| match answer(&bus, asked, args, globals).await? {
+            Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
+            answered => Ok(answered),
+        })
+    }) {
         Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
         Err(failed) => Err(told(globals, failed)),
     }
@@ -142,6 +150,8 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         reply_bytes_max: args.reply_max,
         clients: match question::can_be_answered() && !args.stream {
             true => Clients::User,
@@ -150,7 +160,7 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool).within(args.timeout);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     let deadline = Deadline { total: args.timeout, ..Deadline::never(Instant::now()) };
     Ok((peers, Asked { tool: tool.into(), arguments, deadline }))

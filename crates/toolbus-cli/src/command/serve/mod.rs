@@ -11,16 +11,18 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::config::Config;
 use toolbus::bus::lenient::{SLOW, left_out};
 use toolbus::bus::{Bus, Listed};
+use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
 
 use self::front::{Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::Globals;
+use crate::args::peer::{self, HttpArgs, ProgramArgs};
 use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::peers::not_opened;
+use crate::peers::{found_out_backs, not_opened};
 use crate::runtime::{self, Hangup, Hangups, Signals};
 
 /// What calls to a back have that is no longer in the config.
@@ -40,7 +42,12 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// the end of the terminal it was started on, unless by `nohup`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
-pub(crate) struct ServeArgs {}
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+}
 
 fn examples() -> String {
     let fronts = front_examples();
@@ -57,12 +64,13 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
     wire::faces().filter_map(WireFace::front_example)
 }
 
-pub(crate) fn run(_args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
-    let wanted = Wanted::read(globals)?;
+pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
+    let asked = Asked { globals, peers: args.settings()? };
+    let wanted = Wanted::read(&asked)?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
-        let Err(ended) = serve(&mut running, wanted, &mut signals, globals).await;
+        let Err(ended) = serve(&mut running, wanted, &mut signals, &asked).await;
         running.hurry();
         let fronts = running.stop_fronts();
         let abort: Vec<_> = fronts.iter().map(JoinHandle::abort_handle).collect();
@@ -84,11 +92,11 @@ async fn serve(
     running: &mut Running,
     wanted: Wanted,
     signals: &mut Signals,
-    globals: &Globals,
+    asked: &Asked<'_>,
 ) -> Result<Infallible, Failed> {
     let mut hangups = Hangups::listen()?;
     tokio::select! {
-        begun = running.follow(wanted, Err) => begun?,
+        begun = async { running.follow(wanted.found_out().await, Err).await } => begun?,
         exit = signals.next() => return Err(Failed::quietly(exit)),
     }
     loop {
@@ -101,9 +109,26 @@ async fn serve(
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }
         tokio::select! {
-            () = running.reload(globals) => {}
+            () = running.reload(asked) => {}
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }
+    }
+}
+
+/// What the command line says.
+struct Asked<'a> {
+    globals: &'a Globals,
+    /// About all backs.
+    peers: Settings,
+}
+
+impl ServeArgs {
+    fn settings(&self) -> Result<Settings, Failed> {
+        Ok(Settings {
+            program: self.program.settings()?,
+            credentials: self.http.credentials()?,
+            ..Settings::default()
+        })
     }
 }
 
@@ -114,11 +139,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(globals: &Globals) -> Result<Wanted, Failed> {
-        let found = config::read(globals.config.as_deref())?;
-        let Found { path, config } = found.ok_or_else(|| {
-            Failed::usage(format!("there is no `{}` here", config::USUAL))
-                .hint("name a config by `--config FILE`")
+    /// The same with the wire of each program, where that is not said.
+    async fn found_out(mut self) -> Wanted {
+        found_out_backs(&mut self.config).await;
+        self
+    }
+
+    fn read(asked: &Asked<'_>) -> Result<Wanted, Failed> {
+        let found = config::read(asked.globals.config.as_deref())?;
+        let Found { path, mut config } = found.ok_or_else(|| {
+            Failed::usage(format!("there is no `{}` here or above", config::USUAL))
+                .hint("name a config by `--config FILE`; `toolbus init` writes one")
         })?;
         if config.fronts.is_empty() {
             let hint = front_examples().next().map(|(name, serve)| {
@@ -135,6 +166,7 @@ impl Wanted {
                 tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
             }
         }
+        peer::add_to(&mut config, &asked.peers);
         Ok(Wanted { config: config.for_many_clients(), fronts })
     }
 }
@@ -181,19 +213,19 @@ impl Running {
     }
 
     /// Reads the config again. What is wrong is told, and does not end us.
-    async fn reload(&mut self, globals: &Globals) {
+    async fn reload(&mut self, asked: &Asked<'_>) {
         let told = |failed: Failed| {
-            failed.told(globals);
+            failed.told(asked.globals);
             Ok(())
         };
-        let followed = match Wanted::read(globals) {
-            Ok(wanted) => self.follow(wanted, told).await,
+        let followed = match Wanted::read(asked) {
+            Ok(wanted) => self.follow(wanted.found_out().await, told).await,
             Err(failed) => Err(failed),
         };
         match followed {
             Ok(()) => tracing::warn!(target: DONE, "the config was read again"),
             Err(failed) => {
-                failed.told(globals);
+                failed.told(asked.globals);
                 tracing::warn!("the config was not taken: everything stays as it was");
             }
         }

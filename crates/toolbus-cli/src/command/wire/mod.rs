@@ -69,6 +69,7 @@ pub(crate) trait WireFace: Sync {
 
 /// Commands that a wire has besides the one of its face.
 pub(crate) static VERBS: &[&dyn Verb] = &[
+    &orchard::scenario::VERB,
     &orchestra::certs::VERB,
     &orchestra::orchestrator::VERB,
     &mcp::context::PROMPT,
@@ -118,8 +119,8 @@ pub(crate) fn spelled_out(words: &[OsString]) -> Vec<OsString> {
             let Some(text) = word.to_str() else { continue };
             let is_long = text.len() > 2 && text.starts_with('-') && !text.starts_with("--");
             // `-vv` is a flag that is given twice.
-            let is_short = text[1..].bytes().all(|byte| byte == text.as_bytes()[1]);
-            if is_long && !is_short {
+            let is_repeated = |letters: &[u8]| letters.iter().all(|letter| *letter == letters[0]);
+            if is_long && !is_repeated(&text.as_bytes()[1..]) {
                 *word = format!("-{text}").into();
             }
         }

@@ -1,47 +1,267 @@
-//! The row and the column of godex: its tool loop before every back, and every front before it.
+//! The row and the column of godex in `docs/bridges.md`: its tool loop before every back, and its
+//! tool behind every front.
+//!
+//! It is no peer like the others. Before a back stands a model, which calls what a scripted server
+//! tells it to; behind a front there is one tool, `ask`, which a script plays.
 
+use std::fs;
+use std::slice;
+
+use serde_json::Value;
+use toolbus::address::Purpose;
+use toolbus::bus::Bus;
+use toolbus::engine::calls::Inbox;
 use toolbus::wire::Registry;
-use toolbus::wire::fixture::Fixture;
+use toolbus::wire::fixture::{Fixture, Trait};
+use toolbus::wire::settings::Settings;
+use toolbus_proto::channel::Down;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::page::Program;
+use toolbus_testkit::patience::PATIENCE;
+use toolbus_testkit::responses::{Answer, Server};
+use toolbus_testkit::scratch::Scratch;
 
 use super::command;
-use crate::page::{Page, our_command};
+use crate::matrix::harness::{Carried, Cell, LARGE, NESTED, SHORT, address, call, odd, same};
 
-/// Every wire of which this program can be made a peer.
-fn fixtures() -> Vec<(&'static str, &'static Fixture)> {
-    let registry = Registry::default();
-    let fixtures: Vec<_> =
-        registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?))).collect();
-    assert!(3 <= fixtures.len());
-    fixtures
+const GODEX: &str = "godex";
+const LIMITS: &[(Trait, &str)] = &[
+    (Trait::Succeeds, "a model is told text: what is none, as the text of its JSON"),
+    (
+        Trait::Nested,
+        "a model is told text: what is none, as the text of its JSON; and `ask` takes texts alone",
+    ),
+    (
+        Trait::Large,
+        "a model is told at most 1 MiB of an output, so of an object around as much the end is cut",
+    ),
+    (
+        Trait::Streams,
+        "a model is told an output when it is whole; an answer of `ask` is one object, and its \
+         text is told as progress meanwhile",
+    ),
+];
+
+/// What is called of a back: a tool, its arguments and its answer.
+struct Probes {
+    hello: [&'static str; 3],
+    fails: [&'static str; 2],
+    /// Its text and those around it, in arguments.
+    large: (&'static str, [&'static str; 2]),
+    sleeps: [&'static str; 2],
 }
 
-/// The address of a peer of ours that serves the tools of another address.
-fn serving(fixture: &Fixture, served: &str) -> String {
-    let words: Vec<_> = fixture.words.iter().copied().chain([served]).collect();
-    format!("{}{}", fixture.scheme, our_command(&words))
-}
+const ASK: Probes = Probes {
+    hello: [
+        "ask",
+        r#"{"prompt":"say hello"}"#,
+        r#"{"text":"mock response text","usage":{"input_tokens":7,"output_tokens":3,"cached_tokens":0}}"#,
+    ],
+    fails: ["ask", r#"{"prompt":"out of luck"}"#],
+    large: ("ask", [r#"{"prompt":""#, r#""}"#]),
+    sleeps: ["ask", r#"{"prompt":"wait for ever"}"#],
+};
 
-#[test]
-fn the_tool_loop_runs_the_tools_of_every_wire() {
-    for (wire, fixture) in fixtures() {
-        let address = serving(fixture, "builtin:");
-        let words = ["exec", "--mock", "--mock-mode", "tool-loop", "hi", "--tools-from", &address];
-        let page = Program::of(command(&words)).run();
-        assert_eq!(page.status.code(), Some(0), "{wire}\n{page}");
-        assert!(page.stdout.starts_with("mock tool result: "), "{wire}\n{page}");
-        assert!(!page.stdout.contains("error: "), "{wire}\n{page}");
+fn probes_of(fixture: &Fixture) -> Probes {
+    let hello = fixture.hello;
+    Probes {
+        hello: [hello.tool, hello.args, hello.answer],
+        fails: ["fail", r#"{"message":"out of luck"}"#],
+        large: ("upper", [r#"{"text":""#, r#""}"#]),
+        sleeps: ["sleep", r#"{"ms":600000}"#],
     }
 }
 
-#[test]
-fn every_wire_can_ask_a_model() {
-    for (wire, fixture) in fixtures() {
-        let mock =
-            format!("godex+stdio:{}", our_command(&["exec", "--mock", "--mock-mode", "text"]));
-        let address = serving(fixture, &mock);
-        let page = Page::of(&["call", &address, "ask", r#"{"prompt":"hi"}"#]).run();
-        assert_eq!(page.status.code(), Some(0), "{wire}\n{page}");
-        assert!(page.stdout.contains("mock response text"), "{wire}\n{page}");
+/// A model as the prompt wants it; what is not one of these is echoed.
+fn child(scratch: &Scratch, program: &str) -> String {
+    let script = format!(
+        r#"case "$*" in
+        *"out of luck"*) echo '{{"type":"error","message":"out of luck"}}'; exit 1;;
+        *"wait for ever"*) exec sleep 1000;;
+        *"say hello"*) exec {program} "$@" --mock --mock-mode text;;
+        *) exec {program} "$@" --mock;;
+        esac
+        "#
+    );
+    let file = scratch.file("child.sh");
+    fs::write(&file, script).unwrap();
+    format!("godex+stdio:sh {file}")
+}
+
+/// The name of the wire, what it cannot do, and its row and column.
+pub(crate) async fn cells(
+    registry: &Registry,
+    program: &str,
+) -> (&'static str, &'static [(Trait, &'static str)], Vec<Cell>) {
+    let scratch = Scratch::new();
+    let ask = child(&scratch, program);
+    let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
+    let mut cells = vec![row(GODEX, &ask, &ASK)];
+    for (name, fixture) in wires {
+        cells.push(row(name, &address(program, fixture, "builtin:"), &probes_of(fixture)));
+        let served = address(program, fixture, &ask);
+        let mut carried = Vec::new();
+        for what in Trait::ALL {
+            let at = registry.address(Purpose::Call, &served).unwrap();
+            let bus = Bus::of_addresses(slice::from_ref(&at), &Settings::default()).unwrap();
+            let seen = try_ask(&bus, what).await;
+            bus.kill();
+            bus.shutdown().await;
+            let seen = seen.unwrap_or_else(|failure| Carried::No(failure.to_string()));
+            carried.push((what, seen));
+        }
+        cells.push(Cell { front: name, back: GODEX, address: served, carried });
     }
+    (GODEX, LIMITS, cells)
+}
+
+/// `ask` behind a front.
+async fn try_ask(bus: &Bus, what: Trait) -> Result<Carried, Failure> {
+    let [tool, args, answer] = ASK.hello;
+    match what {
+        Trait::Lists => {
+            let is_there = bus.tools().await?.iter().any(|known| known.name.as_str() == tool);
+            is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
+        }
+        Trait::Succeeds => same(call(bus, tool, args, PATIENCE).await?.as_str(), answer),
+        Trait::Fails => match call(bus, tool, ASK.fails[1], PATIENCE).await {
+            Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
+            other => Err(odd(&format!("{other:?}"))),
+        },
+        Trait::Nested => Err(odd("it takes texts alone")),
+        Trait::Large => {
+            let text = "x".repeat(LARGE);
+            let args = [ASK.large.1[0], &text, ASK.large.1[1]].concat();
+            let answer = call(bus, tool, &args, PATIENCE).await?;
+            match answer.as_str().contains(&text) {
+                true if answer.as_str().starts_with('{') => Ok(Carried::Yes),
+                true => Ok(Carried::AsText),
+                false => Err(odd(answer.as_str())),
+            }
+        }
+        Trait::Streams => {
+            let (inbox, reply_to) = Inbox::new();
+            let args = Json::from_trusted(args);
+            let running =
+                bus.start(Call::tool(std::time::Instant::now(), tool, Some(args)), reply_to);
+            loop {
+                match inbox.next(&running).await {
+                    Down::Part(_) => return Ok(Carried::Yes),
+                    Down::Done(done) => return done.map(|_| Carried::Collected),
+                    _ => {}
+                }
+            }
+        }
+        Trait::TimesOut => match call(bus, tool, ASK.sleeps[1], SHORT).await {
+            Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
+            other => Err(odd(&format!("{other:?}"))),
+        },
+        Trait::Cancelled => {
+            call(bus, tool, args, PATIENCE).await?;
+            let waiting = call(bus, tool, ASK.sleeps[1], PATIENCE);
+            let _ = tokio::time::timeout(SHORT, waiting).await;
+            let again = call(bus, tool, args, PATIENCE / 12).await?;
+            same(again.as_str(), answer).map(|_| Carried::Yes)
+        }
+    }
+}
+
+/// The tool loop before a back: each call is a turn.
+fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
+    let large = "x".repeat(LARGE);
+    let large_args = [probes.large.1[0], &large, probes.large.1[1]].concat();
+    let nested = format!(r#"{{"arguments":{NESTED}}}"#);
+    let some = format!(r#"{{"arguments":{{"Some":{NESTED}}}}}"#);
+    let (tools, outputs) = run_loop(
+        address,
+        &[],
+        &[
+            (probes.hello[0], probes.hello[1]),
+            (probes.fails[0], probes.fails[1]),
+            ("echo", &nested),
+            ("echo", &some),
+            (probes.large.0, &large_args),
+            ("count", r#"{"n":3}"#),
+        ],
+    );
+    // A tool that is given up in time, and then another on the same connection.
+    let short = format!("{}ms", SHORT.as_millis());
+    let slow = [(probes.sleeps[0], probes.sleeps[1])];
+    let (_, late) = run_loop(address, &["--tool-timeout", &short], &slow);
+    let patient = format!("{}s", (PATIENCE / 12).as_secs());
+    let calls = [(probes.sleeps[0], probes.sleeps[1]), (probes.hello[0], probes.hello[1])];
+    let (_, cancelled) = run_loop(address, &["--tool-timeout", &patient], &calls);
+
+    let no = |output: &str| Carried::No(output.chars().take(200).collect());
+    let is = |fine: bool, output: &str| if fine { Carried::Yes } else { no(output) };
+    let carried = Trait::ALL.map(|what| {
+        let seen = match what {
+            Trait::Lists => is(tools.iter().any(|tool| tool == probes.hello[0]), "not listed"),
+            Trait::Succeeds => told(&outputs[0], probes.hello[2]),
+            Trait::Fails => is(outputs[1] == "error: failed: out of luck", &outputs[1]),
+            Trait::Nested if back == GODEX => no("it takes texts alone"),
+            Trait::Nested => match outputs[2].starts_with("error: ") {
+                true => told(&outputs[3], &some).or(Carried::AsSome),
+                false if outputs[2] == nested => Carried::AsText,
+                false => told(&outputs[2], NESTED),
+            },
+            Trait::Large if back == GODEX => match outputs[4].contains(&large) {
+                true => Carried::AsText,
+                false => no(&outputs[4]),
+            },
+            Trait::Large => told(&outputs[4], &format!("\"{}\"", large.to_uppercase())),
+            Trait::Streams => Carried::Collected,
+            Trait::TimesOut => {
+                is(late[0] == format!("error: timed_out: no answer within {short}"), &late[0])
+            }
+            Trait::Cancelled => match told(&cancelled[1], probes.hello[2]) {
+                Carried::No(why) => Carried::No(why),
+                _ => Carried::Yes,
+            },
+        };
+        (what, seen)
+    });
+    Cell { front: GODEX, back, address: address.to_owned(), carried: carried.into() }
+}
+
+/// Text is told as it is, other values as the text of their JSON.
+fn told(output: &str, expected: &str) -> Carried {
+    let is_text = expected.starts_with('"');
+    if is_text && Json::of(&output).as_str() == expected {
+        return Carried::Yes;
+    }
+    match same(output, expected) {
+        Ok(Carried::Yes) if !is_text => Carried::AsText,
+        Ok(carried) => carried.or(Carried::AsText),
+        Err(failure) => Carried::No(failure.message),
+    }
+}
+
+/// Has a model call these, one a turn; gives the names of the functions it was offered, and what
+/// it was told of each call.
+fn run_loop(address: &str, words: &[&str], calls: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let completed = r#"{"type":"response.completed"}"#;
+    let turn = |(name, arguments): &(&str, &str)| {
+        let arguments = Value::from(*arguments);
+        let done = format!(
+            r#"{{"type":"response.output_item.done","item":{{"type":"function_call","id":"f","call_id":"c","name":"{name}","arguments":{arguments}}}}}"#
+        );
+        Answer::events([done.as_str(), completed]).in_chunks_of(1 << 16)
+    };
+    let turns = calls.iter().map(turn).chain([Answer::events([completed])]).collect();
+    let server = Server::start(turns);
+    let url = server.url();
+    let usual = ["exec", "hi", "--json", "--tools-from", address, "--base-url", &url];
+    let page = Program::of(command(&[&usual, words].concat())).run();
+    assert_eq!(page.status.code(), Some(0), "{address}\n{}", page.stderr);
+    let asked = server.asked();
+    let body: Value = serde_json::from_str(&asked[calls.len()].body).unwrap();
+    let texts = |list: &Value, member: &str| -> Vec<String> {
+        let texts = list.as_array().unwrap().iter().filter_map(|item| item[member].as_str());
+        texts.map(str::to_owned).collect()
+    };
+    let outputs = texts(&body["input"], "output");
+    assert_eq!(outputs.len(), calls.len(), "{address}");
+    (texts(&body["tools"], "name"), outputs)
 }

@@ -65,6 +65,21 @@ fn a_signal_ends_the_wait_for_standard_input_too() {
 }
 
 #[test]
+fn standard_input_that_does_not_end_is_not_waited_for_longer_than_the_run() {
+    let words = ["exec", "-", "--json", "--mock", "--timeout", "200ms"];
+    let mut child = spawn(command(&words));
+    // Held open: nothing comes by it, and no end.
+    let stdin = child.stdin.take();
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    let line = r#"{"type":"error","message":"not done within 0.2s","code":"timeout"}"#;
+    assert_eq!(stdout.trim_end(), line);
+    let status = awaited("it ends", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(4));
+    drop(stdin);
+}
+
+#[test]
 fn a_reader_that_leaves_ends_it_quietly() {
     let mut answer = Answer::events(std::iter::repeat_n(TICK, 5000));
     answer.fall_silent();

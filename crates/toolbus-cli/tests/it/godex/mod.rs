@@ -1,7 +1,7 @@
 //! `toolbus exec` and `godex+stdio:` as users and servers meet them.
 
 mod ask;
-mod bridges;
+pub(crate) mod bridges;
 mod bus;
 mod children;
 mod files;

@@ -5,6 +5,8 @@ mod check;
 mod decode;
 mod examples;
 mod provider;
+mod running;
+mod scenarios;
 
 use toolbus_testkit::peer::command_line;
 

@@ -147,26 +147,27 @@ fn it_cannot_begin() {
     check(
         "provider",
         expect![[r#"
-        stderr
-        error: no ADDRESS is given, and there is no `toolbus.toml` here
-        hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
-        exit 2
-    "#]],
+            stderr
+            error: no ADDRESS is given, and there is no `toolbus.toml` here or above
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one
+            exit 2
+        "#]],
     );
     check(
         "provider schema",
         expect![[r#"
-        stderr
-        error: no ADDRESS is given, and there is no `toolbus.toml` here
-        hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`
-        exit 2
-    "#]],
+            stderr
+            error: no ADDRESS is given, and there is no `toolbus.toml` here or above
+            hint: name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one
+            exit 2
+        "#]],
     );
     check(
         "provider nobody:",
         expect![[r#"
             stderr
-            error: unsupported connection scheme: "nobody:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            error: unsupported connection scheme: "nobody:"
+            hint: `toolbus --help` lists what an address can be
             exit 2
         "#]],
     );

@@ -30,6 +30,23 @@ fn certs(scratch: &Scratch, words: &[&str], expect: Expect) {
 }
 
 #[test]
+fn a_folder_that_is_a_file_is_told() {
+    let scratch = Scratch::new();
+    fs::write(scratch.file("certs"), "").unwrap();
+    certs(
+        &scratch,
+        &["show"],
+        expect![[r#"
+            stderr
+            error: cannot read `FOLDER`
+              caused by: Not a directory (os error 20)
+            hint: the folder of the certificates is a file; name another by `--certs-dir`
+            exit 2
+        "#]],
+    );
+}
+
+#[test]
 fn certificates_are_made_shown_and_renewed() {
     let scratch = Scratch::new();
     certs(

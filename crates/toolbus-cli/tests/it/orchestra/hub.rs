@@ -186,6 +186,7 @@ fn files_that_are_wrong_are_told_by_line_and_key() {
     expect![[r#"
         stderr
         error: FILE: line 2: `plugins[0].binary` is missing
+        hint: line 3 has `binray`; did you mean `binary`?
         exit 2
     "#]]
     .assert_eq(&page.replace(&file, "FILE"));

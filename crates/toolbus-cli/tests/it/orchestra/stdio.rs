@@ -194,6 +194,25 @@ fn a_client_that_reads_no_more_ends_us_quietly() {
 }
 
 #[test]
+fn words_that_are_empty_or_not_ascii_are_words_like_others() {
+    let page = Page::of(&["transport-stdio", "--orchestrator-addr", ""]).run();
+    assert_eq!(page.status.code(), Some(2), "{page}");
+    assert!(page.to_string().contains("error: --orchestrator-addr is required"), "{page}");
+    let page = Page::of(&["transport-stdio", "-orchestrator-addr", "\u{e9}:x", "-\u{e9}"]).run();
+    assert_eq!(page.status.code(), Some(2), "{page}");
+}
+
+#[test]
+fn a_client_that_goes_while_nothing_is_said_is_noticed_at_once() {
+    let hub = Hub::ready(&[]);
+    let mut stdio = hub.stdio(&[]);
+    stdio.hear("transport.stdio: connected");
+    // Its input stays open, and there is nothing to write that could fail.
+    stdio.stdout = None;
+    assert_eq!(stdio.end(), Some(1));
+}
+
+#[test]
 fn a_link_of_its_name_is_the_program_and_flags_may_have_one_dash() {
     let hub = Hub::ready(&[builtin("tools.one")]);
     let link = hub.scratch.path().join("transport-stdio");

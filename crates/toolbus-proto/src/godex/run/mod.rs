@@ -37,13 +37,13 @@ use tools::Running;
 pub struct RunSettings {
     /// What is asked.
     pub request: Request,
-    /// What is of use to who asked.
+    /// What the caller makes use of.
     pub wanted: Wanted,
     /// Where.
     pub base_url: BaseUrl,
     /// What we call ourselves there: `toolbus/1.0`.
     pub user_agent: String,
-    /// Who asks.
+    /// What shows the server who the caller is.
     pub credential: Credential,
     /// Tokens may be renewed, here.
     pub refresh_url: Option<BaseUrl>,
@@ -55,7 +55,7 @@ pub struct RunSettings {
     pub retries: u32,
     /// How many requests a tool loop may make.
     pub max_turns: u32,
-    /// Nobody is asked: this stands in for the server.
+    /// No server is asked: this stands in for it.
     pub mock: Option<Mode>,
 }
 

@@ -9,8 +9,9 @@ use super::{MessageClient, Purpose, Sent, Session};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
 use crate::json::edit;
-use crate::jsonrpc::{Id, string};
+use crate::jsonrpc::Id;
 use crate::mcp::wire::{self, Level, SUBSCRIPTION_KEY, put_member, quoted};
+use crate::printable::printable;
 use crate::tool::{CallerId, Failure, Part};
 
 impl MessageClient {
@@ -71,9 +72,9 @@ impl MessageClient {
             Whom::None | Whom::Many => {
                 let level = grave.map_or("info", Level::as_str);
                 let data = edit::member(params, "data").unwrap_or("null");
-                let text = string(data).unwrap_or_else(|| data.into());
-                let text = crate::printable::printable(text.as_bytes(), 1000);
-                self.notices.push_back(Notice::Logged(format!("[{level}] {text}")));
+                let is_wanted = whom == Whom::Many;
+                let data = printable(data.as_bytes(), 1000);
+                self.notices.push_back(Notice::Logged { level, data, is_wanted });
             }
         }
     }

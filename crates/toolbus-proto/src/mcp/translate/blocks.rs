@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::channel::Outbox;
 use crate::collect::{COLLECTED_BYTES_MAX, base64};
 use crate::json::{Json, Kind};
-use crate::mcp::wire::{ANSWER_KEY, FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
+use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
 
 /// What a result begins with.
@@ -22,8 +22,6 @@ pub(in crate::mcp) struct Blocks {
     content: Vec<u8>,
     count: usize,
     blob: Option<Blob>,
-    /// What each block is, as [`ANSWER_KEY`] tells it.
-    kinds: Vec<&'static str>,
 }
 
 /// A run of bytes whose pieces are arriving.
@@ -35,14 +33,13 @@ struct Blob {
 
 impl Blocks {
     pub(in crate::mcp) fn new(revision: Revision) -> Blocks {
-        Blocks { revision, content: Vec::new(), count: 0, blob: None, kinds: Vec::new() }
+        Blocks { revision, content: Vec::new(), count: 0, blob: None }
     }
 
     /// A value before or behind the parts.
     pub(in crate::mcp) fn put_value(&mut self, value: Option<&Json>) -> Result<(), Failure> {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             self.put_text(&value.shown())?;
-            self.kinds.push("value");
         }
         Ok(())
     }
@@ -52,13 +49,11 @@ impl Blocks {
         match part {
             Part::Text(text) => {
                 self.put_text(text)?;
-                self.kinds.push("text");
                 Ok(Some(beginning(text)))
             }
             Part::Json(json) => {
                 let text = json.shown();
                 self.put_text(&text)?;
-                self.kinds.push(if json.kind() == Kind::String { "text" } else { "json" });
                 Ok(Some(beginning(&text)))
             }
             Part::Bytes(piece) => self.put_piece(piece),
@@ -79,7 +74,6 @@ impl Blocks {
         let blob = self.blob.take().unwrap_or_default();
         let told = format!("{} bytes", blob.data.len());
         self.put_blob(&blob)?;
-        self.kinds.push("bytes");
         Ok(Some(told))
     }
 
@@ -165,40 +159,15 @@ impl Blocks {
             out.put(br#","structuredContent":"#);
             out.put_shared(value.compact().as_bytes());
         }
-        let answer = self.answer(outcome);
-        if self.revision == Revision::MODERN || answer.is_some() {
-            out.put(br#","_meta":{"#);
-            if self.revision == Revision::MODERN {
-                out.put(b"\"");
-                out.put(SERVER_KEY.as_bytes());
-                out.put(b"\":");
-                out.put(server.as_bytes());
-            }
-            if let Some(answer) = answer {
-                out.put(if self.revision == Revision::MODERN { b",\"" } else { b"\"" });
-                out.put(ANSWER_KEY.as_bytes());
-                out.put(b"\":");
-                out.put(answer.as_bytes());
-            }
+        if self.revision == Revision::MODERN {
+            out.put(br#","_meta":{""#);
+            out.put(SERVER_KEY.as_bytes());
+            out.put(b"\":");
+            out.put(server.as_bytes());
             out.put(b"}");
         }
         out.put(b"}");
         Ok(())
-    }
-
-    /// What the blocks are, where a reader would take them for mere text.
-    fn answer(&self, outcome: &Outcome) -> Option<String> {
-        match outcome {
-            Outcome::Value(value) => {
-                let is_plain = value.kind() == Kind::String || self.shows_structured(value);
-                (!is_plain && self.count == 0).then(|| "\"json\"".to_owned())
-            }
-            Outcome::End(_) if self.kinds.is_empty() => Some("[]".to_owned()),
-            Outcome::End(_) if self.kinds.iter().any(|kind| *kind != "text") => {
-                Some(format!("[\"{}\"]", self.kinds.join("\",\"")))
-            }
-            _ => None,
-        }
     }
 
     /// The result of a call whose tool said no.
@@ -295,7 +264,7 @@ mod tests {
             &parts,
             &end,
             expect![[
-                r#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"toolbus://reply/3","mimeType":"application/octet-stream","blob":"aGk="}},{"type":"text","text":"[1]"},{"type":"text","text":"7"}],"_meta":{"dev.toolbus/answer":["bytes","bytes","bytes","json","value"]}}"#
+                r#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"toolbus://reply/3","mimeType":"application/octet-stream","blob":"aGk="}},{"type":"text","text":"[1]"},{"type":"text","text":"7"}]}"#
             ]],
         );
         check(
@@ -303,7 +272,7 @@ mod tests {
             &parts[2..3],
             &Outcome::End(None),
             expect![[
-                r#"{"content":[{"type":"resource","resource":{"uri":"toolbus://reply/1","mimeType":"audio/wav","blob":"aGk="}}],"_meta":{"dev.toolbus/answer":["bytes"]}}"#
+                r#"{"content":[{"type":"resource","resource":{"uri":"toolbus://reply/1","mimeType":"audio/wav","blob":"aGk="}}]}"#
             ]],
         );
     }

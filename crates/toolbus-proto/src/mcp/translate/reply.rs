@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::failure_of_result;
-use crate::json::{self, Json, Kind, edit};
-use crate::jsonrpc::{kind, string};
-use crate::mcp::wire::{ANSWER_KEY, Revision, SERVER_KEY, in_a_line, put_member};
+use crate::json::edit;
+use crate::json::{Json, Kind};
+use crate::jsonrpc::kind;
+use crate::mcp::wire::{Revision, SERVER_KEY, in_a_line, put_member};
 use crate::tool::{Code, Failure, FailureKind, Outcome};
 
 /// What a result means to a caller who does not speak MCP.
@@ -18,32 +19,28 @@ pub(in crate::mcp) fn outcome(line: &Bytes, result: &str) -> Result<Outcome, Fai
         let failure = Failure::new(FailureKind::Failed, message);
         return Err(Failure { code, from_peer: true, ..failure });
     }
-    let [content, is_error, structured, meta] =
-        edit::pick(result, ["content", "isError", "structuredContent", "_meta"]);
-    let blocks = || content.into_iter().flat_map(edit::elements);
-    let texts = || {
-        let texts: Vec<_> = blocks().filter_map(|block| edit::text(block, "text")).collect();
-        texts.join("\n")
-    };
-    if is_error == Some("true") {
-        return Err(failure_of_result(line, result, texts()));
+    let content = edit::member(result, "content").unwrap_or("[]");
+    if edit::member(result, "isError") == Some("true") {
+        let texts: Vec<_> =
+            edit::elements(content).filter_map(|block| edit::text(block, "text")).collect();
+        return Err(failure_of_result(line, result, texts.join("\n")));
     }
     let json = |raw: &str| Outcome::Value(Json::from_trusted(in_a_line(line, raw)));
-    if let Some(structured) = structured {
+    if let Some(structured) = edit::member(result, "structuredContent") {
         return Ok(json(structured));
     }
-    let Some(content) = content else { return Ok(json(result)) };
-    let said = meta.and_then(|meta| edit::member(meta, ANSWER_KEY));
-    if let Some(answer) = said.and_then(|said| marked(said, content)) {
-        return Ok(Outcome::Value(answer));
+    if edit::member(result, "content").is_none() {
+        return Ok(json(result));
     }
-    match blocks().all(is_text) {
-        true => Ok(Outcome::Text(texts())),
-        false => Ok(json(content)),
+    if !edit::elements(content).all(is_text) {
+        return Ok(json(content));
     }
+    let texts: Vec<_> =
+        edit::elements(content).filter_map(|block| edit::text(block, "text")).collect();
+    Ok(Outcome::Text(texts.join("\n")))
 }
 
-/// The text blocks of a result, if it has any and is no failure.
+/// The text blocks of a result, if it has any.
 pub(in crate::mcp) fn text_of(result: &str) -> Option<String> {
     let content = edit::member(result, "content")?;
     let blocks = edit::elements(content).filter(|block| is_text(block));
@@ -53,43 +50,6 @@ pub(in crate::mcp) fn text_of(result: &str) -> Option<String> {
 
 fn is_text(block: &str) -> bool {
     edit::text(block, "type").as_deref() == Some("text")
-}
-
-/// The answer as it was before a toolbus made blocks of it; `None` if they are not what it says.
-fn marked(said: &str, content: &str) -> Option<Json> {
-    let mut blocks = edit::elements(content);
-    if string(said).is_some_and(|said| said == "json") {
-        let text = edit::text(blocks.next()?, "text")?;
-        return Json::parse(text.into_owned()).ok().filter(|_| blocks.next().is_none());
-    }
-    let words: Vec<_> = edit::elements(said).filter_map(string).collect();
-    let (mut elements, mut ends) = (Vec::new(), Vec::new());
-    for word in &words {
-        let block = blocks.next()?;
-        let text = || edit::text(block, "text").map(Cow::into_owned);
-        let value = || Some(Json::parse(text()?).ok()?.compact().to_string());
-        match &**word {
-            "text" => elements.push(Json::of(&text()?).to_string()),
-            "json" => elements.push(value()?),
-            "bytes" => elements.push(format!(r#"{{"$bytes":{}}}"#, data_of(block)?)),
-            // Before the elements stands what was there before them, behind them the rest.
-            "value" if elements.is_empty() && ends.is_empty() => {
-                ends.push(format!(r#","res":{}"#, value()?));
-            }
-            "value" => ends.push(format!(r#","tail":{}"#, value()?)),
-            _ => return None,
-        }
-    }
-    let whole = format!(r#"{{"elements":[{}]{}}}"#, elements.join(","), ends.concat());
-    (kind(said) == Kind::Array)
-        .then(|| Json::from_trusted(whole))
-        .filter(|_| blocks.next().is_none())
-}
-
-/// The base64 of a block, quotes included.
-fn data_of(block: &str) -> Option<&str> {
-    let data = edit::member(block, "data");
-    data.or_else(|| edit::member(edit::member(block, "resource")?, "blob"))
 }
 
 /// Is it what the tool has to say, and no question or promise? Those only the one who talks
@@ -130,23 +90,7 @@ pub(in crate::mcp) fn relayed(revision: Revision, result: Bytes, server: &Json) 
         }
     }
     if is_too_new {
-        // The text alone would not say that it is one of JSON.
-        let [content, structured] = edit::pick(raw, ["content", "structuredContent"]);
-        let answer = content.and_then(|content| marked("\"json\"", content));
-        let is_told = structured.zip(answer).is_some_and(|(structured, answer)| {
-            json::compact(structured) == answer.compact().as_str()
-                && kind(structured) != Kind::String
-        });
         relayed = edit::without(&relayed, "structuredContent").into();
-        if is_told {
-            let meta = edit::member(raw, "_meta").unwrap_or("{}");
-            let meta = edit::with_first(meta, ANSWER_KEY, "\"json\"");
-            let mut marked = edit::without(&relayed, "_meta").into_bytes();
-            marked.pop();
-            put_member(&mut marked, "_meta", meta);
-            marked.push(b'}');
-            relayed = String::from_utf8(marked).expect("made of text").into();
-        }
     }
     match relayed {
         Cow::Borrowed(_) => result,

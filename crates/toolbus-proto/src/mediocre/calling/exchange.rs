@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use super::{Asking, Client, Input, Stage};
+use crate::did_you_mean::hinted;
+use crate::http::CREDENTIALS;
 use crate::mediocre::decode::Reading;
 use crate::mediocre::event::PeerError;
 use crate::mediocre::frames::Random;
@@ -93,6 +95,12 @@ impl<C: Random> Client<C> {
             return None;
         }
         let message = format!("the server answered with HTTP status {status}");
-        Some(Failure::new(FailureKind::BrokeProtocol, message))
+        Some(self.told_of_credentials(Failure::new(FailureKind::BrokeProtocol, message)))
+    }
+
+    /// A failure with what the user can do where the server lets only some in.
+    pub(super) fn told_of_credentials(&self, failure: Failure) -> Failure {
+        let asks = matches!(self.status(), Some(401 | 403)) && failure.last_words.is_none();
+        hinted(failure, asks.then(|| CREDENTIALS.to_owned()))
     }
 }

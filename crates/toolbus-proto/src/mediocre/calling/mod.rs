@@ -344,7 +344,10 @@ impl<C: Random> Client<C> {
                         let value = res.unwrap_or(Json::null());
                         return self.complete(Ok(Outcome::Value(value)));
                     }
-                    (Some(failure), false) => return self.complete(Err(failure)),
+                    (Some(failure), false) => {
+                        let failure = self.told_of_credentials(failure);
+                        return self.complete(Err(failure));
+                    }
                 }
             }
             Said::Value(value) => Down::Part(Part::Json(value)),

@@ -79,6 +79,9 @@ pub enum Misfit {
     /// A number whose exponent stands for far too many zeros.
     #[error("the number has too many digits")]
     TooManyDigits,
+    /// More elements than a value may have.
+    #[error("the value has too many elements")]
+    TooManyElements,
     /// No JSON at all, which only a mistake of our own can bring here.
     #[error("{0}")]
     NotJson(JsonError),

@@ -38,7 +38,7 @@ pub struct Client {
     asks: Counted<u64, Ask>,
     /// Streams that the hands have not been told to open.
     to_open: VecDeque<u64>,
-    /// Streams that are not open yet, and since when; those that are by now are skipped.
+    /// Streams that are not open yet, and since when; some behind the first may be by now.
     unopened: VecDeque<(Instant, u64)>,
     /// Streams that are only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
@@ -167,10 +167,16 @@ impl Client {
     }
 
     fn oldest_unopened(&self) -> Option<Instant> {
-        let is_unopened = |number| {
-            self.asks.get(number).is_some_and(|ask| matches!(ask.stage, Stage::Unopened { .. }))
-        };
-        self.unopened.iter().find(|(_, number)| is_unopened(number)).map(|(since, _)| *since)
+        self.unopened.front().map(|(since, _)| *since)
+    }
+
+    /// The oldest stream that counts as unopened shall be so.
+    fn forget_opened(&mut self) {
+        while let Some((_, number)) = self.unopened.front()
+            && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
+        {
+            self.unopened.pop_front();
+        }
     }
 
     /// When the connection counts as starved, unless a stream is opened before.
@@ -202,6 +208,7 @@ impl Client {
     fn remove(&mut self, number: u64) -> Option<Ask> {
         let ask = self.asks.remove(&number)?;
         self.kept_bytes -= ask.weight();
+        self.forget_opened();
         Some(ask)
     }
 

@@ -156,11 +156,7 @@ impl Streams for Client {
             out.append(frame);
             ask.stage = Stage::Sent;
             self.unanswered += 1;
-            while let Some((_, number)) = self.unopened.front()
-                && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
-            {
-                self.unopened.pop_front();
-            }
+            self.forget_opened();
         }
     }
 

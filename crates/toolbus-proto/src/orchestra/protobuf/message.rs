@@ -207,7 +207,9 @@ macro_rules! members {
 
             /// Appends tag, length and message.
             pub fn write(&self, out: &mut Vec<u8>) {
-                put_bytes_header(out, self.number(), self.size());
+                let (number, size) = (self.number(), self.size());
+                out.reserve(bytes_len(number, size));
+                put_bytes_header(out, number, size);
                 match self {
                     $($name::$variant(message) => Message::write(message, out),)*
                 }

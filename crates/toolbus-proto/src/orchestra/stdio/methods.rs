@@ -224,7 +224,7 @@ impl Transport {
         }
         let params = Params::read(params).unwrap_or(Params(None));
         let Some(meant) = params.member("requestId") else { return };
-        let is_meant = |in_flight: &InFlight| in_flight.origin.id.as_bytes() == meant.as_bytes();
+        let is_meant = |in_flight: &InFlight| is_same(&in_flight.origin.id, meant);
         let found = self.in_flight.iter().filter(|(_, in_flight)| is_meant(in_flight));
         let mut cancelled: Vec<_> = found.map(|(ticket, _)| *ticket).collect();
         cancelled.sort_unstable();
@@ -243,6 +243,12 @@ impl Transport {
 
 pub(super) fn unknown(method: &str) -> Refusal {
     Refusal::new(METHOD_NOT_FOUND, format!("method not found: {method}"))
+}
+
+/// Are they the same id, though a text may be escaped otherwise?
+fn is_same(id: &Id, raw: &str) -> bool {
+    let own = std::str::from_utf8(id.as_bytes()).unwrap_or_default();
+    own == raw || string(own).is_some_and(|own| string(raw).is_some_and(|raw| own == raw))
 }
 
 /// The text of an id: strings unquoted, and of a long one the beginning.

@@ -35,6 +35,19 @@ fn where_a_read_ends_does_not_matter() {
 }
 
 #[test]
+fn an_id_is_the_same_however_its_text_is_escaped() {
+    let conversation = expect![[r#"
+        -- transport-stdio, connected to hub:1
+        == stderr transport.stdio: connected to orchestrator at hub:1
+        << [mcp] {"jsonrpc":"2.0","id":"\u0063","method":"tools/call","params":{"name":"slow"}}
+        >> [hub 0] "\x00\x00\x00&\x0a\x0astdio-tc-c\xa2\x01\x17\x0a\x04slow\x1a\x0ftransport.stdio" FIN
+        << [mcp] {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}
+        >> [hub 0] STOP_SENDING 0
+    "#]];
+    transcript::check(Stdio::new, conversation);
+}
+
+#[test]
 fn what_the_full_profile_adds() {
     let conversation = expect![[r#"
         -- transport-stdio --profile full, connected to hub:1

@@ -24,6 +24,7 @@ impl ConfigError {
                 Some(format!("did you mean `{nearest}`?"))
             }
             Problem::UnknownKey { known, .. } => Some(format!("it can be {}", known.join(", "))),
+            Problem::Address { why, .. } => why.hint(),
             Problem::Unset { variable, .. } => {
                 Some(format!("set it: `export {variable}=…`, or take it out of the config"))
             }

@@ -1,7 +1,7 @@
 //! The keys of one table: taken one by one, by name and kind; what is left is a mistake.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::Spanned;
@@ -18,6 +18,8 @@ use crate::wire::Registry;
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
+    /// Where it lies: what `${file:PATH}` is relative to.
+    pub(super) folder: &'a Path,
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// Which peers there are.
     pub(super) registry: &'a Registry,

@@ -11,11 +11,11 @@ mod keys;
 mod secrets;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toolbus_proto::tool::ToolName;
 
-use crate::address::Address;
+use crate::address::{Address, Place};
 use crate::wire::Registry;
 use crate::wire::settings::{Clients, Settings, WireSettings};
 
@@ -47,7 +47,23 @@ impl Config {
         text: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigError> {
-        tables::read(registry, text, env)
+        tables::read(registry, Path::new(""), text, env)
+    }
+
+    /// The same of a file in this folder, to which its relative paths are relative.
+    pub fn parse_in(
+        folder: &Path,
+        text: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
+        let mut config = tables::read(&Registry::default(), folder, text, env)?;
+        for back in &mut config.backs {
+            if let Place::Command(_) = back.address.place() {
+                let cwd = &mut back.settings.program.cwd;
+                *cwd = Some(folder.join(cwd.as_deref().unwrap_or(Path::new(""))));
+            }
+        }
+        Ok(config)
     }
 
     /// The same for many clients at a time, as there are where we listen.

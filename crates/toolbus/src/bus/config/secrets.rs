@@ -111,7 +111,7 @@ impl Entry<'_> {
             return (self.source.env)(name)
                 .ok_or_else(|| self.error(Problem::Unset { key, variable }));
         };
-        match fs::read_to_string(path) {
+        match fs::read_to_string(self.source.folder.join(path)) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(error) => {
                 let (path, why) = (path.to_owned(), error.to_string());

@@ -1,5 +1,7 @@
 //! The tables of the config: which keys each has, and for whom (`docs/config.md`).
 
+use std::path::Path;
+
 use toml::de::DeTable;
 use toolbus_proto::tool::ToolName;
 
@@ -8,17 +10,20 @@ use super::key::{Key, Values};
 use super::keys::{Entry, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, Journal};
 use crate::address::{Address, Place, Purpose};
-use crate::wire::settings::{Clients, ProgramSettings, Restart, Settings, WireSettings};
+use crate::wire::settings::{
+    Clients, Credentials, ProgramSettings, Restart, Settings, WireSettings,
+};
 use crate::wire::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn read(
     registry: &Registry,
+    folder: &Path,
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
-    let source = Source { text, env, registry };
+    let source = Source { text, folder, env, registry };
     let table = DeTable::parse(text).map_err(|error| {
         // Its own rendering would show the line, and with it what may be a secret.
         let message = error.message().to_owned();
@@ -69,6 +74,7 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
         clients: Clients::default(),
         program: program(&mut keys, &address)?,
         reply_bytes_max: None,
+        credentials: Credentials::default(),
         allow_shell: false,
         wire: WireSettings::default(),
     };

@@ -160,6 +160,12 @@ fn every_key_is_read() {
                             ),
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -205,6 +211,12 @@ fn every_key_is_read() {
                             cwd: None,
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -240,6 +252,12 @@ fn every_key_is_read() {
                             cwd: None,
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -277,6 +295,12 @@ fn every_key_is_read() {
                             cwd: None,
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -318,6 +342,12 @@ fn every_key_is_read() {
                             cwd: None,
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: false,
                         wire: WireSettings(
                             [
@@ -362,6 +392,12 @@ fn every_key_is_read() {
                             cwd: None,
                         },
                         reply_bytes_max: None,
+                        credentials: Credentials {
+                            headers: [],
+                            token: None,
+                            token_env: None,
+                            insecure: false,
+                        },
                         allow_shell: true,
                         wire: WireSettings(
                             [],
@@ -525,7 +561,7 @@ fn values_that_make_no_sense() {
             line 2: there is no key `back.x.conect`; did you mean `connect`?
             line 2: there is no key `front.x.serv`; did you mean `serve`?
             line 2: `back.x.connect` must be a string
-            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; supported are stdio:, oracle+stdio:, orchard+stdio:, mcp+stdio:, mediocre+stdio:, godex+stdio:, orchestra+plugin:, mcp+http://, mcp+https://, mediocre+tcp://, mediocre+tls://, mediocre+http://, mediocre+https://, orchestra+quic://, mediocre+unix:, builtin:, shell:
+            line 2: `back.x.connect`: unsupported connection scheme: "mpc+stdio:"; did you mean `mcp+stdio:`?
             line 2: `back.x.connect`: empty oracle command
             line 1: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
             line 1: `toolbus` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken

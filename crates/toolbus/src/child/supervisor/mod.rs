@@ -12,6 +12,7 @@ mod elsewhere;
 mod run;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -83,6 +84,8 @@ pub struct Supervisor<C> {
     make: Box<dyn FnMut() -> C + Send>,
     patience: Patience,
     restart: Restart,
+    /// Those of our environment variables that it does not get.
+    held_back: Arc<[String]>,
     runs: Vec<(RunId, Run<C>)>,
     next_run: u64,
     starts_failed: u32,
@@ -116,6 +119,7 @@ impl<C: Calling + Channel> Supervisor<C> {
             make: Box::new(make),
             patience,
             restart,
+            held_back: Arc::default(),
             runs: Vec::new(),
             next_run: 0,
             starts_failed: 0,
@@ -140,6 +144,12 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// Has a program become ready since this was last asked?
     pub fn take_ready(&mut self) -> bool {
         std::mem::take(&mut self.is_newly_ready)
+    }
+
+    /// Those of our environment variables that the program does not get: if it dies at its start,
+    /// the user is told of them.
+    pub fn set_held_back(&mut self, names: Vec<String>) {
+        self.held_back = names.into();
     }
 
     /// Asks; starts the program if it does not run.
@@ -348,7 +358,8 @@ impl<C: Calling + Channel> Supervisor<C> {
         self.next_run += 1;
         self.restart_at = None;
         let put_off = self.not_before.map_or(now, |not_before| not_before.max(now));
-        let mut run = Run::new(self.name.clone(), self.patience, (self.make)(), put_off);
+        let (name, held_back) = (self.name.clone(), self.held_back.clone());
+        let mut run = Run::new(name, self.patience, (self.make)(), held_back, put_off);
         run.set_elsewhere(self.is_elsewhere);
         run.tell_departure(self.tells_departures());
         run.timeout(now, &mut orders(id, &mut self.orders));
@@ -370,6 +381,7 @@ impl<C: Calling + Channel> Supervisor<C> {
         let (id, run) = &mut self.runs[at];
         let id = *id;
         run.settle(now, &mut orders(id, &mut self.orders));
+        self.notices.extend(run.take_notice());
         while let Some(notice) = run.machine.poll_notice() {
             self.notices.push_back(notice);
         }

@@ -1,9 +1,12 @@
 //! One life of a program: from the spawn to the last words.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use toolbus_proto::channel::{Calling, Channel, Down, Farewell, Fault, Flow, Readiness, Ticket};
+use toolbus_proto::channel::{
+    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Readiness, Ticket,
+};
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::{Order, Why};
@@ -11,6 +14,8 @@ use crate::child::{Abrupt, Patience, diagnose, stderr::Tail};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// When the user of a program that is not ready yet is told what is waited for.
+const WAIT_IS_TOLD: Duration = Duration::from_millis(1800);
 
 pub(super) struct Run<C> {
     name: String,
@@ -30,6 +35,9 @@ pub(super) struct Run<C> {
     /// It died of a question about its protocol; the next process is asked another one.
     asked_amiss: bool,
     readiness_told: bool,
+    /// When the user is told what is waited for, if it still is.
+    tell_wait_at: Option<Instant>,
+    notice: Option<Notice>,
     /// Why the conversation could not go on, if its own end is not the reason.
     pub(super) fault: Option<Failure>,
     stdout_open: bool,
@@ -40,6 +48,8 @@ pub(super) struct Run<C> {
     /// We have asked it to end by a signal.
     was_terminated: bool,
     tail: Tail,
+    /// Those of our environment variables that it did not get.
+    held_back: Arc<[String]>,
     /// Calls that were never written and go to the next run.
     moving_on: Vec<(Ticket, Call)>,
 }
@@ -96,9 +106,16 @@ enum DepartureTold {
 }
 
 impl<C: Calling + Channel> Run<C> {
-    pub(super) fn new(name: String, patience: Patience, machine: C, put_off: Instant) -> Self {
+    pub(super) fn new(
+        name: String,
+        patience: Patience,
+        machine: C,
+        held_back: Arc<[String]>,
+        put_off: Instant,
+    ) -> Self {
         Run {
             name,
+            held_back,
             patience,
             machine,
             state: RunState::PutOff { until: put_off },
@@ -110,6 +127,8 @@ impl<C: Calling + Channel> Run<C> {
             is_late: false,
             asked_amiss: false,
             readiness_told: false,
+            tell_wait_at: None,
+            notice: None,
             fault: None,
             stdout_open: false,
             stderr_open: false,
@@ -123,6 +142,7 @@ impl<C: Calling + Channel> Run<C> {
 
     fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.state = RunState::Starting { until: now + self.patience.start };
+        self.tell_wait_at = self.patience.waits_for.map(|_| now + WAIT_IS_TOLD);
         self.stdout_open = !self.is_elsewhere;
         self.stderr_open = true;
         order(Order::Spawn);
@@ -344,6 +364,14 @@ impl<C: Calling + Channel> Run<C> {
                 self.depart_by(now);
                 self.part(now, Farewell::Abrupt, order);
             }
+            RunState::Starting { .. } if self.tell_wait_at.is_some_and(|at| at <= now) => {
+                self.tell_wait_at = None;
+                self.notice = self.patience.waits_for.map(|what| {
+                    let Patience { start, .. } = self.patience;
+                    let name = &self.name;
+                    Notice::Warning(format!("waiting for {what}, `{name}` has {start:?} for that"))
+                });
+            }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
             RunState::Parting { until } if until <= now => {
                 self.machine.forgo_goodbye(self.patience.stop);
@@ -376,8 +404,8 @@ impl<C: Calling + Channel> Run<C> {
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let state = match self.state {
+            RunState::Starting { until } => Some(self.tell_wait_at.unwrap_or(until).min(until)),
             RunState::PutOff { until }
-            | RunState::Starting { until }
             | RunState::Ending { until }
             | RunState::Parting { until }
             | RunState::Stopping { until }
@@ -392,6 +420,11 @@ impl<C: Calling + Channel> Run<C> {
             DepartureTold::NotDue | DepartureTold::Yes => None,
         };
         [state, departure, self.machine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// What the user should hear of.
+    pub(super) fn take_notice(&mut self) -> Option<Notice> {
+        self.notice.take()
     }
 
     /// Looks how the conversation stands after an event.
@@ -458,7 +491,7 @@ impl<C: Calling + Channel> Run<C> {
         let failure = failure.with_last_words(LastWords {
             exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
-            hint: hint.or_else(|| exit.and_then(diagnose::early_exit)),
+            hint: hint.or_else(|| exit.and_then(|exit| self.diagnosis(exit))),
         });
         self.machine.handle_lost(now, &failure);
     }
@@ -466,6 +499,16 @@ impl<C: Calling + Channel> Run<C> {
     /// Did it end by a signal that we have sent? Then how it ended is no news.
     pub(super) fn is_our_doing(&self, exit: Exit) -> bool {
         self.was_terminated && matches!(exit, Exit::Signal(9 | 15))
+    }
+
+    /// What the exit suggests, if it came before the process was of use.
+    fn diagnosis(&self, exit: Exit) -> Option<String> {
+        // One that ends well lacks nothing.
+        let held_back = || match self.was_ready || exit == Exit::Code(0) {
+            true => None,
+            false => diagnose::held_back(&self.held_back, self.tail.lines()),
+        };
+        diagnose::early_exit(exit).or_else(held_back)
     }
 
     /// What we found wrong with a process that lives on is told with what it said of late.

@@ -15,7 +15,7 @@ impl CutOff for Peer {
 }
 
 fn peer(name: &str) -> (Account, Rc<Peer>) {
-    let account = Account::new(name);
+    let account = Account::new(name.to_owned());
     let peer = Rc::new(Peer { charge: Charge::on(&account), cut: RefCell::default() });
     let end: Weak<Peer> = Rc::downgrade(&peer);
     account.on_cut(end);

@@ -25,6 +25,7 @@ pub(crate) struct Calls {
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     /// Called with all that the peer tells besides answers.
     listeners: RefCell<Vec<Listener>>,
+    are_warnings_kept: Cell<bool>,
 }
 
 type Listener = Rc<dyn Fn(&Notice)>;
@@ -49,7 +50,13 @@ impl Calls {
             slow: Slow::default(),
             watchers: RefCell::default(),
             listeners: RefCell::default(),
+            are_warnings_kept: Cell::new(false),
         }
+    }
+
+    /// Warnings are told to those who listen, who show them to people, and not to the log.
+    pub(crate) fn keep_warnings(&self) {
+        self.are_warnings_kept.set(true);
     }
 
     /// Calls this whenever the peer says that its tools have changed.
@@ -84,7 +91,9 @@ impl Calls {
         let forget = |ticket| lane.into_iter().for_each(|lane| lane.backlog.forget(ticket));
         while let Some(notice) = from.poll_notice() {
             lane.filter(|_| notice.is_noise()).into_iter().for_each(|lane| lane.heard_noise());
-            engine::log(&self.name, &notice);
+            if !self.are_warnings_kept.get() || !matches!(notice, Notice::Warning(_)) {
+                engine::log(&self.name, &notice);
+            }
             self.hear(&notice);
             if notice == Notice::ToolsChanged {
                 let watchers = self.watchers.borrow().clone();

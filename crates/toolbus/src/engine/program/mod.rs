@@ -38,8 +38,16 @@ pub(crate) struct Child<C: Calling + Channel + 'static> {
     keeper: JoinHandle<()>,
 }
 
-/// How people are shown a line of a process's standard error.
-type Shown = fn(&str) -> String;
+/// Who sees the lines of a process's standard error, besides those who listen.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// The log.
+    Log,
+    /// People, in any case, as this makes each line.
+    People(fn(&str) -> String),
+    /// No other.
+    Listeners,
+}
 
 struct Inner<C: Calling + Channel + 'static> {
     this: Weak<Inner<C>>,
@@ -49,8 +57,7 @@ struct Inner<C: Calling + Channel + 'static> {
     calls: Calls,
     /// Has a process been started before?
     was_started: Cell<bool>,
-    /// How the lines of its standard error are shown to people, if they are in any case.
-    shown: Cell<Option<Shown>>,
+    shown: Cell<Shown>,
     /// What waits for the processes and for whom they wait: mostly there is one.
     lane: Rc<Lane>,
     account: Account,
@@ -73,8 +80,9 @@ impl<C: Calling + Channel + 'static> Child<C> {
         name: String,
         program: Program,
         sharing: Sharing,
-        supervisor: Supervisor<C>,
+        mut supervisor: Supervisor<C>,
     ) -> Child<C> {
+        supervisor.set_held_back(program.held_back());
         let account = Account::new(format!("`{name}`"));
         let inner = Rc::new_cyclic(|this| Inner {
             this: this.clone(),
@@ -87,7 +95,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             program,
             supervisor: RefCell::new(supervisor),
             was_started: Cell::new(false),
-            shown: Cell::new(None),
+            shown: Cell::new(Shown::Log),
             hands: RefCell::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
@@ -100,8 +108,15 @@ impl<C: Calling + Channel + 'static> Child<C> {
     }
 
     /// Its standard error is not only logged: people are shown each line, as `shown` makes it.
-    pub(crate) fn show_stderr(&self, shown: Shown) {
-        self.inner.shown.set(Some(shown));
+    pub(crate) fn show_stderr(&self, shown: fn(&str) -> String) {
+        self.inner.shown.set(Shown::People(shown));
+    }
+
+    /// Its standard error and the warnings about it are told to those who listen and to no other:
+    /// they show them to people, and know what of it may be shown.
+    pub(crate) fn tell_listeners_only(&self) {
+        self.inner.shown.set(Shown::Listeners);
+        self.inner.calls.keep_warnings();
     }
 
     /// Calls this with all that the program tells besides answers, the lines of its standard
@@ -258,8 +273,9 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         let peer = &*self.name;
         for line in lines {
             match self.shown.get() {
-                Some(shown) => tracing::warn!(target: SHOWN, peer, "{}", shown(&line)),
-                None => tracing::info!(peer, "{line}"),
+                Shown::People(shown) => tracing::warn!(target: SHOWN, peer, "{}", shown(&line)),
+                Shown::Log => tracing::info!(peer, "{line}"),
+                Shown::Listeners => {}
             }
             self.calls.hear(&Notice::Stderr(line));
         }

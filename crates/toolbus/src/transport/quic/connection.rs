@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use toolbus_proto::channel::{StreamLost, Streams};
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use super::error::{cause, with_connection};
+use super::error::{cause, code, with_connection};
 use super::streams::{QuicReader, QuicWriter, Side};
 use super::tuning::{STREAMS_BUSY, STREAMS_MANY};
 use crate::engine::io::Opener;
@@ -82,6 +82,11 @@ impl Connection {
     pub async fn closed(&self) -> Failure {
         let error = self.0.connection.closed().await;
         Failure::new(FailureKind::Gone, cause(&error, self.0.heard.is_set()))
+    }
+
+    /// By which code of QUIC the peer ended it, if it did so: 0x100 and more are alerts of TLS.
+    pub fn closed_by_code(&self) -> Option<u64> {
+        self.0.connection.close_reason().as_ref().and_then(code)
     }
 
     /// Is it over?

@@ -11,7 +11,7 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::Connection;
-use super::error::cause;
+use super::error::{cause, code};
 use super::tls::QuicClient;
 
 /// How long the first family of addresses has before the other is tried as well.
@@ -214,6 +214,14 @@ impl DialError {
         match self {
             DialError::Socket(_) => other,
             first => first,
+        }
+    }
+
+    /// By which code of QUIC the peer refused us, if it did so: 0x100 and more are alerts of TLS.
+    pub fn code(&self) -> Option<u64> {
+        match self {
+            DialError::Refused(error) => code(error),
+            _ => None,
         }
     }
 

@@ -36,6 +36,15 @@ pub(super) fn cause(error: &ConnectionError, has_answered: bool) -> String {
     }
 }
 
+/// By which code of QUIC the peer ended a connection, if it was one: 0x100 and more are alerts of
+/// TLS.
+pub(super) fn code(error: &ConnectionError) -> Option<u64> {
+    match error {
+        ConnectionError::ConnectionClosed(close) => Some(close.error_code.into()),
+        _ => None,
+    }
+}
+
 const NO_APPLICATION_PROTOCOL: u64 = 120;
 
 /// The alert of TLS that ended a connection, if one did.

@@ -3,33 +3,54 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use quinn::{ReadError, RecvStream, SendStream, VarInt};
-use toolbus_proto::channel::StreamLost;
+use tokio::io::AsyncReadExt;
+use toolbus_proto::channel::{Outbox, StreamLost};
 
 use super::connection::Heard;
 use super::error;
-use crate::engine::io::{Reader, Sink, Source, Stop, Writer};
+use crate::engine::io::{PIECES_MAX, Reader, Sink, Source, Stop, Writer, poll_buffered};
 
 /// What the peer writes. Dropped before its end, the peer is told to stop, with code 0.
 pub struct QuicReader {
     stream: RecvStream,
     heard: Heard,
+    /// All of it has been read.
+    is_at_end: bool,
 }
 
 impl QuicReader {
     pub(super) fn new(stream: RecvStream, heard: Heard) -> QuicReader {
-        QuicReader { stream, heard }
+        QuicReader { stream, heard, is_at_end: false }
     }
 }
 
 impl Source for QuicReader {
+    /// Looks for the end behind what it has read: mostly it came in the same packet, and both are
+    /// then handled at once.
     async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
-        match Source::read(&mut self.stream, input).await {
+        let QuicReader { stream, is_at_end, .. } = self;
+        let read = poll_fn(|context| {
+            poll_buffered(input, |buffer| {
+                let mut taken = ready!(pin!(stream.read_buf(buffer)).poll(context))?;
+                *is_at_end = taken == 0;
+                // A reset or a loss behind it is met again by the next read.
+                if 0 < taken
+                    && buffer.len() < buffer.capacity()
+                    && let Poll::Ready(Ok(more)) = pin!(stream.read_buf(buffer)).poll(context)
+                {
+                    taken += more;
+                    *is_at_end = more == 0;
+                }
+                Poll::Ready(Ok::<_, io::Error>(taken))
+            })
+        });
+        match read.await {
             Ok(count) => {
                 self.heard.set();
                 Ok(count)
@@ -39,6 +60,10 @@ impl Source for QuicReader {
                 Err(other) => Err(other),
             },
         }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.is_at_end
     }
 }
 
@@ -73,28 +98,20 @@ impl QuicWriter {
 }
 
 impl Sink for QuicWriter {
-    /// Never waits once something was taken: what follows in the same turn, the end of the
-    /// stream above all, leaves with it.
     async fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let written = poll_fn(|context| {
-            let mut taken = 0;
-            for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-                match Pin::new(&mut *stream).poll_write(context, piece) {
-                    Poll::Ready(Ok(count)) => {
-                        taken += count;
-                        if count < piece.len() {
-                            break;
-                        }
-                    }
-                    Poll::Ready(Err(_)) | Poll::Pending if 0 < taken => break,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Poll::Ready(Ok(taken))
-        });
-        written.await.map_err(|error| error::writing(error, self.heard.is_set()).into())
+        poll_fn(|context| self.poll_write(context, pieces)).await
+    }
+
+    /// The pieces are laid out anew each time, so that a stream that waits has no room for them.
+    async fn take_from(&mut self, outbox: &mut Outbox) -> io::Result<()> {
+        poll_fn(|context| {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let filled = outbox.slices(&mut pieces);
+            let count = ready!(self.poll_write(context, &pieces[..filled]))?;
+            outbox.advance(count);
+            Poll::Ready(Ok(()))
+        })
+        .await
     }
 }
 
@@ -119,7 +136,8 @@ impl Writer for QuicWriter {
     /// the answer, tells enough.
     fn stopped(&self) -> impl Future<Output = Stop> + 'static {
         let stream = self.stream.as_ref().filter(|_| matches!(self.opened_by, Side::Peer(_)));
-        let stopped = stream.map(SendStream::stopped);
+        // In a box: streams that are not watched should not have room for it.
+        let stopped = stream.map(|stream| Box::pin(stream.stopped()));
         let heard = self.heard.clone();
         async move {
             let Some(stopped) = stopped else { return std::future::pending().await };
@@ -134,6 +152,35 @@ impl Writer for QuicWriter {
 }
 
 impl QuicWriter {
+    /// Never waits once something was taken: what follows in the same turn, the end of the
+    /// stream above all, leaves with it.
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut taken = 0;
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            match Pin::new(&mut *stream).poll_write(context, piece) {
+                Poll::Ready(Ok(count)) => {
+                    taken += count;
+                    if count < piece.len() {
+                        break;
+                    }
+                }
+                Poll::Ready(Err(_)) | Poll::Pending if 0 < taken => break,
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(error::writing(error, self.heard.is_set()).into()));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(taken))
+    }
+
     fn break_off(&mut self, code: u64) {
         if let Some(mut stream) = self.stream.take() {
             // Fails if it has ended already.

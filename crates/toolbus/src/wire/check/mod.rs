@@ -11,7 +11,9 @@ use thiserror::Error;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
+use crate::address::AddressError;
 use crate::bus::back::LocalFuture;
+use crate::wire::settings::Settings;
 
 /// How a program is tested that should speak a wire.
 pub trait CheckKind: Sync {
@@ -49,6 +51,8 @@ pub struct Wanted {
     pub start: Option<Duration>,
     /// How long it may take to end.
     pub stop: Duration,
+    /// The surroundings of its program, and what goes with requests over HTTP.
+    pub settings: Settings,
     /// The options of its wire that were given, by name.
     pub options: Vec<(&'static str, String)>,
 }
@@ -90,6 +94,12 @@ impl TargetError {
     #[must_use]
     pub fn hint(self, hint: &str) -> TargetError {
         TargetError { hint: Some(hint.to_owned()), ..self }
+    }
+}
+
+impl From<AddressError> for TargetError {
+    fn from(error: AddressError) -> TargetError {
+        TargetError { message: error.to_string(), hint: error.hint() }
     }
 }
 

@@ -160,7 +160,7 @@ impl Supply for Programs {
             let deadline = call.deadline;
             let work = answer(&options, &conversation, call, &mut child);
             let done = conversation.lead(deadline, work).await;
-            // Who has said its last may end by itself; who is not wanted any more is told to.
+            // A program that has said its last may end by itself; one that is given up is told to.
             let is_wanted = done.as_ref().err().is_none_or(|failure| failure.from_peer);
             conversation.finish(done);
             if let Some(child) = child {

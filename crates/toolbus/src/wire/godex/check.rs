@@ -1,4 +1,4 @@
-//! Does somebody's `godex exec` program keep the output contract? It is run as `ask` would run
+//! Does a `godex exec` program keep the output contract? It is run as `ask` would run
 //! it, with a mock in place of a model.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::child::Child;
 use crate::child::Program;
 use crate::wire::check::{Finding, Verdict};
 
-/// Who is tested.
+/// The program that is tested.
 pub(super) struct Subject {
     pub(super) program: Program,
     /// How long one run may take.
@@ -57,7 +57,7 @@ pub(super) async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> R
     say("usage", Verdict::demanded(all(&has_usage)));
     say("exit-code", Verdict::demanded(all(&exits_rightly)));
     say("stderr-apart", Verdict::demanded(all(&keeps_apart)));
-    let wrong = run(subject, &["--no-such-flag-of-anybody"]).await?;
+    let wrong = run(subject, &["--no-such-flag-of-any-program"]).await?;
     say("bad-flag", Verdict::demanded(refuses(&wrong)));
     Ok(())
 }

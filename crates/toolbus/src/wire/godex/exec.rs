@@ -41,7 +41,7 @@ pub struct Exec<'a> {
     pub base_url: &'a BaseUrl,
     /// Where tokens are renewed.
     pub refresh_url: Option<&'a BaseUrl>,
-    /// Who runs a tool of that name.
+    /// The bus that has a tool of that name.
     pub bus_of: &'a dyn Fn(&ToolName) -> Option<Bus>,
     /// How long each tool may take.
     pub tool_timeout: Duration,

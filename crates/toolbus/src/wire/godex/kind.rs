@@ -12,9 +12,10 @@ use super::{WIRE, check};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
-use crate::child::{EnvPolicy, Patience, Program};
+use crate::child::{EnvPolicy, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, PeerKind};
@@ -54,11 +55,18 @@ impl PeerKind for GodexKind {
         })))
     }
 
+    /// By its name, or by what it says when it is started without arguments.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        let asks = |line: &str| line.contains("--prompt is required");
+        heard.name() == "godex"
+            || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))
+    }
+
     fn generic_tools(&self) -> &'static [&'static str] {
         &["ask"]
     }
 
-    /// Its front is the tool loop, which nobody connects to.
+    /// Its front is the tool loop, to which no peer connects.
     fn is_wire(&self) -> bool {
         true
     }
@@ -110,7 +118,7 @@ impl CheckKind for GodexKind {
         if words.is_empty() {
             return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
         }
-        let program = Program::new(words);
+        let program = program(&words, &wanted.settings, EnvPolicy::Inherit);
         let start = wanted.start.unwrap_or(Patience::USUAL.start);
         Ok(Box::new(check::Subject { program, patience: start, stop: wanted.stop }))
     }

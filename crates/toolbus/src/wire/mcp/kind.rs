@@ -13,6 +13,7 @@ use super::back::{Mcp, Options};
 use super::back_http;
 #[cfg(feature = "http")]
 use super::back_http::McpHttp;
+use super::clients::McpClients;
 use super::settings::McpSettings;
 use super::{WIRE, check, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
@@ -20,10 +21,12 @@ use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{EnvPolicy, Meanwhile, Patience, Program};
+use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
+use crate::wire::clients::ClientConfigs;
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind};
@@ -48,7 +51,10 @@ pub struct McpKind;
 
 const SCHEMES: &[Scheme] = &[
     Scheme::command("mcp+stdio:"),
-    // What a server wants behind its path is its own business.
+    // What a server wants behind its path is its own business. Most people's MCP servers are named
+    // by a URL alone.
+    Scheme::url("http://", Transport::Http).with_path("/").with_query(Query::Peers),
+    Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
 ];
@@ -67,7 +73,10 @@ impl PeerKind for McpKind {
     }
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
-        &[("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise")]
+        &[
+            ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
+            ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+        ]
     }
 
     fn back_keys(&self) -> &'static [Key] {
@@ -109,7 +118,27 @@ impl PeerKind for McpKind {
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
+
+    /// It answers our question, or says by a number why not.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| {
+            let is_answer = line["jsonrpc"] == "2.0" && line["id"] == 1;
+            is_answer && (line["result"].is_object() || line["error"]["code"].is_i64())
+        })
+    }
+
+    fn question(&self) -> Option<&'static str> {
+        Some(QUESTION)
+    }
+
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
+        Some(&McpClients)
+    }
 }
+
+/// Understood by the servers of one era, and answered by those of the other as well. Other wires
+/// take it for a request of theirs that they do not know.
+const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolbus","version":"0"}}}"#;
 
 const FIXTURE: Fixture = Fixture {
     words: &["mcp"],
@@ -128,20 +157,19 @@ impl CheckKind for McpKind {
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = Address::parse(text).map_err(TargetError::new)?;
+        let address = Address::parse(text)?;
         let place = match address.place() {
-            Place::Command(words) if address.wire() == WIRE => {
-                check::Place::Program(Program::new(words.clone()))
+            Place::Command(words) if address.wire() == WIRE || address.is_bare() => {
+                check::Place::Program(program(words, &wanted.settings, EnvPolicy::Inherit))
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options =
-                    back_http::Options::of(&address.peer_name(), url, &Settings::default());
+                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {
                 return Err(TargetError::new(format!("`{text}` is no MCP server"))
-                    .hint("name one by `mcp+stdio:COMMAND` or `mcp+http://HOST:PORT/PATH`"));
+                    .hint("name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`"));
             }
         };
         let start = wanted.start.unwrap_or(Patience::MCP.start);

@@ -9,6 +9,8 @@ pub mod back_http;
 #[cfg(feature = "bus")]
 pub mod check;
 #[cfg(feature = "bus")]
+mod clients;
+#[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "http")]
 pub mod front_http;

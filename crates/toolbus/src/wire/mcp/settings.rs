@@ -7,6 +7,8 @@ use toolbus_proto::mcp::calling::Introduction;
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access;
+#[cfg(feature = "http")]
+use crate::wire::settings::Credentials;
 use crate::wire::settings::{Clients, Secret, Settings};
 
 const OURS: &str = "MCP backs";
@@ -101,6 +103,17 @@ impl McpSettings {
     /// What one line, body or event of the server may weigh, if that was said.
     pub(in crate::wire::mcp) fn reply_bytes_max_of(&self, settings: &Settings) -> Option<usize> {
         settings.reply_bytes_max.or(self.reply_bytes_max)
+    }
+
+    /// What goes with every request.
+    #[cfg(feature = "http")]
+    pub(super) fn credentials(&self) -> Credentials {
+        Credentials {
+            headers: self.headers.clone(),
+            token: self.token.clone(),
+            token_env: self.token_env.clone(),
+            insecure: self.insecure,
+        }
     }
 
     /// As whom we come to it, where that is said once for all (`docs/protocols/mcp.md` 2.3.5).

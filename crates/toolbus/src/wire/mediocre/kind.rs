@@ -12,7 +12,7 @@ use super::back::{Host, Mediocre, Options, Started};
 use super::reach;
 use super::settings::MediocreSettings;
 use super::{WIRE, check, decode, settings};
-use crate::address::{Address, Place, Purpose, Query, Scheme, Transport};
+use crate::address::{Address, AddressError, Place, Purpose, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
@@ -23,9 +23,10 @@ use crate::transport::tls::Inside;
 use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
-use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind};
+use crate::wire::settings::{Credentials, Settings, WireSettings};
+use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
@@ -75,7 +76,8 @@ impl PeerKind for MediocreKind {
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
-        Settings { wire: WireSettings::of(MediocreSettings::read(values)), ..settings }
+        let wire = WireSettings::of(MediocreSettings::read(values));
+        Settings { wire, credentials: Credentials::read(values), ..settings }
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
@@ -103,10 +105,10 @@ impl PeerKind for MediocreKind {
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = reach::origin(address, url)?;
+                        let site = reach::site(address, url, &settings.credentials)?;
                         let (options, start) =
                             (options(address.peer_name(), settings), start(settings));
-                        return Ok(Rc::new(Mediocre::over_http(origin, path, options, start)));
+                        return Ok(Rc::new(Mediocre::over_http(site, options, start)));
                     }
                     missing => return Err(not_yet(address, called(missing))),
                 }
@@ -130,6 +132,14 @@ impl PeerKind for MediocreKind {
 
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         Some(Box::new(decode::Capture::new(side, Reading::default())))
+    }
+
+    /// It answers whatever is an object.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.first_value().is_some_and(|value| {
+            let has = |name: &str| value.get(name).is_some();
+            !has("jsonrpc") && !has("id") && (has("res") || has("err"))
+        })
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
@@ -163,7 +173,7 @@ impl CheckKind for MediocreKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let address = address(Purpose::Call, text)?;
         Ok(Box::new(check::Subject {
-            place: check::Place::of(&address).map_err(TargetError::new)?,
+            place: check::Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
             method: wanted.option("method").map(str::to_owned),
             start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
         }))
@@ -184,7 +194,11 @@ pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
     let schemes = SCHEMES.iter().filter_map(|scheme| scheme.prefix.strip_prefix("mediocre+"));
     let is_short = schemes.into_iter().any(|scheme| url.starts_with(scheme));
     let full = if is_short { format!("mediocre+{url}") } else { url.to_owned() };
-    let address = Address::parse_for(purpose, &full).map_err(TargetError::new)?;
+    let address = match Address::parse_for(purpose, &full) {
+        // What was meant is one of our own.
+        Err(AddressError::Scheme { .. }) => Registry::of(&[&MEDIOCRE]).address(purpose, &full)?,
+        read => read?,
+    };
     if address.wire() != WIRE {
         return Err(TargetError::new(format!("`{url}` is no mediocre-rpc server")).hint(
             "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \

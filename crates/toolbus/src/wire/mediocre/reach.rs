@@ -3,20 +3,42 @@
 #[cfg(feature = "tls")]
 use std::path::Path;
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "http"))]
 use crate::address::Transport;
 use crate::address::{Address, Url};
 #[cfg(feature = "tls")]
 use crate::bus::back::causes;
 #[cfg(feature = "http")]
-use crate::transport::http::{Origin, Uri};
+use crate::transport::http::{HeaderMap, Origin, Uri};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ClientTls, Identity, Inside};
 use crate::wire::OpenError;
-
-/// Whom to call by HTTP, and by which path.
 #[cfg(feature = "http")]
-pub(super) fn origin(address: &Address, url: &Url) -> Result<(Origin, Uri), OpenError> {
+use crate::wire::settings::Credentials;
+
+/// A server over HTTP.
+#[cfg(feature = "http")]
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Whom to call.
+    pub origin: Origin,
+    /// By which path.
+    pub path: Uri,
+    /// Sent with every request.
+    pub headers: HeaderMap,
+}
+
+/// Whom to call by HTTP, by which path, and what is sent with every request.
+#[cfg(feature = "http")]
+pub(super) fn site(
+    address: &Address,
+    url: &Url,
+    credentials: &Credentials,
+) -> Result<Site, OpenError> {
+    let is_secure = url.carrier == Transport::Https;
+    let headers = credentials
+        .fields(&url.host, is_secure)
+        .map_err(|error| OpenError::unusable(address, error.to_string()).hinted(error.hint()))?;
     let path = url
         .path
         .parse()
@@ -30,7 +52,7 @@ pub(super) fn origin(address: &Address, url: &Url) -> Result<(Origin, Uri), Open
             _ => None,
         },
     };
-    Ok((origin, path))
+    Ok(Site { origin, path, headers })
 }
 
 /// What the parameters of an address say about whom to trust and who we are.

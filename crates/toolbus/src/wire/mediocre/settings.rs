@@ -7,6 +7,7 @@ use toolbus_proto::mediocre::{Reading, ServerSettings, decode};
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access::{self, AccessSettings};
+use crate::wire::credentials;
 
 const OURS: &str = "the mediocre wire";
 
@@ -35,6 +36,10 @@ pub(super) const BACK_KEYS: &[Key] = &[
     STRICT,
     OBJECT_BYTES_MAX,
     DEPTH_MAX,
+    credentials::HEADERS,
+    credentials::TOKEN,
+    credentials::TOKEN_ENV,
+    credentials::INSECURE,
 ];
 
 pub(super) const FRONT_KEYS: &[Key] = &[

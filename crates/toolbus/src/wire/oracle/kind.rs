@@ -18,18 +18,23 @@ use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{EnvPolicy, Patience, Program};
+use crate::child::{EnvPolicy, Patience};
 use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What an oracle gets: it may have to be compiled first.
-    pub const ORACLE: Patience = Patience { start: Duration::from_secs(120), ..Patience::USUAL };
+    pub const ORACLE: Patience = Patience {
+        start: Duration::from_secs(120),
+        waits_for: Some("the `ready` that an oracle begins with"),
+        ..Patience::USUAL
+    };
 }
 
 /// Reads the connection string of an oracle, as a Cairo program gives it: only its own schemes,
@@ -94,6 +99,11 @@ impl PeerKind for OracleKind {
         &["invoke"]
     }
 
+    /// It begins, and with this.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| line["method"] == "ready")
+    }
+
     fn front(&self) -> Option<&'static dyn FrontKind> {
         Some(&ORACLE)
     }
@@ -131,13 +141,13 @@ impl CheckKind for OracleKind {
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = connection(text).map_err(TargetError::new)?;
+        let address = connection(text)?;
         let Place::Command(words) = address.place() else {
             let message = format!("`{text}` is no program that can be tested");
             return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));
         };
         Ok(Box::new(check::Subject {
-            program: Program::new(words.clone()),
+            program: program(words, &wanted.settings, EnvPolicy::Inherit),
             start: wanted.start.unwrap_or(Patience::ORACLE.start),
             stop: wanted.stop,
         }))

@@ -25,21 +25,34 @@ pub struct Options {
     pub settings: Settings,
 }
 
-/// A provider that is started by the first call and kept. What it writes to standard error is
-/// always shown.
+/// A provider that is started by the first call and kept.
 pub struct Orchard {
     child: Child<Client>,
 }
 
 impl Orchard {
-    /// Starts nothing yet. Must be called inside a `LocalSet`.
+    /// Starts nothing yet. What it writes to standard error is always shown. Must be called
+    /// inside a `LocalSet`.
     pub fn new(options: Options) -> Orchard {
+        let orchard = Orchard::quiet(options);
+        orchard.child.show_stderr(|line| LogLine::read(line).to_string());
+        orchard
+    }
+
+    /// The same for a host that [listens](Back::listen), and shows people itself what the provider
+    /// writes to standard error and what is odd about it.
+    pub fn for_host(options: Options) -> Orchard {
+        let orchard = Orchard::quiet(options);
+        orchard.child.tell_listeners_only();
+        orchard
+    }
+
+    fn quiet(options: Options) -> Orchard {
         let Options { program, patience, restart, settings } = options;
         let name = settings.name.clone();
         let make = move || Client::new(settings.clone());
         let supervisor = Supervisor::new(name.clone(), patience, restart, make);
         let child = Child::new(name, program, Sharing::Shared, supervisor);
-        child.show_stderr(|line| LogLine::read(line).to_string());
         Orchard { child }
     }
 }

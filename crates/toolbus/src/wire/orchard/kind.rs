@@ -18,11 +18,12 @@ use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{Abrupt, EnvPolicy, Patience, Program, words};
+use crate::child::{Abrupt, EnvPolicy, Patience, words};
 use crate::transport::stdio;
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
@@ -97,6 +98,15 @@ impl PeerKind for OrchardKind {
         Some(Box::new(DecodedLines::new(line_bytes_max, event)))
     }
 
+    /// Its errors have words for codes.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        heard.lines().any(|line| {
+            line.get("jsonrpc").is_none()
+                && line["id"].is_i64()
+                && line["error"]["code"].is_string()
+        })
+    }
+
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
@@ -131,7 +141,7 @@ impl CheckKind for OrchardKind {
                 _ => Vec::new(),
             },
             Err(error) if text.starts_with("orchard+stdio:") => {
-                return Err(TargetError::new(error));
+                return Err(error.into());
             }
             Err(_) => words::split(text).map_err(TargetError::new)?,
         };
@@ -141,7 +151,7 @@ impl CheckKind for OrchardKind {
         }
         Ok(Box::new(check::Subject {
             name: file_name(&words),
-            program: Program::new(words),
+            program: program(&words, &wanted.settings, EnvPolicy::Inherit),
             start: wanted.start.unwrap_or(Patience::ORCHARD.start),
             stop: wanted.stop,
         }))

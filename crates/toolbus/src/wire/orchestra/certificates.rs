@@ -426,6 +426,11 @@ impl CertificatesError {
             CertificatesError::Name { .. } => {
                 "take letters, digits, `-`, `_` and `.`, and no dot at the beginning".into()
             }
+            CertificatesError::File { source, .. }
+                if source.kind() == std::io::ErrorKind::NotADirectory =>
+            {
+                "the folder of the certificates is a file; name another by `--certs-dir`".into()
+            }
             CertificatesError::File { path, .. } => {
                 format!(
                     "look who owns `{}`, or name another folder by `--certs-dir`",

@@ -20,6 +20,7 @@ use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
 use crate::wire::check::CheckKind;
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe, Trait};
+use crate::wire::found::Heard;
 use crate::wire::open::{file_name, not_yet, patience, program};
 use crate::wire::settings::Settings;
 use crate::wire::{FrontKind, OpenError, PeerKind};
@@ -74,6 +75,13 @@ impl PeerKind for OrchestraKind {
             ("orchestra+quic://HOST:PORT", "an Orchestra hub, or a plugin"),
             ("orchestra+plugin:COMMAND", "an Orchestra plugin, started as its hub would"),
         ]
+    }
+
+    /// It says where it listens, or asks for the flags that its hub would start it with.
+    fn recognises(&self, heard: &Heard<'_>) -> bool {
+        let is_ours =
+            |line: &&str| line.starts_with("READY ") || line.contains("orchestrator-addr");
+        heard.errors.iter().any(is_ours)
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {

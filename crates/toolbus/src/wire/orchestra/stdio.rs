@@ -187,14 +187,19 @@ impl StdioTransport {
             serving.spawn_local(async move { front.serve(source, sink).await });
         }
         let ended = serving.join_next().await;
-        inner.act(|uplink, _| uplink.close());
-        if let Some(links) = inner.links.get() {
-            links.say_goodbye().await;
-        }
+        self.leave().await;
         match ended {
             Some(Ok(Ended::PeerStoppedReading)) => Ending::PeerStoppedReading,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             _ => Ending::Code(inner.exit.get().unwrap_or(0)),
+        }
+    }
+
+    /// Says goodbye to the hub, whatever is under way there.
+    pub async fn leave(&self) {
+        self.0.act(|uplink, _| uplink.close());
+        if let Some(links) = self.0.links.get() {
+            links.say_goodbye().await;
         }
     }
 

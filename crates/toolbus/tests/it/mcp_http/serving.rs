@@ -16,7 +16,7 @@ fn a_legacy_session_lasts_from_initialize_to_delete() {
         assert_eq!(answer.header("Content-Type"), "application/json");
         answer.is(
             200,
-            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"dev.toolbus/answer":"json"}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}]}}"#,
         );
 
         let count = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"n":2},"_meta":{"progressToken":"t"}}}"#;

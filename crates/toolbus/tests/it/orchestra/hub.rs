@@ -8,13 +8,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{
-    self, Departure, Elsewhere, Next, Restart, RunId, Supervisor, Why,
-};
+use toolbus::child::supervisor::{self, Departure, Elsewhere, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
 use toolbus_proto::channel::{Calling, Machine, Serving, StreamId};
 use toolbus_proto::orchestra::envelope::response_body;
-use toolbus_proto::orchestra::hub::{Asker, Comeback, Gone, Hub, HubSettings, Order, PluginConfig};
+use toolbus_proto::orchestra::hub::{Asker, Hub, HubSettings, Order, PluginConfig};
 use toolbus_proto::orchestra::protobuf::message::Message as _;
 use toolbus_proto::orchestra::wire::{
     BootResult, ListPromptsResponse, ListToolsResponse, PromptDefinition, RegistrationResult,
@@ -385,7 +383,7 @@ impl HubEnd {
             Order::Advance(index) => self.tell(index, came, |it, now, run| {
                 it.handle_advance(now, run);
             }),
-            Order::Serve(index) => self.tell(index, came, |it, now, run| it.handle_open(now, run)),
+            Order::Serve(index) => self.tell(index, came, Supervisor::handle_open),
             Order::Break(index, why) => self.tell(index, came, |it, now, run| {
                 it.handle_broken(now, run, Failure::new(FailureKind::Unavailable, why));
             }),
@@ -451,18 +449,7 @@ impl HubEnd {
         while let Some(Departure { run, why, next, .. }) =
             self.supervisors[index].0.poll_departure()
         {
-            let gone = match why {
-                Why::Unfit(failure) => Gone::Unfit(failure.message),
-                Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
-                Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
-                Why::Late => Gone::Late,
-            };
-            let next = match next {
-                Next::In(delay) => Comeback::In(delay),
-                Next::GivenUp(starts) => Comeback::GivenUp(starts),
-                Next::OnDemand | Next::Never => Comeback::Never,
-            };
-            self.hub.handle_gone(self.now, index, gone, next);
+            self.hub.handle_gone(self.now, index, why.into(), next.into());
             if self.supervisors[index].1 == Some(run) {
                 self.plugins.remove(&index);
             }

@@ -1,9 +1,12 @@
 //! Orchestra over real QUIC: a plugin of ours, hubs and plugins behind the bus, bad networks.
 
 mod calling;
+mod doors;
 mod hub;
 mod lossy;
+mod played;
 mod plugin;
+mod routed;
 mod script;
 mod starved;
 

@@ -13,7 +13,7 @@ use toolbus_testkit::runtime::run;
 use super::script::{Scripted, Stage, parse};
 use super::*;
 
-fn transcript(name: &str) -> String {
+pub(super) fn transcript(name: &str) -> String {
     let path = format!("{}/../../transcripts/orchestra/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
 }

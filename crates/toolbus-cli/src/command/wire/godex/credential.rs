@@ -9,7 +9,7 @@ use toolbus_proto::godex::base_url::BaseUrl;
 
 use super::{ExecArgs, files};
 
-/// Who asks, and whom.
+/// The key, and the server it is for.
 pub(super) struct Access {
     pub(super) credential: Credential,
     /// Where its tokens stand.

@@ -17,6 +17,7 @@ use toolbus_proto::godex::RunError;
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -164,7 +165,7 @@ pub(crate) struct ExecArgs {
     /// Image to show it, PNG, JPEG, GIF or WebP; may repeat
     #[arg(long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, told and not run; may repeat
+    /// Function to offer, `name:json=FILE` or `name:inline=SCHEMA`, which toolbus does not run; may repeat
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     /// Let the model search the web
@@ -273,6 +274,10 @@ pub(crate) struct ExecArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 fn from_0(text: &str) -> Result<u32, String> {

@@ -12,7 +12,8 @@ use super::credential::{Access, base_url};
 use super::files::{self, AtTheEnd};
 use super::{Events, ExecArgs};
 use crate::args::Globals;
-use crate::config::USUAL;
+use crate::config::{self, USUAL};
+use crate::failed::Failed;
 use crate::peers::Peers;
 
 /// What is to be done.
@@ -235,18 +236,24 @@ fn choice(args: &ExecArgs, request: &mut Request) -> Result<Option<String>, RunE
 }
 
 fn peers(args: &ExecArgs, globals: &Globals) -> Result<Vec<Peers>, RunError> {
-    let settings = Settings { allow_shell: args.allow_shell, ..Settings::default() };
+    let usage = |failed: Failed| RunError::usage(failed.message());
+    let settings = Settings {
+        allow_shell: args.allow_shell,
+        program: args.program.settings().map_err(usage)?,
+        credentials: args.http.credentials().map_err(usage)?,
+        ..Settings::default()
+    };
     let mut peers = Vec::new();
     let mut add = |addresses: &[String]| {
         let read = Peers::of(addresses, globals, settings.clone());
-        peers.push(read.map_err(|failed| RunError::usage(failed.message()))?);
+        peers.push(read.map_err(usage)?);
         Ok::<_, RunError>(())
     };
     if !args.tools_from.is_empty() {
         add(&args.tools_from)?;
     }
     if args.bus {
-        if globals.config.is_none() && !Path::new(USUAL).exists() {
+        if globals.config.is_none() && config::usual().is_none() {
             let message = format!("--bus: there is no `{USUAL}` here; name a config by --config");
             return Err(RunError::usage(message));
         }

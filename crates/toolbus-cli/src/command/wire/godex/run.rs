@@ -25,7 +25,8 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let begun = Instant::now();
-        let planned = unless_interrupted(&mut signals, Plan::of(args, globals)).await;
+        let planned = within(args.timeout, begun, Plan::of(args, globals));
+        let planned = unless_interrupted(&mut signals, planned).await;
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(error) => return Err(told(args, &error)),
@@ -36,15 +37,7 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
             }
         }
         let mut buses = Buses::default();
-        let listed = async {
-            let list = buses.open(&mut plan);
-            match args.timeout {
-                Some(patience) => tokio::time::timeout(patience, list)
-                    .await
-                    .unwrap_or_else(|_| Err(RunError::not_in_time(patience))),
-                None => list.await,
-            }
-        };
+        let listed = within(args.timeout, begun, buses.open(&mut plan));
         let listed = unless_interrupted(&mut signals, listed).await;
         let worked = match listed {
             Err(error) => Err(told(args, &error)),
@@ -73,6 +66,18 @@ fn told(args: &ExecArgs, error: &RunError) -> Failed {
         return failed;
     }
     Failed::quietly(Exit::of(error.exit))
+}
+
+/// What comes before the first request takes of the time of the whole run, too.
+async fn within<T>(
+    timeout: Option<Duration>,
+    begun: Instant,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    let Some(timeout) = timeout else { return work.await };
+    let left = timeout.saturating_sub(begun.elapsed());
+    let done = tokio::time::timeout(left, work).await;
+    done.unwrap_or_else(|_| Err(RunError::not_in_time(timeout)))
 }
 
 async fn unless_interrupted<T>(

@@ -21,6 +21,7 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
+use crate::args::peer::{HeaderArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
@@ -147,6 +148,10 @@ pub(crate) struct McpArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    headers: HeaderArgs,
 }
 
 fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
@@ -155,6 +160,8 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         start_timeout: args.start_timeout,
         stop_timeout: Some(args.stop_timeout),
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.headers.credentials()?,
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };

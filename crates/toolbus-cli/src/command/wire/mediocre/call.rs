@@ -19,6 +19,7 @@ use super::{CallArgs, address};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::peers::not_opened;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
 
@@ -49,12 +50,15 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     // With `--json` it stands in the events.
     let shows_debug = args.debug.is_some() && !globals.json && !globals.quiet;
     let printer = Printer::new(form, shows_debug);
-    let settings =
-        Settings { wire: WireSettings::of(args.reading.settings()), ..Settings::default() };
+    let settings = Settings {
+        wire: WireSettings::of(args.reading.settings()),
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
+        ..Settings::default()
+    };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let back =
-            wire::open(&address, &settings).map_err(|error| Failed::usage(error.to_string()))?;
+        let back = wire::open(&address, &settings).map_err(|error| not_opened(&error))?;
         let done = tokio::select! {
             done = converse(&*back, args, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
@@ -141,6 +145,7 @@ fn failed(failure: &Failure, meta: Option<&Json>) -> Failed {
         FailureKind::TimedOut => Exit::TimedOut,
         _ => Exit::Failed,
     };
-    let failed = Failed::new(exit, failure.message.clone());
+    let hint = failure.last_words.as_ref().and_then(|words| words.hint.clone());
+    let failed = Failed::new(exit, failure.message.clone()).hint_if_any(hint);
     failed.lines(meta.map(|meta| format!("meta: {}", meta.compact())))
 }

@@ -18,6 +18,7 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
 use crate::args::access::AccessArgs;
+use crate::args::peer::{HeaderArgs, HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -127,6 +128,10 @@ pub(crate) struct CallArgs {
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 /// Be a mediocre-rpc server
@@ -181,6 +186,10 @@ pub(crate) struct ServeArgs {
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) headers: HeaderArgs,
 }
 
 /// Show what one direction of a mediocre-rpc connection says

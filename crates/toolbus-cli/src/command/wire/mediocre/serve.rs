@@ -49,7 +49,12 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         call_timeout: args.call_timeout,
         ..mediocre::Settings::default()
     };
-    let backs = Settings { timeout: Some(args.call_timeout), ..Settings::default() };
+    let backs = Settings {
+        timeout: Some(args.call_timeout),
+        program: args.program.settings()?,
+        credentials: args.headers.credentials()?,
+        ..Settings::default()
+    };
     Peers::of(&args.addresses, globals, backs)?.meet_with_signals(
         |bus| bus,
         async |bus, signals| run(bus, &entries, settings, signals).await,

@@ -6,6 +6,7 @@ use std::slice;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use toolbus::address::Address;
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire;
@@ -22,6 +23,7 @@ use super::{InvokeArgs, batch, connection, functions};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::peers::second_look;
 use crate::render::{self, failure};
 use crate::runtime::{self, Signals};
 
@@ -50,6 +52,7 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
             ..OracleSettings::default()
         }),
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
         ..Settings::default()
     };
     runtime::block_on(async {
@@ -60,7 +63,8 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
                 None => failed,
             }
         })?;
-        let executor = Client { back, timeout: args.timeout, form, is_asking: Cell::new(false) };
+        let is_asking = Cell::new(false);
+        let executor = Client { address, settings, back, timeout: args.timeout, form, is_asking };
         let mut signals = Signals::listen()?;
         let done = tokio::select! {
             done = executor.run(single, &functions, leniency, args.line_max) => done,
@@ -75,6 +79,8 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
 
 /// What calls go through, and how their answers are shown.
 pub(super) struct Client {
+    address: Address,
+    settings: Settings,
     back: Rc<dyn Back>,
     timeout: Option<Duration>,
     pub(super) form: Form,
@@ -93,7 +99,10 @@ impl Client {
         let Some(Single { selector, calldata, function }) = single else {
             return batch::run(self, functions, leniency, line_bytes_max).await;
         };
-        let outcome = self.call(selector, calldata).await;
+        let outcome = match self.call(selector, calldata).await {
+            Err(failure) => Err(second_look(&self.address, &self.settings, failure).await),
+            outcome => outcome,
+        };
         let value = outcome::value(self.form, function, outcome);
         if let Some(line) = outcome::line(self.form, &value) {
             render::print(&line)?;

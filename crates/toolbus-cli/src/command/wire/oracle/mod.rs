@@ -16,9 +16,11 @@ use toolbus_proto::oracle::signature::{self, Function};
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
+use crate::peers::no_address;
 
 /// The oracle wire on the command line.
 pub(super) static FACE: Face = Face;
@@ -151,6 +153,8 @@ pub(crate) struct InvokeArgs {
     /// Allow the connection `shell:`, whose one function runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
 }
 
 /// Be an oracle on standard input and output
@@ -193,6 +197,10 @@ pub(crate) struct ServeArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 /// The functions of all texts that were given by `--fn`.
@@ -215,5 +223,5 @@ fn functions(texts: &[String]) -> Result<Vec<Function>, Failed> {
 
 /// The oracle that a connection string names.
 pub(crate) fn connection(text: &str) -> Result<Address, Failed> {
-    oracle::connection(text).map_err(|error| Failed::usage(error.to_string()))
+    oracle::connection(text).map_err(|error| no_address(&error))
 }

@@ -22,6 +22,8 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         start_timeout: args.start_timeout,
         stop_timeout: Some(args.stop_timeout),
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let options = Options {

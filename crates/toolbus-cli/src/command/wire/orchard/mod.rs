@@ -1,4 +1,7 @@
-//! `toolbus provider`: the tools of the bus for the Orchard host that started us.
+//! `toolbus provider`: the tools of the bus for the Orchard host that started us; `scenario` is
+//! the other side, `toolbus orchard`.
+
+pub(super) mod scenario;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
@@ -115,6 +119,10 @@ pub(crate) struct ProviderArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 impl Run for ProviderArgs {
@@ -124,6 +132,8 @@ impl Run for ProviderArgs {
             start_timeout: self.start_timeout,
             stop_timeout: Some(self.stop_timeout),
             allow_shell: self.allow_shell,
+            program: self.program.settings()?,
+            credentials: self.http.credentials()?,
             ..Settings::default()
         };
         let (addresses, prints) = match self.addresses.split_last() {

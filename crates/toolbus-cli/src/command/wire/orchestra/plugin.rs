@@ -12,6 +12,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::orchestra::plugin::{manifest, manifest_line};
 use toolbus_proto::orchestra::wire::PluginManifest;
 
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::wire::Run;
 use crate::exit::Exit;
@@ -64,6 +65,10 @@ pub(crate) struct PluginArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "60s",
           allow_negative_numbers = true)]
     timeout: Duration,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 impl Run for PluginArgs {
@@ -79,7 +84,12 @@ impl Run for PluginArgs {
             allow_anonymous: self.allow_anonymous,
             ..flags.options(&self.id, self.timeout)
         };
-        let backs = Settings { timeout: Some(self.timeout), ..Settings::default() };
+        let backs = Settings {
+            timeout: Some(self.timeout),
+            program: self.program.settings()?,
+            credentials: self.http.credentials()?,
+            ..Settings::default()
+        };
         let peers = Peers::of(&self.addresses, globals, backs)?;
         peers.meet_with_signals(
             |bus| bus,

@@ -126,6 +126,9 @@ impl Run for StdioArgs {
     }
 }
 
+/// How long the end of the input may be behind the end of the output's reader.
+const LAST_LOOK: Duration = Duration::from_millis(100);
+
 async fn serve(options: Options) -> Result<(), Failed> {
     let mut signals = Signals::listen()?;
     let say = |line: &str| stderr::write(&format!("{line}\n"));
@@ -134,9 +137,19 @@ async fn serve(options: Options) -> Result<(), Failed> {
         Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
     };
     let (source, sink) = (stdio::stdin().map_err(cannot)?, stdio::stdout().map_err(cannot)?);
+    // A second hold on it: while there is nothing to write, no write finds out that its reader
+    // has gone.
+    let watched = stdio::stdout().map_err(cannot)?;
     let mut serving = std::pin::pin!(transport.serve(source, sink));
     let ending = tokio::select! {
+        biased;
         ending = &mut serving => ending,
+        () = watched.closed() => {
+            // A client that closed both has ended well, if it was owed nothing.
+            let ended = tokio::time::timeout(LAST_LOOK, &mut serving).await;
+            transport.leave().await;
+            ended.unwrap_or(Ending::PeerStoppedReading)
+        }
         _ = signals.next() => {
             say("transport.stdio: shutting down");
             transport.stop();

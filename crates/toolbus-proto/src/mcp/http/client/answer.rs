@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 
 use super::{Inputs, MessageClient, Purpose, Request};
+use crate::did_you_mean::hinted;
 use crate::frame::sse::Events;
+use crate::http::CREDENTIALS;
 use crate::json::{Json, Kind, edit};
-use crate::tool::{Failure, FailureKind, LastWords};
+use crate::tool::{Failure, FailureKind};
 
 /// How the body of an answer is read.
 #[derive(Debug)]
@@ -178,7 +180,5 @@ fn named(message: &Bytes, id: u64) -> Option<String> {
 /// Why a server will not have us.
 fn forbidden(status: u16) -> Failure {
     let message = format!("the server answered with HTTP status {status}");
-    let hint = Some("set `token_env` to the variable that holds the token".to_owned());
-    let words = LastWords { hint, ..LastWords::default() };
-    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
+    hinted(Failure::new(FailureKind::Unavailable, message), Some(CREDENTIALS.to_owned()))
 }

@@ -9,14 +9,12 @@ use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Transport, Url};
 use crate::bus::TIMEOUT;
-use crate::secrets;
 use crate::transport::http::{
-    Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
-    Timeouts, Uri, header,
+    Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
 };
-use crate::wire::access::{self, TokenError};
+use crate::wire::credentials::CredentialsError;
 use crate::wire::mcp::settings::McpSettings;
-use crate::wire::settings::{Secret, Settings};
+use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -42,17 +40,12 @@ impl Options {
     /// What an address and the settings mean.
     pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
         let own: McpSettings = settings.wire.get();
-        let McpSettings { timeout_total, probe_timeout, input_timeout, insecure, .. } = own;
+        let McpSettings { timeout_total, probe_timeout, input_timeout, .. } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
         let path: Uri = url.path.parse().map_err(no_path)?;
         let is_secure = url.carrier == Transport::Https;
-        let mut headers = headers(&own)?;
-        if let Some(token) = access::token(own.token.as_ref(), own.token_env.as_deref())? {
-            if !is_secure && !access::is_loopback(&url.host) && !insecure {
-                return Err(OptionsError::InClear { host: url.host.clone() });
-            }
-            headers.insert(header::AUTHORIZATION, bearer(&token)?);
-        }
+        let credentials = own.credentials().and(&settings.credentials);
+        let headers = credentials.fields(&url.host, is_secure)?;
         let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
         let scheme = if is_secure { "https" } else { "http" };
         let host = match url.host.contains(':') {
@@ -108,35 +101,6 @@ impl Options {
     }
 }
 
-fn headers(settings: &McpSettings) -> Result<HeaderMap, OptionsError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &settings.headers {
-        let fault = || OptionsError::Header { name: name.clone() };
-        if is_credential(name) {
-            // Of `Bearer TOKEN` it is the token.
-            let value = value.reveal();
-            secrets::hide(value.split_once(' ').map_or(value, |(_, secret)| secret));
-        }
-        let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| fault())?;
-        value.set_sensitive(true);
-        headers.append(name.parse::<HeaderName>().map_err(|_| fault())?, value);
-    }
-    Ok(headers)
-}
-
-/// Does a header field of this name hold a secret, wherever its value comes from?
-fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["auth", "token", "key", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
-}
-
-fn bearer(token: &Secret<String>) -> Result<HeaderValue, OptionsError> {
-    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
-    let mut value = value.map_err(|_| OptionsError::Token(TokenError::Unusable))?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
 #[cfg(feature = "tls")]
 fn origin(url: &Url) -> Result<Origin, OptionsError> {
     use crate::transport::tls::{ClientTls, Inside};
@@ -161,26 +125,14 @@ fn origin(url: &Url) -> Result<Origin, OptionsError> {
 /// Why a server cannot be called as it is set up.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionsError {
-    /// The token is not there.
+    /// What should go with every request cannot.
     #[error(transparent)]
-    Token(#[from] TokenError),
-    /// An eavesdropper would have the token.
-    #[error("will not send a token to `{host}` in clear")]
-    InClear {
-        /// Whom it would have been sent to.
-        host: String,
-    },
+    Credentials(#[from] CredentialsError),
     /// No request can have such a path.
     #[error("`{path}` is no path")]
     Path {
         /// What was given.
         path: String,
-    },
-    /// A header of the config is none. Its value is not shown.
-    #[error("`{name}` and its value are no header")]
-    Header {
-        /// Its name.
-        name: String,
     },
     /// There can be no safe connection.
     #[error("toolbus cannot speak TLS: {why}")]
@@ -194,13 +146,8 @@ impl OptionsError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OptionsError::Token(error) => Some(error.hint()),
-            OptionsError::InClear { .. } => {
-                Some("use `mcp+https://`, or allow it by `insecure = true`".to_owned())
-            }
-            OptionsError::Path { .. } | OptionsError::Header { .. } | OptionsError::Tls { .. } => {
-                None
-            }
+            OptionsError::Credentials(error) => error.hint(),
+            OptionsError::Path { .. } | OptionsError::Tls { .. } => None,
         }
     }
 }

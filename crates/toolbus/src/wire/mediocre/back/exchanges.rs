@@ -15,7 +15,8 @@ use super::{LIMITS, Options};
 use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::client::Client;
-use crate::transport::http::{Client as Transport, HeaderMap, HttpOpener, Origin, Timeouts, Uri};
+use crate::transport::http::{Client as Transport, HttpOpener, Timeouts};
+use crate::wire::mediocre::reach::Site;
 
 /// The exchanges with one server.
 pub(super) struct Exchanges {
@@ -26,13 +27,14 @@ pub(super) struct Exchanges {
 
 impl Exchanges {
     /// Connecting may take as long as `patience`. Must be called inside a `LocalSet`.
-    pub(super) fn new(origin: Origin, path: &Uri, options: Options, patience: Duration) -> Self {
+    pub(super) fn new(site: Site, options: Options, patience: Duration) -> Self {
+        let Site { origin, path, headers } = site;
         let Options { name, reading, methods, .. } = options;
         let machine = HttpClient::new(path.to_string(), reading, methods, OsRandom::new);
         let opener = HttpOpener {
             client: Transport::new(origin, LIMITS.kept_max, LIMITS.idle),
             timeouts: Timeouts { connect: patience, head: None },
-            headers: HeaderMap::new(),
+            headers,
         };
         let client = Client::over(&name, machine, opener);
         Exchanges { name, client: RefCell::new(Some(Rc::new(client))) }

@@ -25,7 +25,7 @@ use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::pool::{Limits, Pool};
 use crate::engine::program::Child;
 #[cfg(feature = "http")]
-use crate::transport::http::{Origin, Uri};
+use crate::wire::mediocre::reach::Site;
 
 /// How many connections one server has, or exchanges at a time, and how long they are kept.
 const LIMITS: Limits = Limits {
@@ -106,9 +106,9 @@ impl Mediocre {
 
     /// Does not connect yet; calls go to `path`. Must be called inside a `LocalSet`.
     #[cfg(feature = "http")]
-    pub fn over_http(origin: Origin, path: Uri, options: Options, patience: Duration) -> Mediocre {
+    pub fn over_http(site: Site, options: Options, patience: Duration) -> Mediocre {
         let timeout = options.timeout;
-        Mediocre { peer: Peer::Http(Exchanges::new(origin, &path, options, patience)), timeout }
+        Mediocre { peer: Peer::Http(Exchanges::new(site, options, patience)), timeout }
     }
 
     /// Starts nothing yet. Must be called inside a `LocalSet`.

@@ -10,7 +10,7 @@ use crate::address::{self, Address, Transport};
 use crate::bus::back::{causes, hinted};
 use crate::child::{EnvPolicy, Program};
 #[cfg(feature = "http")]
-use crate::transport::http::{Client, Origin, Request, Timeouts, Uri, header};
+use crate::transport::http::{Client, Origin, Request, Timeouts, header};
 use crate::transport::tcp::ConnectError;
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ClientTls, Inside};
@@ -18,7 +18,9 @@ use crate::transport::{Stream, tcp, unix};
 use crate::wire::OpenError;
 use crate::wire::check::talk;
 #[cfg(any(feature = "http", feature = "tls"))]
-use crate::wire::mediocre::reach;
+use crate::wire::mediocre::reach::{self, Site};
+use crate::wire::open::program;
+use crate::wire::settings::Settings;
 
 /// Where a server is.
 #[derive(Debug, Clone)]
@@ -38,21 +40,18 @@ pub enum Place {
     /// Started anew for each rule.
     Program(Program),
     #[cfg(feature = "http")]
-    Http {
-        origin: Origin,
-        path: Uri,
-    },
+    Http(Site),
 }
 
 impl Place {
     /// Where an address leads to; the files that it names are read.
-    pub fn of(address: &Address) -> Result<Place, OpenError> {
+    pub fn of(address: &Address, settings: &Settings) -> Result<Place, OpenError> {
         let not_yet = |what| OpenError::NotYet { address: address.clone(), what };
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
             address::Place::Command(words) => {
-                let env = EnvPolicy::Clean { pass: Vec::new() };
-                Ok(Place::Program(Program { env, ..Program::new(words.clone()) }))
+                let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
+                Ok(Place::Program(program(words, settings, env)))
             }
             address::Place::Url(url) => {
                 let (host, port) = (url.host.clone(), url.port);
@@ -65,8 +64,7 @@ impl Place {
                     }
                     #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
-                        let (origin, path) = reach::origin(address, url)?;
-                        Ok(Place::Http { origin, path })
+                        Ok(Place::Http(reach::site(address, url, &settings.credentials)?))
                     }
                     _ => Err(not_yet("what carries it")),
                 }
@@ -78,7 +76,7 @@ impl Place {
     /// An exchange has one call, and its ends are HTTP's own.
     pub(super) fn is_http(&self) -> bool {
         #[cfg(feature = "http")]
-        return matches!(self, Place::Http { .. });
+        return matches!(self, Place::Http(_));
         #[cfg(not(feature = "http"))]
         false
     }
@@ -87,7 +85,7 @@ impl Place {
     pub(super) async fn reach(&self, patience: Duration) -> Result<(), Failure> {
         match self {
             #[cfg(feature = "http")]
-            Place::Http { origin, .. } => {
+            Place::Http(Site { origin, .. }) => {
                 let Origin { host, port, .. } = origin;
                 let stream = tcp::connect(host, *port, patience).await.map_err(refused)?;
                 #[cfg(feature = "tls")]
@@ -122,12 +120,13 @@ impl Place {
                 Err(error) => Err(unavailable(&error, error.hint())),
             },
             #[cfg(feature = "http")]
-            Place::Http { origin, path } => {
+            Place::Http(Site { origin, path, headers }) => {
                 let client = Client::new(origin.clone(), 1, patience);
                 let request = Request::post(path.clone())
                     .header(header::CONTENT_TYPE, "application/x-mediocre-rpc")
                     .body(());
-                let request = request.map_err(|error| unavailable(&error, None))?;
+                let mut request = request.map_err(|error| unavailable(&error, None))?;
+                request.headers_mut().extend(headers.clone());
                 let (sink, answer) =
                     client.start(request, Timeouts { connect: patience, head: None });
                 Ok(Line::exchange(sink, answer))

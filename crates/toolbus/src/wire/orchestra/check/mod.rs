@@ -36,7 +36,7 @@ impl CheckKind for OrchestraKind {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         let is_address = text.starts_with("orchestra+");
         let full = if is_address { text.to_owned() } else { format!("orchestra+plugin:{text}") };
-        let address = Address::parse(&full).map_err(TargetError::new)?;
+        let address = Address::parse(&full)?;
         Ok(Box::new(Subject::of(&address, wanted).map_err(TargetError::new)?))
     }
 }

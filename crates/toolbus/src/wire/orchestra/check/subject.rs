@@ -16,7 +16,7 @@ use crate::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
 };
 use crate::wire::check::Wanted;
-use crate::wire::open::file_name;
+use crate::wire::open::{file_name, program};
 use crate::wire::orchestra::back::{Started, StartedOptions, scratch_folder};
 use crate::wire::orchestra::caller::Reach as _;
 use crate::wire::orchestra::certificates::Identity;
@@ -46,7 +46,7 @@ impl Subject {
                 Where::Elsewhere { host, parameters }
             }
             Place::Command(words) => {
-                let program = Program { env: EnvPolicy::Inherit, ..Program::new(words.clone()) };
+                let program = program(words, &wanted.settings, EnvPolicy::Inherit);
                 let mut patience = Patience { stop: wanted.stop, ..Patience::ORCHESTRA };
                 patience.start = wanted.start.unwrap_or(patience.start);
                 let options =

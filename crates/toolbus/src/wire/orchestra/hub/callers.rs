@@ -5,16 +5,17 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use tokio::task::JoinSet;
-use toolbus_proto::channel::{Asked, Ticket, Up};
+use toolbus_proto::channel::{Asked, StreamLost, Ticket, Up};
 use toolbus_proto::orchestra::hub::Asker;
 use toolbus_proto::orchestra::{Role, Server, ServerSettings};
-use toolbus_proto::tool::{Call, CallerId};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
 use super::Inner;
 use crate::bus::Route;
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::front::Front;
 use crate::engine::io::{Sink, Stop, Writer};
+use crate::transport::pipe::Output;
 use crate::transport::quic::{Connection, HANDSHAKE, Listener};
 use crate::transport::stream::WriteHalf;
 use crate::transport::{self, Stream};
@@ -68,9 +69,11 @@ pub(super) async fn accept_tcp(inner: Rc<Inner>, listener: transport::Listener) 
 }
 
 async fn serve_tcp(inner: &Rc<Inner>, stream: Stream) {
+    // Where it cannot be watched, the next write finds out.
+    let socket = stream.duplicate().and_then(Output::from_pipe).ok().map(Rc::new);
     let (front, id) = join(inner, None);
     let (read, write, rest) = stream.split();
-    front.welcome((), read, TcpWriter(write));
+    front.welcome((), read, TcpWriter { half: write, socket });
     tokio::select! {
         () = front.quiet() => {}
         () = front.run() => {}
@@ -158,11 +161,15 @@ impl Answerer for Caller {
 }
 
 /// The writing side of a connection that is one stream.
-struct TcpWriter(WriteHalf);
+struct TcpWriter {
+    half: WriteHalf,
+    /// The same socket, in order to see that it was hung up.
+    socket: Option<Rc<Output>>,
+}
 
 impl Sink for TcpWriter {
     async fn write(&mut self, pieces: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-        Sink::write(&mut self.0, pieces).await
+        Sink::write(&mut self.half, pieces).await
     }
 }
 
@@ -176,8 +183,17 @@ impl Writer for TcpWriter {
 
     fn reset(self, _code: u64) {}
 
-    /// A caller that has gone is noticed by what it does not read.
+    /// A caller that hangs up is gone. One that only ends its side may wait for the answer, and
+    /// if it does not, the first write finds out.
     fn stopped(&self) -> impl Future<Output = Stop> + 'static {
-        std::future::pending()
+        let socket = self.socket.clone();
+        async move {
+            match socket {
+                Some(socket) => socket.closed().await,
+                None => std::future::pending().await,
+            }
+            let failure = Failure::new(FailureKind::Gone, "the caller hung up");
+            Stop::Lost(StreamLost { code: None, failure })
+        }
     }
 }

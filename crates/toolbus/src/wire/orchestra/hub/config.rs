@@ -106,7 +106,7 @@ impl HubConfig {
             Value::Null => &[],
             _ => return wrong(root.line, "the file", "keys and values", None),
         };
-        let mut lines = Vec::new();
+        let (mut lines, mut depends_on_lines) = (Vec::new(), Vec::new());
         for (key, node) in members {
             let at = At { key: key.name.clone(), node };
             match key.name.as_str() {
@@ -120,6 +120,7 @@ impl HubConfig {
                 "plugins" => {
                     for (index, node) in at.list()?.iter().enumerate() {
                         lines.push(node.line);
+                        depends_on_lines.push(node.line_of("depends_on"));
                         let entry = plugin(index, node, folder, &mut config.warnings)?;
                         config.plugins.push(entry);
                     }
@@ -128,7 +129,7 @@ impl HubConfig {
             }
         }
         check_ids(&config.plugins, &lines)?;
-        check_dependencies(&config.plugins, &lines)?;
+        check_dependencies(&config.plugins, &depends_on_lines)?;
         Ok(config)
     }
 }
@@ -166,7 +167,15 @@ fn plugin(
     for (name, value) in [("id", &config.id), ("binary", &binary)] {
         if value.is_empty() {
             let problem = format!("`{place}.{name}` is missing");
-            return Err(HubConfigError { line: node.line, problem, hint: None });
+            // What is meant to be it may stand there, and is not read.
+            let meant = members.iter().map(|(key, _)| key).find(|key| {
+                !PLUGIN_KEYS.contains(&key.name.as_str())
+                    && nearest(&key.name, PLUGIN_KEYS) == Some(name)
+            });
+            let hint = meant.map(|Key { line, name: word }| {
+                format!("line {line} has `{word}`; did you mean `{name}`?")
+            });
+            return Err(HubConfigError { line: node.line, problem, hint });
         }
     }
     let workspace = format!("--workspace={}", folder.display());
@@ -208,7 +217,9 @@ fn check_dependencies(plugins: &[PluginEntry], lines: &[usize]) -> Result<(), Hu
     for (index, plugin) in plugins.iter().enumerate() {
         for id in &plugin.config.depends_on {
             if find(id).is_none() {
-                let ids = plugins.iter().map(|plugin| plugin.config.id.as_str());
+                // It cannot wait for itself.
+                let others = plugins.iter().filter(|other| other.config.id != plugin.config.id);
+                let ids = others.map(|other| other.config.id.as_str());
                 let hint = nearest(id, ids).map(|near| format!("did you mean \"{near}\"?"));
                 let problem = format!("`plugins[{index}].depends_on`: there is no plugin \"{id}\"");
                 return Err(HubConfigError { line: lines[index], problem, hint });
@@ -413,6 +424,14 @@ plugins:
     fn what_is_wrong_is_told_with_its_line_and_its_key() {
         for (text, expected) in [
             ("plugins:\n  - id: a\n", "line 2: `plugins[0].binary` is missing"),
+            (
+                "plugins:\n  - id: a\n    binray: x",
+                "line 2: `plugins[0].binary` is missing; line 3 has `binray`; did you mean `binary`?",
+            ),
+            (
+                "plugins:\n  - id: a\n    binary: x\n    depends_on: [b]",
+                "line 4: `plugins[0].depends_on`: there is no plugin \"b\"",
+            ),
             ("plugins: 3", "line 1: `plugins` must be a list"),
             ("\nallow_anonymous: maybe", "line 2: `allow_anonymous` must be `true` or `false`"),
             ("listen_addr: here", "line 1: `listen_addr` must be `HOST:PORT`"),

@@ -100,7 +100,7 @@ impl Inner {
             }
             // The last words of an earlier process are not about the present one.
             Life::Line(_, line) => {
-                (self.say)(&format!("[{}] {line}", self.entries[index].config.id))
+                (self.say)(&format!("[{}] {line}", self.entries[index].config.id));
             }
             Life::Departed(departure) => self.departed(index, departure),
             Life::Stopped => self.act(|hub, now| hub.handle_stopped(now, index)),
@@ -110,19 +110,8 @@ impl Inner {
     fn departed(&self, index: PluginIndex, departure: Departure) {
         let slot = &self.plugins[index];
         let Departure { run, why, next, .. } = departure;
-        let gone = match why {
-            Why::Unfit(failure) => Gone::Unfit(failure.message),
-            Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
-            Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
-            Why::Late => Gone::Late,
-        };
-        let next = match next {
-            Next::In(delay) => Comeback::In(delay),
-            Next::GivenUp(starts) => Comeback::GivenUp(starts),
-            Next::OnDemand | Next::Never => Comeback::Never,
-        };
         // Before the connections go: how it ended says more than that they did.
-        self.act(|hub, now| hub.handle_gone(now, index, gone, next));
+        self.act(|hub, now| hub.handle_gone(now, index, why.into(), next.into()));
         if slot.run.get() == Some(run) {
             slot.run.set(None);
             slot.disconnect();
@@ -261,5 +250,27 @@ fn told(error: &SpawnError, binary: &str) -> String {
             format!("there is no program \"{binary}\"")
         }
         error => causes(error),
+    }
+}
+
+/// What the supervisor says of a process, as the hub's rules are told.
+impl From<Why> for Gone {
+    fn from(why: Why) -> Gone {
+        match why {
+            Why::Unfit(failure) => Gone::Unfit(failure.message),
+            Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
+            Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
+            Why::Late => Gone::Late,
+        }
+    }
+}
+
+impl From<Next> for Comeback {
+    fn from(next: Next) -> Comeback {
+        match next {
+            Next::In(delay) => Comeback::In(delay),
+            Next::GivenUp(starts) => Comeback::GivenUp(starts),
+            Next::OnDemand | Next::Never => Comeback::Never,
+        }
     }
 }

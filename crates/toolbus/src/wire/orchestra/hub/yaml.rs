@@ -16,6 +16,15 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
+impl Node {
+    /// The line of this key, or where there is none its own.
+    pub(super) fn line_of(&self, key: &str) -> usize {
+        let Value::Map(members) = &self.value else { return self.line };
+        let found = members.iter().find(|(found, _)| found.name == key);
+        found.map_or(self.line, |(found, _)| found.line)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     /// Nothing: `~`, `null`, or nothing at all.

@@ -4,8 +4,8 @@ use toolbus_testkit::runtime::run;
 
 use super::*;
 
-/// What the client learns, at once or when it first asks.
-async fn told(listener: &Listener, client: &QuicClient) -> String {
+/// What the client learns, at once or when it first asks, and by which code.
+async fn told(listener: &Listener, client: &QuicClient) -> (String, Option<u64>) {
     let serving = async {
         let connection = accept(listener).await.ok()?;
         let (mut reader, writer) = connection.accept().await?;
@@ -18,26 +18,38 @@ async fn told(listener: &Listener, client: &QuicClient) -> String {
     let calling = async {
         let connection = match dial(listener, client).await {
             Ok(connection) => connection,
-            Err(error) => return error.to_string(),
+            Err(error) => return (error.to_string(), error.code()),
         };
         let near = super::calling(&connection);
         let (inbox, slot) = Inbox::new();
         let outcome = inbox.whole(near.start(call("echo", "{}"), slot)).await;
+        let code = connection.closed_by_code();
         connection.close();
-        message(outcome)
+        (message(outcome), code)
     };
     tokio::join!(serving, calling).1
 }
 
 #[track_caller]
-fn check(clients: Clients, make: impl FnOnce(&Authority) -> QuicClient, expected: &str) {
+fn check(
+    clients: Clients,
+    make: impl FnOnce(&Authority) -> QuicClient,
+    expected: &str,
+    code: Option<u64>,
+) {
     let told = run(async {
         let authority = Authority::new();
         let listener = listen(&server(&authority, clients)).await;
         told(&listener, &make(&authority)).await
     });
-    assert!(told.contains(expected), "{told}");
+    assert!(told.0.contains(expected), "{told:?}");
+    assert_eq!(told.1, code, "{told:?}");
 }
+
+/// Alerts of TLS, as QUIC carries them.
+const UNKNOWN_CA: Option<u64> = Some(0x130);
+const CERTIFICATE_REQUIRED: Option<u64> = Some(0x174);
+const NO_APPLICATION_PROTOCOL: Option<u64> = Some(0x178);
 
 const ANSWERED: &str = "the stream ended before an answer";
 
@@ -58,36 +70,39 @@ fn speaking(alpn: &[u8], authority: &Authority) -> QuicClient {
 
 #[test]
 fn a_certificate_of_the_same_authority_lets_in() {
-    check(Clients::Known, client, ANSWERED);
+    check(Clients::Known, client, ANSWERED, None);
 }
 
 #[test]
 fn no_certificate_does_not_let_in() {
-    check(Clients::Known, |it| anonymous(ALPN, it), "refused our certificate");
+    let told = "refused our certificate";
+    check(Clients::Known, |it| anonymous(ALPN, it), told, CERTIFICATE_REQUIRED);
 }
 
 #[test]
 fn no_certificate_lets_in_where_that_is_allowed() {
-    check(Clients::KnownOrAnonymous, |it| anonymous(ALPN, it), ANSWERED);
+    check(Clients::KnownOrAnonymous, |it| anonymous(ALPN, it), ANSWERED, None);
 }
 
 #[test]
 fn a_certificate_of_another_authority_never_lets_in() {
     for clients in [Clients::Known, Clients::KnownOrAnonymous] {
-        check(clients, foreign, "refused our certificate");
+        check(clients, foreign, "refused our certificate", UNKNOWN_CA);
     }
 }
 
 #[test]
 fn another_protocol_or_none_is_refused() {
     for alpn in [&b"h3"[..], b""] {
-        check(Clients::Known, |it| speaking(alpn, it), "speaks another protocol");
+        let told = "speaks another protocol";
+        check(Clients::Known, |it| speaking(alpn, it), told, NO_APPLICATION_PROTOCOL);
     }
 }
 
 #[test]
 fn a_server_of_another_authority_is_not_believed() {
-    check(Clients::Known, |_| client(&Authority::new()), "invalid peer certificate");
+    // It is we who refuse.
+    check(Clients::Known, |_| client(&Authority::new()), "invalid peer certificate", None);
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Flags about the peers that a command calls: the surroundings of programs that are started, and
+//! what goes with requests over HTTP.
+
+use std::env;
+
+use toolbus::address::Place;
+use toolbus::bus::config::Config;
+use toolbus::secrets;
+use toolbus::wire::settings::{Credentials, ProgramSettings, Secret, Settings};
+
+use crate::failed::Failed;
+
+/// The surroundings of the programs that are started.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ProgramArgs {
+    /// Set this variable for the programs that are started; may repeat
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    vars: Vec<String>,
+    /// Pass this variable of ours on to the programs that are started; may repeat
+    #[arg(long, value_name = "NAME")]
+    env_pass: Vec<String>,
+}
+
+impl ProgramArgs {
+    pub(crate) fn settings(&self) -> Result<ProgramSettings, Failed> {
+        let var = |text: &String| match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                if is_secret(name) {
+                    secrets::hide(value);
+                }
+                Ok((name.to_owned(), Secret::new(value.to_owned())))
+            }
+            _ => Err(Failed::usage("`--env` needs a name, a `=` and a value")
+                .hint("write `--env NAME=VALUE`; `--env-pass NAME` passes on one of ours")),
+        };
+        if let Some(name) = self.env_pass.iter().find(|name| name.contains('=')) {
+            let name = name.split('=').next().unwrap_or_default();
+            return Err(Failed::usage(format!("`--env-pass` takes the name alone: `{name}`"))
+                .hint("`--env NAME=VALUE` sets a variable"));
+        }
+        Ok(ProgramSettings {
+            env: self.vars.iter().map(var).collect::<Result<_, _>>()?,
+            env_pass: self.env_pass.clone(),
+            cwd: None,
+        })
+    }
+}
+
+/// Does a variable of this name hold a secret?
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"].iter().any(|word| name.contains(word))
+}
+
+/// Header fields of requests over HTTP.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct HeaderArgs {
+    /// Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+}
+
+/// What goes with requests over HTTP.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct HttpArgs {
+    /// Environment variable that holds the token to show to peers over HTTP
+    #[arg(long, value_name = "VAR")]
+    token_env: Option<String>,
+    #[command(flatten)]
+    headers: HeaderArgs,
+}
+
+impl HeaderArgs {
+    pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
+        let header = |text: &String| {
+            let wrong = || {
+                Failed::usage("`--header` needs a name, a `:` and a value")
+                    .hint("write `--header 'NAME: VALUE'`")
+            };
+            let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+            let name = name.trim();
+            if name.is_empty() {
+                return Err(wrong());
+            }
+            Ok((name.to_owned(), Secret::new(expanded(value.trim())?)))
+        };
+        let headers = self.headers.iter().map(header).collect::<Result<_, _>>()?;
+        Ok(Credentials { headers, ..Credentials::default() })
+    }
+}
+
+impl HttpArgs {
+    pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
+        Ok(Credentials { token_env: self.token_env.clone(), ..self.headers.credentials()? })
+    }
+}
+
+/// The text with `${NAME}` replaced by that variable. From now on the value is masked.
+fn expanded(text: &str) -> Result<String, Failed> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("${") {
+        let Some((name, behind)) = behind.split_once('}') else { break };
+        let value = env::var(name).map_err(|_| {
+            Failed::usage(format!(
+                "`--header` asks for the environment variable `{name}`, which is not set"
+            ))
+            .hint(format!("set it: `export {name}=…`"))
+        })?;
+        secrets::hide(&value);
+        expanded.push_str(before);
+        expanded.push_str(&value);
+        rest = behind;
+    }
+    expanded.push_str(rest);
+    secrets::hide(expanded.rsplit(' ').next().unwrap_or_default());
+    Ok(expanded)
+}
+
+/// Adds what the command line says about all peers to what the config says about each.
+pub(crate) fn add_to(config: &mut Config, settings: &Settings) {
+    for back in &mut config.backs {
+        if let Place::Command(_) = back.address.place() {
+            let program = &mut back.settings.program;
+            program.env.extend(settings.program.env.iter().cloned());
+            program.env_pass.extend(settings.program.env_pass.iter().cloned());
+        }
+        back.settings.credentials = back.settings.credentials.and(&settings.credentials);
+    }
+}

@@ -1,0 +1,165 @@
+//! `toolbus doctor`: start each back, and say what works, what does not, and what to do.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinHandle, spawn_local};
+use toolbus::bus::Bus;
+use toolbus::secrets::masked;
+use toolbus::wire::settings::Settings;
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Failure, LastWords};
+
+use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::{Globals, value};
+use crate::exit::Exit;
+use crate::failed::Failed;
+use crate::peers::Peers;
+use crate::render::{self, printable};
+use crate::runtime::{self, Signals};
+
+/// Start each back of the config, and say what works
+///
+/// All backs are started or connected to side by side and asked for their tools. Each gets a
+/// line: `ok BACK: 12 tools, 0.3 s`, or `FAIL BACK: why` with its last words and what to do
+/// about it. The exit code is 1 if one fails.
+///
+/// With `--json` a line is `{"back":…,"outcome":"ok","tools":12,"seconds":0.3}` or
+/// `{"back":…,"outcome":"fail","why":…,"hint":…}`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  toolbus doctor
+  toolbus doctor --config tools.toml
+  toolbus doctor builtin:")]
+pub(crate) struct DoctorArgs {
+    /// Peers to try, in place of those in the config, e.g. `builtin:`
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// Give up on a peer that is not ready after this long [default: as its protocol says]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    start_timeout: Option<Duration>,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+}
+
+/// What became of one back.
+struct Tried {
+    tools: Result<usize, Failure>,
+    seconds: f64,
+}
+
+pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
+    let settings = Settings {
+        start_timeout: args.start_timeout,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
+        ..Settings::default()
+    };
+    let peers = Peers::of(&args.addresses, globals, settings)?.apart();
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let mut buses = Vec::new();
+        for (name, peers) in &peers {
+            buses.push((name, peers.open()?));
+        }
+        let trying: Vec<_> = buses
+            .iter()
+            .zip(&peers)
+            .map(|((_, bus), (_, peers))| spawn_local(try_out(bus.clone(), peers.clone())))
+            .collect();
+        let told = async {
+            let mut all_well = true;
+            for ((name, _), tried) in buses.iter().zip(trying) {
+                all_well &= tell(name, tried, globals).await?;
+            }
+            Ok::<_, Failed>(all_well)
+        };
+        let done = tokio::select! {
+            told = told => match told {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Failed::quietly(Exit::Failed)),
+                Err(failed) => Err(failed),
+            },
+            exit = signals.next() => {
+                buses.iter().for_each(|(_, bus)| bus.hurry());
+                Err(Failed::quietly(exit))
+            }
+        };
+        let leaving: Vec<_> = buses
+            .iter()
+            .map(|(_, bus)| {
+                let bus = bus.clone();
+                spawn_local(async move { bus.shutdown().await })
+            })
+            .collect();
+        let goodbye = async {
+            for one in leaving {
+                let _ = one.await;
+            }
+        };
+        signals.or_kill(goodbye, || buses.iter().for_each(|(_, bus)| bus.kill())).await;
+        done
+    })
+}
+
+/// Asks the one back of a bus for its tools.
+async fn try_out(bus: Bus, peers: Peers) -> Tried {
+    let began = Instant::now();
+    let listed = bus.list().await.pop();
+    let seconds = began.elapsed().as_secs_f64();
+    let tools = match listed.map(|listed| listed.tools) {
+        Some(Ok(tools)) => Ok(tools.len()),
+        Some(Err(failure)) => Err(peers.second_look_if_one(failure).await),
+        None => Ok(0),
+    };
+    Tried { tools, seconds }
+}
+
+/// Says what became of a back, and whether that is good.
+async fn tell(name: &str, tried: JoinHandle<Tried>, globals: &Globals) -> Result<bool, Failed> {
+    let Ok(Tried { tools, seconds }) = tried.await else {
+        return Err(Failed::new(Exit::Failed, format!("`{name}` could not be tried")));
+    };
+    let line = match (&tools, globals.json) {
+        (Ok(1), false) => format!("ok {name}: 1 tool, {seconds:.1} s\n"),
+        (Ok(count), false) => format!("ok {name}: {count} tools, {seconds:.1} s\n"),
+        (Err(failure), false) => failed(name, failure),
+        (Ok(count), true) => format!(
+            "{{\"back\":{},\"outcome\":\"ok\",\"tools\":{count},\"seconds\":{seconds:.3}}}\n",
+            Json::of(&name)
+        ),
+        (Err(failure), true) => failed_json(name, failure),
+    };
+    render::print(&masked(&line))?;
+    Ok(tools.is_ok())
+}
+
+fn failed(name: &str, failure: &Failure) -> String {
+    let mut text = format!("FAIL {name}: {}\n", printable(&failure.to_string()));
+    if let Some(LastWords { stderr, hint, .. }) = failure.last_words.as_deref() {
+        let lines = stderr.iter().map(|line| format!("  | {}\n", printable(line)));
+        text.extend(lines);
+        let hint = hint.as_ref().map(|hint| format!("  hint: {}\n", printable(hint)));
+        text.extend(hint);
+    }
+    text
+}
+
+fn failed_json(name: &str, failure: &Failure) -> String {
+    let mut line = format!(
+        "{{\"back\":{},\"outcome\":\"fail\",\"why\":{}",
+        Json::of(&name),
+        Json::of(&failure.to_string())
+    );
+    if let Some(LastWords { stderr, hint, .. }) = failure.last_words.as_deref() {
+        if !stderr.is_empty() {
+            line.push_str(&format!(",\"stderr\":{}", Json::of(stderr)));
+        }
+        if let Some(hint) = hint {
+            line.push_str(&format!(",\"hint\":{}", Json::of(hint)));
+        }
+    }
+    line.push_str("}\n");
+    line
+}

@@ -1,0 +1,344 @@
+//! `toolbus init` and `toolbus doctor`: the way in for those who have servers set up already.
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use toolbus_testkit::scratch::Scratch;
+
+use crate::page::{Page, our_command};
+
+/// A page in this folder, which is also the user's home, with its path left out.
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn check(folder: &Path, words: &[&str], expect: Expect) {
+    let page = Page::of(words).folder(folder).env("HOME", folder.join("home")).run().to_string();
+    let page = page.replace(folder.to_str().unwrap(), "FOLDER");
+    expect.assert_eq(&page.replace(env!("CARGO_BIN_EXE_toolbus"), "toolbus"));
+}
+
+/// A folder with these files.
+fn folder(files: &[(&str, &str)]) -> Scratch {
+    let scratch = Scratch::new();
+    for (name, text) in files {
+        let path = scratch.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    scratch
+}
+
+/// The config of an editor, whose one server is ours.
+fn editor() -> String {
+    let words = our_command(&["mcp", "builtin:"]);
+    let (command, args) = words.split_once(' ').unwrap();
+    // Under another name: a server that is toolbus itself is left out.
+    let args: Vec<_> = args.split(' ').map(|arg| arg.trim_matches('\'')).collect();
+    let script = format!("exec {command} {}", args.join(" "));
+    format!(
+        r#"{{"mcpServers": {{"small tools": {{"command": "sh", "args": ["-c", {script:?}], "env": {{"A": "1"}}}},
+            "off": {{"command": "x", "disabled": true}}}}}}"#
+    )
+}
+
+#[test]
+fn a_config_of_addresses_works_at_once_and_is_never_overwritten() {
+    let scratch = folder(&[]);
+    let here = scratch.path();
+    check(
+        here,
+        &["init", "builtin:", "builtin:"],
+        expect![[r#"
+        stdout
+        wrote toolbus.toml: builtin, builtin-2
+        exit 0
+    "#]],
+    );
+    expect![[r##"
+        # A config of toolbus.
+        #
+        # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
+        # what can be called, and `toolbus serve` serves all of it.
+
+        [back.builtin]
+        connect = "builtin:"
+
+        [back.builtin-2]
+        connect = "builtin:"
+
+        # What else a back may have:
+        #   timeout = "30s"          how long a call may be quiet
+        #   allow = ["a", "b"]       its tools that may be called; without it all
+        #   env = { NAME = "value" }  set in its environment; env_pass = ["NAME"] passes one on
+
+        # Where `toolbus serve` listens:
+        [front.editor]
+        serve = "mcp+http://127.0.0.1:8932/mcp"
+
+        # [front.scripts]
+        # serve = "mediocre+tcp://127.0.0.1:7420"
+    "##]]
+    .assert_eq(&fs::read_to_string(here.join("toolbus.toml")).unwrap());
+    check(
+        here,
+        &["call", "builtin-2.add", "a=1", "b=2"],
+        expect![[r#"
+        stdout
+        3
+        exit 0
+    "#]],
+    );
+    check(
+        here,
+        &["init", "builtin:"],
+        expect![[r#"
+        stderr
+        error: `toolbus.toml` is there already, and is not overwritten
+        hint: write another file by `--config FILE`, or move that one away
+        exit 2
+    "#]],
+    );
+    check(
+        here,
+        &["init", "--config", "other.toml", "--json"],
+        expect![[r#"
+        stdout
+        {"path":"other.toml","backs":["builtin"],"left_out":[],"from":[]}
+        exit 0
+    "#]],
+    );
+    check(
+        here,
+        &["init", "--config", "third.toml", "buildin:"],
+        expect![[r#"
+        stderr
+        error: unsupported connection scheme: "buildin:"
+        hint: did you mean `builtin:`?
+        exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn the_servers_of_an_editor_become_backs() {
+    let scratch = folder(&[("mcp.json", &editor())]);
+    let here = scratch.path();
+    check(
+        here,
+        &["init", "--from", "mcp.json"],
+        expect![[r#"
+        stdout
+        wrote toolbus.toml: small-tools
+        left out off: it is switched off where it comes from
+        exit 0
+    "#]],
+    );
+    let text = fs::read_to_string(here.join("toolbus.toml")).unwrap();
+    let text = text.replace(env!("CARGO_BIN_EXE_toolbus"), "toolbus");
+    expect![[r##"
+        # A config of toolbus, made of mcp.json.
+        #
+        # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
+        # what can be called, and `toolbus serve` serves all of it.
+
+        # Left out: it is switched off where it comes from
+        # [back.off]
+        # connect = "mcp+stdio:x"
+
+        [back.small-tools]
+        connect = "mcp+stdio:sh -c 'exec toolbus mcp builtin:'"
+        env = { A = "1" }
+
+        # A secret need not stand here: "${NAME}" is that environment variable.
+
+        # What else a back may have:
+        #   timeout = "30s"          how long a call may be quiet
+        #   allow = ["a", "b"]       its tools that may be called; without it all
+        #   env = { NAME = "value" }  set in its environment; env_pass = ["NAME"] passes one on
+
+        # Where `toolbus serve` listens:
+        [front.editor]
+        serve = "mcp+http://127.0.0.1:8932/mcp"
+
+        # [front.scripts]
+        # serve = "mediocre+tcp://127.0.0.1:7420"
+    "##]]
+    .assert_eq(&text);
+    check(
+        here,
+        &["call", "small-tools.add", "a=1", "b=2"],
+        expect![[r#"
+        stdout
+        3
+        exit 0
+    "#]],
+    );
+    // The editor's own config will do, too.
+    check(
+        here,
+        &["call", "--config", "mcp.json", "small-tools.add", "a=1", "b=2"],
+        expect![[r#"
+            stdout
+            3
+            stderr
+            warning: `off` is left out: it is switched off where it comes from
+            exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn the_usual_places_are_looked_at() {
+    let codex = "[mcp_servers.codex]\ncommand = \"server\"\n";
+    let cursor = r#"{"mcpServers": {"codex": {"command": "other"}, "same": {"command": "s"}}}"#;
+    let claude = r#"{"mcpServers": {"same": {"command": "s"}}, "theme": "dark"}"#;
+    let scratch = folder(&[
+        ("home/.codex/config.toml", codex),
+        (".cursor/mcp.json", cursor),
+        ("home/.claude.json", claude),
+        ("home/.gemini/settings.json", "{ not JSON"),
+    ]);
+    check(
+        scratch.path(),
+        &["init", "--json"],
+        expect![[r#"
+        stdout
+        {"path":"toolbus.toml","backs":["codex","same","codex-2"],"left_out":[],"from":["FOLDER/.cursor/mcp.json","FOLDER/home/.claude.json","FOLDER/home/.codex/config.toml"]}
+        stderr
+        warning: the config `FOLDER/home/.gemini/settings.json` is not JSON: key must be a string at line 1 column 3
+        exit 0
+    "#]],
+    );
+    let empty = folder(&[]);
+    check(
+        empty.path(),
+        &["init", "--from"],
+        expect![[r#"
+        stderr
+        error: no config of an editor or agent is in its usual place, or names a server
+          FOLDER/.mcp.json (Claude Code)
+          FOLDER/.cursor/mcp.json (Cursor)
+          FOLDER/.vscode/mcp.json (VS Code)
+          FOLDER/.gemini/settings.json (Gemini CLI)
+          FOLDER/home/.claude.json (Claude Code)
+          FOLDER/home/.config/Claude/claude_desktop_config.json (Claude Desktop)
+          FOLDER/home/Library/Application Support/Claude/claude_desktop_config.json (Claude Desktop)
+          FOLDER/home/.cursor/mcp.json (Cursor)
+          FOLDER/home/.config/Code/User/mcp.json (VS Code)
+          FOLDER/home/Library/Application Support/Code/User/mcp.json (VS Code)
+          FOLDER/home/.codex/config.toml (Codex)
+          FOLDER/home/.gemini/settings.json (Gemini CLI)
+        hint: name one by `--from FILE`, or name the peers themselves
+        exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn files_that_name_no_servers() {
+    let scratch = folder(&[("a.json", "{}"), ("b.json", "{"), ("c.toml", "x = 1")]);
+    let here = scratch.path();
+    check(
+        here,
+        &["init", "--from", "a.json"],
+        expect![[r#"
+        stderr
+        error: `a.json` names no servers
+        hint: they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
+        exit 2
+    "#]],
+    );
+    check(
+        here,
+        &["init", "--from", "b.json"],
+        expect![[r#"
+        stderr
+        error: the config `b.json` is not JSON: EOF while parsing an object at line 1 column 1
+        exit 2
+    "#]],
+    );
+    check(
+        here,
+        &["init", "--from", "c.toml"],
+        expect![[r#"
+        stderr
+        error: `c.toml` names no servers
+        hint: they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
+        exit 2
+    "#]],
+    );
+    check(
+        here,
+        &["init", "--from", "none.json"],
+        expect![[r#"
+        stderr
+        error: cannot read `none.json`
+          caused by: No such file or directory (os error 2)
+        exit 2
+    "#]],
+    );
+    check(
+        here,
+        &["tools", "--config", "a.json"],
+        expect![[r#"
+        stderr
+        error: `a.json` is JSON, but names no servers
+        hint: a config of ours is TOML; of an editor's, they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
+        exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn the_config_is_found_in_a_folder_above_and_its_paths_with_it() {
+    let config =
+        "[back.x]\nconnect = \"mcp+stdio:sh ./server\"\nenv = { A = \"${file:secret}\" }\n";
+    let server = format!("test \"$A\" = open && exec {}", our_command(&["mcp", "builtin:"]));
+    let scratch = folder(&[
+        ("toolbus.toml", config),
+        ("server", &server),
+        ("secret", "open\n"),
+        ("below/further/x", ""),
+    ]);
+    let below = scratch.path().join("below/further");
+    check(
+        &below,
+        &["call", "x.add", "a=1", "b=2"],
+        expect![[r#"
+        stdout
+        3
+        exit 0
+    "#]],
+    );
+}
+
+#[test]
+fn the_doctor_tries_each_back() {
+    let config = "[back.tools]\nconnect = \"builtin:\"\n\
+        [back.dead]\nconnect = \"mcp+stdio:sh -c 'echo no API_KEY >&2; exit 3'\"\n\
+        [back.none]\nconnect = \"mcp+stdio:no-such-program-at-all\"\n";
+    let scratch = folder(&[("toolbus.toml", config)]);
+    let page = |words: &[&str]| {
+        let page = Page::of(words).folder(scratch.path()).env("API_KEY", "k").run().to_string();
+        // How long it took is no one's business here.
+        let (before, behind) = page.split_once("tools, ").unwrap_or((&page, " s"));
+        let behind = behind.split_once(" s").map_or("", |(_, behind)| behind);
+        format!("{before}tools, N s{behind}")
+    };
+    expect![[r#"
+        stdout
+        ok tools: 9 tools, N s
+        FAIL dead: `dead` ended with exit status 3 before it was ready
+          | no API_KEY
+          hint: `API_KEY` was not passed on to it: write `--env-pass API_KEY` (`env_pass` in the config)
+        FAIL none: there is no program `no-such-program-at-all` in PATH
+          hint: install `no-such-program-at-all`, or give its path
+        exit 1
+    "#]].assert_eq(&page(&["doctor"]));
+    let page = Page::of(&["doctor", "--json"]).folder(scratch.path()).run().to_string();
+    let begins = r#"{"back":"tools","outcome":"ok","tools":9,"seconds":0."#;
+    assert!(page.starts_with(&format!("stdout\n{begins}")), "{page}");
+    expect![[r#"{"back":"dead","outcome":"fail","why":"`dead` ended with exit status 3 before it was ready","stderr":["no API_KEY"]}"#]].assert_eq(page.lines().nth(2).unwrap());
+    let page = Page::of(&["doctor", "builtin:"]).run().to_string();
+    assert!(page.starts_with("stdout\nok builtin:: 9 tools, 0."), "{page}");
+    assert!(page.ends_with("exit 0\n"), "{page}");
+}

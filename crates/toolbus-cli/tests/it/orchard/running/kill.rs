@@ -1,0 +1,66 @@
+//! Killed at every stage of a run: the record tells the truth, a teardown undoes what was done,
+//! and no process is left.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use toolbus_testkit::page::Program;
+use toolbus_testkit::patience::{awaited, eventually};
+
+use super::Folder;
+
+/// What the provider did, a text a line.
+fn effects(folder: &Folder) -> Vec<String> {
+    let text = fs::read_to_string(folder.0.file("effects")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn whenever_it_is_killed_it_can_be_undone() {
+    // describe, configure, two actions before and after they have done something, shutdown.
+    let states: [Option<&[&str]>; 7] = [
+        None,
+        Some(&["pending", "pending"]),
+        Some(&["running", "pending"]),
+        Some(&["running", "pending"]),
+        Some(&["succeeded", "running"]),
+        Some(&["succeeded", "running"]),
+        Some(&["succeeded", "succeeded"]),
+    ];
+    for (stage, states) in (1..).zip(states) {
+        let folder = Folder::new();
+        let at = folder.0.file("at");
+        let mut command = folder.command(&["run", "sweep.hcl"]);
+        command.env("STOP_AT", stage.to_string()).env("AT", &at);
+        command.env("EFFECTS", folder.0.file("effects"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let provider = awaited("the provider stands at its stage", || fs::read_to_string(&at).ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let provider = format!("/proc/{}", provider.trim());
+        eventually("the provider is gone", || !Path::new(&provider).exists());
+        let Some(states) = states else {
+            let page = folder.run(&["teardown", "--latest"]);
+            assert!(page.stderr.contains("there is no record"), "stage {stage}: {page}");
+            continue;
+        };
+        assert_eq!(folder.states(), states, "stage {stage}");
+        let mut teardown = folder.command(&["teardown", "--latest"]);
+        teardown.env("EFFECTS", folder.0.file("effects"));
+        let page = Program::of(teardown).run();
+        assert_eq!(page.status.code(), Some(0), "stage {stage}: {page}");
+        // Each thing that was done is undone behind it, the last first.
+        let effects = effects(&folder);
+        let done = effects.iter().filter(|text| !text.starts_with("undo "));
+        let undone: Vec<_> = effects.iter().filter_map(|text| text.strip_prefix("undo ")).collect();
+        for text in done {
+            assert!(undone.contains(&text.as_str()), "stage {stage}: {effects:?}");
+        }
+        let expected = states.iter().filter(|state| **state != "pending").count();
+        assert_eq!(undone.len(), expected, "stage {stage}: {effects:?}");
+        let page = folder.run(&["teardown", "--latest"]);
+        assert_eq!(page.stdout, "nothing to tear down\n", "stage {stage}");
+    }
+}

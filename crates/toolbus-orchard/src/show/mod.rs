@@ -1,0 +1,12 @@
+//! What people and scripts are shown: problems with their source, plans, graphs. Text goes out,
+//! nothing is printed here.
+
+pub mod graph;
+mod json;
+mod plan;
+pub mod problems;
+mod schema;
+
+pub use json::{Invalid, ProviderFailed, invalid, plan_json, validated};
+pub use plan::{plan_text, secrets_of};
+pub use schema::{json_schema, schema_text};

@@ -1,0 +1,3 @@
+component "ping" {
+  component "pong" "p" { source = "./pong.hcl" }
+}

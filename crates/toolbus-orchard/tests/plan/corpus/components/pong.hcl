@@ -1,0 +1,3 @@
+component "pong" {
+  component "ping" "p" { source = "./ping.hcl" }
+}

@@ -1,0 +1,3 @@
+component "with_providers" {
+  required_providers {}
+}

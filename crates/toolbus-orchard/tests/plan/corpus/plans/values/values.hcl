@@ -1,0 +1,3 @@
+a = "from a file"
+b = 2
+c = ["y"]

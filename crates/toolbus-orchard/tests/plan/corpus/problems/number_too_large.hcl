@@ -1,0 +1,6 @@
+scenario "s" {
+  required_providers {
+    e = { source = "exec:../providers/echo" }
+  }
+  output "o" { value = pow(10, 60) }
+}

@@ -1,0 +1,8 @@
+scenario "s" {
+  required_providers {
+    e = { source = "exec:../providers/echo" }
+  }
+  action "echo" "a" {
+    text = 
+  }
+}

@@ -1,0 +1,9 @@
+scenario "s" {
+  required_providers {
+    e = { source = "exec:../providers/echo" }
+  }
+  action "echo" {
+    text = "x"
+  }
+  variable "a" "b" {}
+}

@@ -1,0 +1,3 @@
+scenario "s" {
+  description = "ÿ"
+}
