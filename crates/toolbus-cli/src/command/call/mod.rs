@@ -17,7 +17,7 @@ use toolbus::wire::settings::{Clients, Settings};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
-    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
+    Call, Code, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
 };
 
 use self::arguments::Arguments;
@@ -218,6 +218,7 @@ async fn call(
     call.deadline = deadline;
     call.options.progress = args.stream || shows_progress;
     call.options.text = args.text;
+    call.options.typed = !args.text;
     Ok(call)
 }
 
@@ -281,6 +282,12 @@ pub(super) fn with_hint(failure: Failure) -> Failure {
     let hint = match failure.kind {
         _ if failure.last_words.is_some() => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
+        FailureKind::Failed if failure.code == Some(Code::Word("input_required".to_owned())) => {
+            match question::can_be_answered() {
+                true => "it wants what cannot be typed into a form here; an MCP client may know",
+                false => "it asks questions, which a user can answer on a terminal",
+            }
+        }
         FailureKind::TooLarge => {
             "`--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come"
         }

@@ -37,10 +37,15 @@ struct Ask {
 
 impl Asks {
     fn begin(&mut self, ticket: Ticket, id: Id, until: Instant) -> AskId {
-        let ask = self.next;
+        let ask = self.new_id();
+        self.open.insert(ask.0, Ask { ticket, id, until });
+        ask
+    }
+
+    /// What callers call a question.
+    pub(super) fn new_id(&mut self) -> AskId {
         self.next += 1;
-        self.open.insert(ask, Ask { ticket, id, until });
-        AskId(ask)
+        AskId(self.next - 1)
     }
 
     /// Does this call wait for an answer of its caller?
@@ -149,7 +154,7 @@ impl MessageClient {
 
 impl MessageClient {
     /// Can a user at a terminal answer it?
-    fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
+    pub(super) fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
         let mode = params.and_then(|params| edit::text(params, "mode"));
         matches!(self.settings.introduction, Introduction::AsUser)
             && capability == "elicitation"

@@ -9,6 +9,7 @@
 mod answers;
 mod asks;
 mod glimpse;
+mod held;
 mod notes;
 mod opening;
 mod outgoing;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use self::asks::Asks;
+use self::held::{Again, HeldCalls};
 use self::opening::{Opening, Step};
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
@@ -30,7 +32,10 @@ use crate::channel::{
 use crate::counted::Counted;
 use crate::json::Json;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
-use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::mcp::WIRE;
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
+};
 
 pub use self::opening::Memory;
 pub use self::outgoing::{Outgoing, RequestId};
@@ -52,6 +57,10 @@ pub struct MessageClient {
     opened: Option<Instant>,
     /// Was it asked whether it is modern?
     was_discovered: bool,
+    /// May one connection carry both eras, as a pipe may?
+    carries_both: bool,
+    /// Has it said of itself that it is modern, though the handshake was legacy?
+    speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
     line: Line,
@@ -63,6 +72,7 @@ pub struct MessageClient {
     next_token: u64,
     sessions: HashMap<CallerId, Session>,
     asks: Asks,
+    held: HeldCalls,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
@@ -100,9 +110,32 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, is_native: bool, as_text: bool },
+    Tool { name: String, form: Form, again: Option<Box<Again>> },
     /// It is a page of tools.
     List(Page),
+}
+
+/// What a caller makes of the result of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing: it speaks MCP, too.
+    Native,
+    Reply,
+    /// The text blocks, where there are some.
+    Text,
+    /// What the tool's output schema says that a text is.
+    Typed,
+}
+
+impl Form {
+    fn wanted_by(call: &Call) -> Form {
+        match call.options {
+            CallOptions { native: Some(WIRE), .. } => Form::Native,
+            CallOptions { text: true, .. } => Form::Text,
+            CallOptions { typed: true, .. } => Form::Typed,
+            _ => Form::Reply,
+        }
+    }
 }
 
 /// A list of tools that is being read.
@@ -130,6 +163,22 @@ enum Then {
         name: String,
         failure: Failure,
     },
+    /// A text came, and is the JSON of something else: does the tool's schema say so?
+    Read {
+        name: String,
+        text: String,
+    },
+}
+
+impl Then {
+    /// How the call ends if there is no list after all.
+    fn unlisted(self, failure: Failure) -> Result<Outcome, Failure> {
+        match self {
+            Then::Reply => Err(failure),
+            Then::Judge { failure, .. } => Err(failure),
+            Then::Read { text, .. } => Ok(Outcome::Text(text)),
+        }
+    }
 }
 
 /// A legacy session of a front.
@@ -150,6 +199,8 @@ impl MessageClient {
             greeting: None,
             opened: None,
             was_discovered: false,
+            carries_both: false,
+            speaks_both: false,
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
@@ -159,6 +210,7 @@ impl MessageClient {
             next_token: 1,
             sessions: HashMap::new(),
             asks: Asks::default(),
+            held: HeldCalls::default(),
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -225,8 +277,8 @@ impl MessageClient {
             return self.take_step(now, step);
         }
         let Some(ticket) = self.outstanding.ticket(id) else { return };
-        if self.forget(ticket).is_some() {
-            self.done(ticket, Err(failure));
+        if let Some(sent) = self.forget(ticket) {
+            self.end(ticket, sent, failure);
         }
     }
 
@@ -241,6 +293,10 @@ impl MessageClient {
             Step::Initialize => {
                 let params = self.initialize_params();
                 self.send_opening(now, "initialize", params);
+            }
+            Step::OpenBoth(revision, greeting) => {
+                self.speaks_both = true;
+                self.take_step(now, Step::Open(revision, greeting));
             }
             Step::Open(revision, greeting) => {
                 if revision.era() == Era::Legacy {
@@ -289,6 +345,16 @@ impl MessageClient {
             self.answer(refused);
         }
         self.downs.push_back((ticket, Down::Done(outcome)));
+    }
+
+    /// A request that is not answered as it should be ends its call, unless that has its answer
+    /// already.
+    fn end(&mut self, ticket: Ticket, sent: Sent, failure: Failure) {
+        let outcome = match sent.purpose {
+            Purpose::List(Page { then: then @ Then::Read { .. }, .. }) => then.unlisted(failure),
+            _ => Err(failure),
+        };
+        self.done(ticket, outcome);
     }
 
     /// Takes a request out, whose answer is here or will not be awaited.
@@ -343,9 +409,11 @@ impl Machine for MessageClient {
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
             hangs |= self.silence.timed_out(sent.since);
-            self.done(ticket, Err(missed(now, &sent.deadline)));
+            let failure = missed(now, &sent.deadline);
+            self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
+        self.handle_held(now);
         if hangs && self.readiness == Readiness::Open {
             self.leave_hanging();
         }
@@ -354,7 +422,8 @@ impl Machine for MessageClient {
     fn poll_timeout(&self) -> Option<Instant> {
         let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
         let (asks, line) = (self.asks.poll_timeout(), self.line.poll_timeout());
-        [opening, asks, line, self.outstanding.poll_timeout()].into_iter().flatten().min()
+        let (held, outstanding) = (self.held.poll_timeout(), self.outstanding.poll_timeout());
+        [opening, asks, line, held, outstanding].into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -379,6 +448,9 @@ impl Calling for MessageClient {
 
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
         match up {
+            Up::Answer(ask, answer) if self.held.waits(ticket) => {
+                self.handle_input(now, ticket, ask, &answer);
+            }
             Up::Answer(ask, answer) => {
                 if let Some(text) = self.asks.answer(ticket, ask, &answer) {
                     self.answer(text);
@@ -427,15 +499,18 @@ impl Calling for MessageClient {
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
         self.handle_end();
-        let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
-        sent.sort_unstable();
+        let mut sent: Vec<_> = self.sent.drain().collect();
+        sent.sort_unstable_by_key(|(_, sent)| sent.id);
         self.outstanding.take_all();
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
         let mut lost: Vec<_> = sessions.collect();
         lost.sort_unstable();
         let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
-        for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
+        for (ticket, sent) in sent {
+            self.end(ticket, sent, why.clone());
+        }
+        for ticket in self.held.take_all().into_iter().chain(lost).chain(unsent) {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
         self.asks = Asks::default();

@@ -162,6 +162,9 @@ impl MessageClient {
             self.sessions.remove(&caller);
             return self.done(ticket, cancelled());
         }
+        if self.held.remove(ticket).is_some() {
+            return self.done(ticket, cancelled());
+        }
         if let Some(sent) = self.forget(ticket) {
             let reason = reason.map(|reason| reason.as_bytes().clone());
             self.cancel(sent.id, reason.as_deref());

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::held::{Again, Retry};
 use super::{
-    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then,
+    Form, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then,
     counted_from, params_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::WIRE;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -69,11 +69,22 @@ impl MessageClient {
         Some((capabilities, part("clientInfo").unwrap_or_else(|| self.us.clone())))
     }
 
+    /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
+    /// that speaks both eras is, whatever the handshake was.
+    fn speaks_modern(&self) -> bool {
+        let era = self.greeting.as_ref().map(|greeting| greeting.era());
+        era == Some(Era::Modern) || (self.carries_both && self.speaks_both)
+    }
+
     /// The `_meta` of a modern request of our own.
     pub(super) fn modern_meta(&self) -> String {
+        let capabilities = match self.settings.introduction {
+            Introduction::AsUser => USER,
+            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
+        };
         let mut meta = vec![b'{'];
         put_member(&mut meta, VERSION_KEY, quoted(Revision::MODERN.as_str()));
-        put_member(&mut meta, CAPABILITIES_KEY, "{}");
+        put_member(&mut meta, CAPABILITIES_KEY, capabilities);
         put_member(&mut meta, CLIENT_KEY, self.us.as_bytes());
         meta.push(b'}');
         String::from_utf8(meta).expect("made of text")
@@ -88,7 +99,7 @@ impl MessageClient {
         match &call.what {
             What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
             What::Tool { name, args } => {
-                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                self.send_tool(ticket, &call, name.as_str(), args.as_ref(), Retry::default());
             }
             What::Native { method, body, .. } => {
                 self.send_native(ticket, &call, method.clone(), body.clone());
@@ -97,7 +108,14 @@ impl MessageClient {
         true
     }
 
-    fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
+    pub(super) fn send_tool(
+        &mut self,
+        ticket: Ticket,
+        call: &Call,
+        name: &str,
+        args: Option<&Json>,
+        retry: Retry,
+    ) {
         let args = args.filter(|args| !args.is_null());
         if args.is_some_and(|args| args.kind() != Kind::Object) {
             let message = "the arguments of an MCP tool must be an object";
@@ -109,12 +127,20 @@ impl MessageClient {
         if let Some(args) = args {
             put_member(&mut params, "arguments", args.compact().as_bytes());
         }
+        let Retry { answers, state, round } = retry;
+        if let Some(answers) = answers {
+            put_member(&mut params, "inputResponses", answers);
+        }
+        if let Some(state) = state {
+            put_member(&mut params, "requestState", state);
+        }
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(WIRE);
-        let as_text = call.options.text;
-        let purpose = Purpose::Tool { name: name.to_owned(), is_native, as_text };
+        let form = Form::wanted_by(call);
+        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
+        let again = can_ask.then(|| Box::new(Again { call: call.clone(), round }));
+        let purpose = Purpose::Tool { name: name.to_owned(), form, again };
         let params = Some(params.into());
         let method = Bytes::from_static(b"tools/call");
         let request = Request { method, params, token, level: None, purpose };
@@ -123,9 +149,7 @@ impl MessageClient {
 
     /// The `_meta` of a call of the hub, where it needs one.
     fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let is_modern =
-            self.greeting.as_ref().is_some_and(|greeting| greeting.era() == Era::Modern);
-        let mut meta = if is_modern { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
+        let mut meta = if self.speaks_modern() { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
         meta.pop();
         if let Some(token) = token {
             put_member(&mut meta, "progressToken", token.to_string());
@@ -250,6 +274,11 @@ impl MessageClient {
         self.outgoing.push_back(asked);
         let (caller, since) = (call.caller, self.silence.since());
         self.sent.insert(ticket, Sent { id, caller, deadline, since, token, level, purpose });
+    }
+
+    /// One connection may carry both eras.
+    pub(super) fn carrying_both(self) -> MessageClient {
+        MessageClient { carries_both: true, ..self }
     }
 
     fn new_token(&mut self, ticket: Ticket) -> u64 {

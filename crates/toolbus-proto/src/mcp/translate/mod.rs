@@ -11,5 +11,6 @@ mod tools;
 pub(super) use blocks::Blocks;
 pub(super) use failure::refusal;
 pub(super) use failure::{failure_of_error, failure_of_result};
-pub(super) use reply::{is_complete, outcome, relayed, text_of};
+pub(super) use reply::{is_complete, may_be_typed, outcome, relayed, text_of, typed};
+pub(super) use tools::shown_output;
 pub use tools::{read_tool, takes_wrapped, unwrapped, write_tool};
