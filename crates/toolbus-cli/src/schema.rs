@@ -43,18 +43,8 @@ impl<'a> Parameters<'a> {
     pub(crate) fn of(input: &'a Json) -> Parameters<'a> {
         let root = input.as_str();
         let object = resolved(root, root);
-        let [properties, required, additional] =
-            edit::pick(object, ["properties", "required", "additionalProperties"]);
-        let required: Vec<_> =
-            required.into_iter().flat_map(edit::elements).filter_map(text).collect();
-        let properties = properties.into_iter().flat_map(edit::members);
-        let list = properties.map(|(name, schema)| Parameter {
-            required: required.contains(&name),
-            name,
-            schema,
-            root,
-        });
-        Parameters { list: list.collect(), is_closed: additional == Some("false") }
+        let is_closed = edit::member(object, "additionalProperties") == Some("false");
+        Parameters { list: properties(root, object), is_closed }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Parameter<'a>> {
@@ -116,6 +106,46 @@ impl<'a> Parameter<'a> {
         joined(self.types().iter().map(named))
     }
 
+    /// The members of an object, or of the objects in an array, as arguments of their own.
+    pub(crate) fn members(&self) -> Vec<Parameter<'a>> {
+        let schema = resolved(self.root, self.schema);
+        let items = edit::member(schema, "items").map(|items| resolved(self.root, items));
+        let branches = edit::pick(schema, ["anyOf", "oneOf", "allOf"]).into_iter().flatten();
+        let branches = branches.flat_map(edit::elements).map(|branch| resolved(self.root, branch));
+        let mut schemas = std::iter::once(schema).chain(items).chain(branches);
+        let found = schemas.find(|schema| edit::member(schema, "properties").is_some());
+        found.map(|schema| properties(self.root, schema)).unwrap_or_default()
+    }
+
+    /// `from 1 to 10`, or the format of a string.
+    pub(crate) fn limits(&self) -> Option<String> {
+        let schema = resolved(self.root, self.schema);
+        if let Some(format) = edit::text(schema, "format") {
+            return Some(format!("({format})"));
+        }
+        let bound = |name: &str| {
+            let bound = edit::member(schema, name)?.trim();
+            // What only says how many bits there are is of no use to people.
+            let is_small = bound.parse().is_ok_and(|bound: f64| bound.abs() < 1e9);
+            is_small.then(|| bound.to_owned())
+        };
+        match (bound("minimum"), bound("maximum")) {
+            (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
+            (Some(least), None) => Some(format!("from {least}")),
+            (None, Some(most)) => Some(format!("up to {most}")),
+            (None, None) => None,
+        }
+    }
+
+    /// The only values that the elements of an array may have, as JSON.
+    pub(crate) fn element_values(&self) -> Vec<&'a str> {
+        let mut values = Vec::new();
+        if let Some(items) = edit::member(resolved(self.root, self.schema), "items") {
+            add_values(&mut values, self.root, items, 0);
+        }
+        values
+    }
+
     fn element_types(&self) -> Vec<Type> {
         let mut types = Vec::new();
         if let Some(items) = edit::member(resolved(self.root, self.schema), "items") {
@@ -142,6 +172,18 @@ impl<'a> Parameter<'a> {
             Some(Type::String) | None => "\"…\"".to_owned(),
         }
     }
+}
+
+/// What the schema of an object says of its members.
+fn properties<'a>(root: &'a str, object: &'a str) -> Vec<Parameter<'a>> {
+    let [properties, required] = edit::pick(object, ["properties", "required"]);
+    let required: Vec<_> = required.into_iter().flat_map(edit::elements).filter_map(text).collect();
+    let properties = properties.into_iter().flat_map(edit::members);
+    let parameter = |(name, schema)| {
+        let required = required.contains(&name);
+        Parameter { required, name, schema, root }
+    };
+    properties.map(parameter).collect()
 }
 
 impl Type {

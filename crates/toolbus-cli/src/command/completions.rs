@@ -22,8 +22,11 @@ pub(crate) struct CompletionsArgs {
 
 const BASH: &str = r#"# Completions of toolbus for bash: the program itself says what may follow.
 _toolbus() {
-    local IFS=$'\n'
-    COMPREPLY=($("${COMP_WORDS[0]}" complete bash "$COMP_LINE" "$COMP_POINT" 2>/dev/null))
+    local reply
+    COMPREPLY=()
+    while IFS= read -r reply; do
+        COMPREPLY+=("$reply")
+    done < <("${COMP_WORDS[0]}" complete bash "$COMP_LINE" "$COMP_POINT" "$COMP_WORDBREAKS" 2>/dev/null)
     # More follows behind these, so there is no blank.
     [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:./] ]] && compopt -o nospace 2>/dev/null
     return 0
@@ -36,7 +39,7 @@ const ZSH: &str = r#"#compdef toolbus
 _toolbus() {
     local -a whole open
     local line value help
-    for line in "${(@f)$("${words[1]}" complete zsh "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
+    for line in "${(@f)$("${words[1]}" complete zsh "${(@Q)words[1,CURRENT]}" 2>/dev/null)}"; do
         [[ -z $line ]] && continue
         value="${line%%$'\t'*}" help=""
         [[ $line == *$'\t'* ]] && help="${line#*$'\t'}"

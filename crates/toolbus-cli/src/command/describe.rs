@@ -10,6 +10,7 @@ use toolbus_proto::tool::{Hints, ToolSpec};
 
 use super::call::{described, with_hint};
 use super::tools;
+use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -41,7 +42,14 @@ pub(crate) struct DescribeArgs {
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
+
+/// How deep the members of arguments are shown: they may be trees.
+const DEPTH_MAX: usize = 2;
 
 pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> {
     let mut words = args.address.iter().chain(&args.tool).map(String::as_str).peekable();
@@ -54,6 +62,8 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
@@ -91,10 +101,11 @@ fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> S
             [Type::Object] => "  none\n",
             _ => "  any JSON value\n",
         }),
-        false => put_arguments(&mut page, &parameters, width),
+        false => put_arguments(&mut page, "  ", &parameters.list, width, 0),
     }
     if let Some(output) = &spec.output {
-        let _ = writeln!(page, "\n{}\n  {}", paint.title("Answer:"), shown(&answer(output)));
+        let _ = writeln!(page, "\n{}", paint.title("Answer:"));
+        put_lines(&mut page, "  ", &width::wrapped(&shown(&answer(output)), width - 2));
     }
     if let Some(hints) = spec.hints.and_then(told) {
         let _ = write!(page, "\n{hints}");
@@ -104,32 +115,45 @@ fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> S
     page
 }
 
-fn put_arguments(page: &mut String, parameters: &Parameters<'_>, width: usize) {
-    let names = parameters.list.iter().map(|parameter| parameter.name.chars().count());
+fn put_arguments(
+    page: &mut String,
+    margin: &str,
+    parameters: &[Parameter<'_>],
+    width: usize,
+    depth: usize,
+) {
+    let names = parameters.iter().map(|parameter| width::columns(&parameter.name));
     let column = names.max().unwrap_or(0).min(24) + 2;
-    let indent = " ".repeat(column + 2);
-    for parameter in &parameters.list {
-        let name = printable(&parameter.name);
+    let indent = format!("{margin}{:column$}", "");
+    let room = width.saturating_sub(indent.len()).max(20);
+    for parameter in parameters {
+        let name = width::padded(&printable(&parameter.name), column);
         let facts = printable(&facts(parameter)).into_owned();
-        let mut lines = width::wrapped(&facts, width.saturating_sub(column + 2).max(20));
+        let mut lines = width::wrapped(&facts, room);
         if let Some(description) = parameter.description() {
-            let description = printable(&description).into_owned();
-            lines.extend(width::wrapped(&description, width.saturating_sub(column + 4).max(20)));
+            lines.extend(width::wrapped(&printable(&description), room));
         }
         let mut lines = lines.into_iter();
         let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "{}", format!("  {name:column$}{first}").trim_end());
+        let _ = writeln!(page, "{}", format!("{margin}{name}{first}").trim_end());
         put_lines(page, &indent, &lines.collect::<Vec<_>>());
+        if depth < DEPTH_MAX {
+            put_arguments(page, &indent, &parameter.members(), width, depth + 1);
+        }
     }
 }
 
-/// `string, required`, `integer, default 1`, `one of "a", "b"`.
+/// `string, required`, `integer from 1, default 1`, `one of "a", "b"`.
 fn facts(parameter: &Parameter<'_>) -> String {
-    let values = parameter.values();
-    let what = match values.as_slice() {
-        [] => parameter.type_name(),
-        [only] => format!("only {only}"),
-        values => format!("one of {}", values.join(", ")),
+    let what = match (parameter.values().as_slice(), parameter.element_values().as_slice()) {
+        ([], []) => {
+            let limits = parameter.limits();
+            let of = Some(parameter.type_name()).filter(|of| !of.is_empty());
+            of.into_iter().chain(limits).collect::<Vec<_>>().join(" ")
+        }
+        ([], values) => format!("array of {}", values.join(", ")),
+        ([only], _) => format!("only {only}"),
+        (values, _) => format!("one of {}", values.join(", ")),
     };
     let required = parameter.required.then(|| "required".to_owned());
     let default = parameter.default().map(|default| format!("default {}", short(default)));
@@ -220,7 +244,14 @@ mod tests {
             "days":{"type":"integer","minimum":1,"default":3},
             "unit":{"$ref":"#/$defs/Unit"},
             "tags":{"type":"array","items":{"type":"string"}},
-            "any":{}
+            "any":{},
+            "where":{"type":"object","description":"A place on the map","properties":{
+                "lat":{"type":"number","minimum":-90,"maximum":90},
+                "note":{"anyOf":[{"type":"string"},{"type":"null"}]}
+            },"required":["lat"]},
+            "days_of":{"type":"array","items":{"enum":["mon","tue"]}},
+            "since":{"type":"string","format":"date"},
+            "天気":{"const":"雨"}
         },"required":["city","unit","tags"],"$defs":{"Unit":{"enum":["metric","imperial"]}}}"##;
         let mut spec = ToolSpec::new("forecast", Json::parse(input).unwrap());
         spec.title = Some("Weather forecast".into());

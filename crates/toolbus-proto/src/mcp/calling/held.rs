@@ -129,13 +129,7 @@ impl MessageClient {
     }
 
     /// The user answers a question of a held call: `{"result":…}` or `{"error":…}`.
-    pub(super) fn handle_input(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        ask: AskId,
-        answer: &Json,
-    ) {
+    pub(super) fn handle_input(&mut self, now: Instant, ticket: Ticket, ask: AskId, answer: &Json) {
         let Some(held) = self.held.0.get_mut(&ticket) else { return };
         let result = edit::member(answer.as_str(), "result");
         let result = result.unwrap_or(r#"{"action":"cancel"}"#).to_owned();

@@ -31,8 +31,8 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
 use crate::mcp::WIRE;
+use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
 };
@@ -287,7 +287,7 @@ impl MessageClient {
             Step::Wait => {}
             Step::Discover => {
                 self.was_discovered = true;
-                let params = format!("{{\"_meta\":{}}}", self.modern_meta());
+                let params = format!("{{\"_meta\":{}}}", self.modern_meta("{}"));
                 self.send_opening(now, "server/discover", params.into());
             }
             Step::Initialize => {

@@ -77,11 +77,7 @@ impl MessageClient {
     }
 
     /// The `_meta` of a modern request of our own.
-    pub(super) fn modern_meta(&self) -> String {
-        let capabilities = match self.settings.introduction {
-            Introduction::AsUser => USER,
-            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
-        };
+    pub(super) fn modern_meta(&self, capabilities: &str) -> String {
         let mut meta = vec![b'{'];
         put_member(&mut meta, VERSION_KEY, quoted(Revision::MODERN.as_str()));
         put_member(&mut meta, CAPABILITIES_KEY, capabilities);
@@ -149,7 +145,14 @@ impl MessageClient {
 
     /// The `_meta` of a call of the hub, where it needs one.
     fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let mut meta = if self.speaks_modern() { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
+        let capabilities = match self.settings.introduction {
+            Introduction::AsUser => USER,
+            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
+        };
+        let mut meta = match self.speaks_modern() {
+            true => self.modern_meta(capabilities).into_bytes(),
+            false => b"{}".to_vec(),
+        };
         meta.pop();
         if let Some(token) = token {
             put_member(&mut meta, "progressToken", token.to_string());

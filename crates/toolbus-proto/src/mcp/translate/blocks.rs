@@ -46,7 +46,13 @@ struct Blob {
 
 impl Blocks {
     pub(in crate::mcp) fn new(revision: Revision) -> Blocks {
-        Blocks { revision, content: Vec::new(), count: 0, blob: None, collected: Collected::Undecided }
+        Blocks {
+            revision,
+            content: Vec::new(),
+            count: 0,
+            blob: None,
+            collected: Collected::Undecided,
+        }
     }
 
     /// Is it not decided yet whether the parts are shown in their collected form, too?
