@@ -101,27 +101,38 @@ impl<'a> Parameter<'a> {
                 [] => "array".to_owned(),
                 types => format!("array of {}", joined(types.iter().map(|of| of.name()))),
             },
+            Type::Object => match self.member_types().as_slice() {
+                [] => "object".to_owned(),
+                types => format!("object of {}", joined(types.iter().map(|of| of.name()))),
+            },
             of => of.name().to_owned(),
         };
         joined(self.types().iter().map(named))
     }
 
-    /// The members of an object, or of the objects in an array, as arguments of their own.
-    pub(crate) fn members(&self) -> Vec<Parameter<'a>> {
+    /// The members of an object, or of the objects in an array, as arguments of their own; several
+    /// lists if it may be one object or another.
+    pub(crate) fn members(&self) -> Vec<Vec<Parameter<'a>>> {
         let schema = resolved(self.root, self.schema);
-        let items = edit::member(schema, "items").map(|items| resolved(self.root, items));
-        let branches = edit::pick(schema, ["anyOf", "oneOf", "allOf"]).into_iter().flatten();
-        let branches = branches.flat_map(edit::elements).map(|branch| resolved(self.root, branch));
-        let mut schemas = std::iter::once(schema).chain(items).chain(branches);
-        let found = schemas.find(|schema| edit::member(schema, "properties").is_some());
-        found.map(|schema| properties(self.root, schema)).unwrap_or_default()
+        let schema =
+            edit::member(schema, "items").map_or(schema, |items| resolved(self.root, items));
+        let branches = |name: &str| {
+            let branches = edit::member(schema, name).into_iter().flat_map(edit::elements);
+            branches.map(|branch| properties(self.root, resolved(self.root, branch)))
+        };
+        let mut own = properties(self.root, schema);
+        own.extend(branches("allOf").flatten());
+        let mut all: Vec<_> = std::iter::once(own).chain(branches("anyOf")).collect();
+        all.extend(branches("oneOf"));
+        all.retain(|members| !members.is_empty());
+        all
     }
 
-    /// `from 1 to 10`, or the format of a string.
+    /// `from 1 to 10`, `format date`.
     pub(crate) fn limits(&self) -> Option<String> {
         let schema = resolved(self.root, self.schema);
         if let Some(format) = edit::text(schema, "format") {
-            return Some(format!("({format})"));
+            return Some(format!("format {format}"));
         }
         let bound = |name: &str| {
             let bound = edit::member(schema, name)?.trim();
@@ -144,6 +155,17 @@ impl<'a> Parameter<'a> {
             add_values(&mut values, self.root, items, 0);
         }
         values
+    }
+
+    /// What the members of an object are that may have any name.
+    fn member_types(&self) -> Vec<Type> {
+        let mut types = Vec::new();
+        let schema = resolved(self.root, self.schema);
+        let [members, named] = edit::pick(schema, ["additionalProperties", "properties"]);
+        if let Some(members) = members.filter(|_| named.is_none()) {
+            add_types(&mut types, self.root, members, 0);
+        }
+        types
     }
 
     fn element_types(&self) -> Vec<Type> {

@@ -127,37 +127,43 @@ fn put_arguments(
     let indent = format!("{margin}{:column$}", "");
     let room = width.saturating_sub(indent.len()).max(20);
     for parameter in parameters {
-        let name = width::padded(&printable(&parameter.name), column);
+        let name = printable(&parameter.name);
         let facts = printable(&facts(parameter)).into_owned();
         let mut lines = width::wrapped(&facts, room);
         if let Some(description) = parameter.description() {
             lines.extend(width::wrapped(&printable(&description), room));
         }
         let mut lines = lines.into_iter();
-        let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "{}", format!("{margin}{name}{first}").trim_end());
+        // A long name stands alone.
+        let is_long = column < width::columns(&name) + 1;
+        let first = if is_long { None } else { lines.next() }.unwrap_or_default();
+        let _ = writeln!(
+            page,
+            "{}",
+            format!("{margin}{}{first}", width::padded(&name, column)).trim_end()
+        );
         put_lines(page, &indent, &lines.collect::<Vec<_>>());
-        if depth < DEPTH_MAX {
-            put_arguments(page, &indent, &parameter.members(), width, depth + 1);
+        let members = if depth < DEPTH_MAX { parameter.members() } else { Vec::new() };
+        for (at, members) in members.iter().enumerate() {
+            if at > 0 {
+                put_lines(page, &indent, &["or".to_owned()]);
+            }
+            put_arguments(page, &indent, members, width, depth + 1);
         }
     }
 }
 
-/// `string, required`, `integer from 1, default 1`, `one of "a", "b"`.
+/// `string, required`, `integer, default 1, from 1`, `one of "a", "b"`.
 fn facts(parameter: &Parameter<'_>) -> String {
     let what = match (parameter.values().as_slice(), parameter.element_values().as_slice()) {
-        ([], []) => {
-            let limits = parameter.limits();
-            let of = Some(parameter.type_name()).filter(|of| !of.is_empty());
-            of.into_iter().chain(limits).collect::<Vec<_>>().join(" ")
-        }
+        ([], []) => parameter.type_name(),
         ([], values) => format!("array of {}", values.join(", ")),
         ([only], _) => format!("only {only}"),
         (values, _) => format!("one of {}", values.join(", ")),
     };
     let required = parameter.required.then(|| "required".to_owned());
     let default = parameter.default().map(|default| format!("default {}", short(default)));
-    let facts: Vec<_> = [Some(what), required, default]
+    let facts: Vec<_> = [Some(what), required, default, parameter.limits()]
         .into_iter()
         .flatten()
         .filter(|fact| !fact.is_empty())
@@ -251,7 +257,9 @@ mod tests {
             },"required":["lat"]},
             "days_of":{"type":"array","items":{"enum":["mon","tue"]}},
             "since":{"type":"string","format":"date"},
-            "天気":{"const":"雨"}
+            "天気":{"const":"雨"},
+            "shape":{"oneOf":[{"properties":{"r":{"type":"number"}}},{"properties":{"a":{}}}]},
+            "a_name_that_is_longer_than_most":{"type":"object","additionalProperties":{"type":"number"}}
         },"required":["city","unit","tags"],"$defs":{"Unit":{"enum":["metric","imperial"]}}}"##;
         let mut spec = ToolSpec::new("forecast", Json::parse(input).unwrap());
         spec.title = Some("Weather forecast".into());
@@ -271,13 +279,20 @@ mod tests {
               each day.
 
             Arguments:
-              city  string, required
-                    Where, as people write it: the name of
-                    a town, or its code
-              days  integer, default 3
-              unit  one of "metric", "imperial", required
-              tags  array of string, required
-              any   anything
+              city     string, required
+                       Where, as people write it: the name
+                       of a town, or its code
+              days     integer, default 3, from 1
+              unit     one of "metric", "imperial", required
+              tags     array of string, required
+              any      anything
+              where    object
+                       A place on the map
+                       lat   number, required, from -90 to 90
+                       note  string or null
+              days_of  array of "mon", "tue"
+              since    string, format date
+              天気     only "雨"
 
             Answer:
               object with high: number

@@ -3,7 +3,7 @@
 mod arguments;
 pub(crate) mod described;
 mod out;
-mod question;
+pub(crate) mod question;
 mod receive;
 mod stream;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{ArgMatches, FromArgMatches as _};
@@ -13,9 +13,11 @@ use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::from_base64;
 use toolbus_proto::json::{Json, edit};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
+use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
-use crate::args::Globals;
+use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::{Globals, value};
+use crate::command::call::question;
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -27,7 +29,10 @@ use crate::render::{self, failure, printable, table, width};
 /// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
 /// What the protocol of the new era wants to know of each request.
-const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 10;
 
 pub(crate) static PROMPT: PromptVerb = PromptVerb;
 pub(crate) static RESOURCE: ResourceVerb = ResourceVerb;
@@ -90,6 +95,21 @@ struct ListArgs {
     /// Server to ask: an address, or the name of a back in the config
     #[arg(value_name = "ADDRESS")]
     peer: Option<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// How the server is reached.
+#[derive(Debug, clap::Args)]
+struct ReachArgs {
+    /// Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, env = "TOOLBUS_TIMEOUT",
+          hide_env_values = true, allow_negative_numbers = true)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -102,6 +122,8 @@ struct GetArgs {
     /// Its arguments, as `key=value`; all of them are texts
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -114,18 +136,22 @@ struct ReadArgs {
     /// Write what it holds to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 impl Run for PromptCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            PromptCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let prompts = server.list("prompts/list", "prompts").await?;
-                print_list(&prompts, globals, prompt_row)
-            }),
+            PromptCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.reach, globals, async |server| {
+                    let prompts = server.list("prompts/list", "prompts").await?;
+                    print_list(&prompts, globals, prompt_row)
+                })
+            }
             PromptCommand::Get(args) => {
                 let params = args.params()?;
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.reach, globals, async |server| {
                     let result = server.request("prompts/get", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -154,16 +180,19 @@ impl GetArgs {
 impl Run for ResourceCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            ResourceCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let mut found = server.list("resources/list", "resources").await?;
-                // Not every server knows of templates.
-                let templates = server.list("resources/templates/list", "resourceTemplates").await;
-                found.extend(templates.unwrap_or_default());
-                print_list(&found, globals, resource_row)
-            }),
+            ResourceCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.reach, globals, async |server| {
+                    let mut found = server.list("resources/list", "resources").await?;
+                    // Not every server knows of templates.
+                    let templates =
+                        server.list("resources/templates/list", "resourceTemplates").await;
+                    found.extend(templates.unwrap_or_default());
+                    print_list(&found, globals, resource_row)
+                })
+            }
             ResourceCommand::Read(args) => {
                 let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.reach, globals, async |server| {
                     let result = server.request("resources/read", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -178,17 +207,24 @@ impl Run for ResourceCommand {
 /// Opens the one server that is meant, and asks it.
 fn ask(
     peer: Option<&str>,
+    reach: &ReachArgs,
     globals: &Globals,
     work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let address: Vec<&str> =
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
-    let peers = Peers::of(&address, globals, Settings::default())?;
+    let settings = Settings {
+        program: reach.program.settings()?,
+        credentials: reach.http.credentials()?,
+        ..Settings::default()
+    };
+    let peers = Peers::of(&address, globals, settings)?.within(reach.timeout);
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
+    let deadline = Deadline { total: reach.timeout, ..Deadline::never(Instant::now()) };
     peers.meet(async |bus| {
         if bus.native_wire() != Some(WIRE) {
             let message = "this needs one MCP server, and all of its tools allowed";
@@ -196,13 +232,14 @@ fn ask(
                 .hint("name it: by its address, or by the name of a back in the config"));
         }
         let spinner = Spinner::for_people(globals);
-        work(&Server { bus: &bus, spinner: spinner.into() }).await
+        work(&Server { bus: &bus, deadline, spinner: spinner.into() }).await
     })
 }
 
 /// A server that is asked in its own words.
 struct Server<'a> {
     bus: &'a Bus,
+    deadline: Deadline,
     spinner: std::cell::RefCell<Option<Spinner>>,
 }
 
@@ -226,12 +263,38 @@ impl Server<'_> {
         Err(Failed::new(Exit::Unreachable, message))
     }
 
-    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    /// Asks, and asks again with what the server wanted to know.
     async fn request(&self, method: &str, params: &str) -> Result<Json, Failed> {
+        let mut asking = params.to_owned();
+        for _ in 0..=ROUNDS_MAX {
+            let result = self.request_once(method, &asking).await?;
+            match edit::text(result.as_str(), "resultType").as_deref() {
+                None | Some("complete") => return Ok(result),
+                Some("input_required") if can_be_answered(&result) => {
+                    asking = answered(params, &result).await;
+                }
+                Some(kind) => return Err(unfinished(kind)),
+            }
+        }
+        Err(Failed::new(
+            Exit::Failed,
+            format!("the server asked for input more than {ROUNDS_MAX} times"),
+        ))
+    }
+
+    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    async fn request_once(&self, method: &str, params: &str) -> Result<Json, Failed> {
         let asked = self.ask(method, params).await;
         let asked = match asked {
             Err(failure) if !failure.from_peer && failure.kind != FailureKind::TimedOut => {
-                let modern = edit::with_first(params, "_meta", MODERN_META);
+                let capabilities = match question::can_be_answered() {
+                    true => r#"{"elicitation":{"form":{}}}"#,
+                    false => "{}",
+                };
+                let meta = format!(
+                    r#"{{"{VERSION_KEY}":"2026-07-28","{CAPABILITIES_KEY}":{capabilities}}}"#
+                );
+                let modern = edit::with_first(params, "_meta", &meta);
                 // What is wrong with the server is told by the first.
                 self.ask(method, &modern).await.map_err(|second| match second.from_peer {
                     true => second,
@@ -248,7 +311,8 @@ impl Server<'_> {
         let (inbox, reply_to) = Inbox::new();
         let method = Bytes::copy_from_slice(method.as_bytes());
         let body = Bytes::copy_from_slice(params.as_bytes());
-        let call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
+        let mut call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
+        call.deadline = self.deadline;
         let running = self.bus.start(call, reply_to);
         match inbox.whole(running).await? {
             Outcome::Native(result) => Json::parse(result).map_err(|error| {
@@ -257,6 +321,44 @@ impl Server<'_> {
             _ => Err(Failure::new(FailureKind::BrokeProtocol, "its answer is no result")),
         }
     }
+}
+
+/// Is there a user, and are the questions in a result such as a user can answer?
+fn can_be_answered(result: &Json) -> bool {
+    let questions = edit::member(result.as_str(), "inputRequests").unwrap_or("{}");
+    let is_form = |(_, asked): (_, &str)| {
+        let params = edit::member(asked, "params").unwrap_or("{}");
+        let mode = edit::text(params, "mode");
+        edit::text(asked, "method").as_deref() == Some("elicitation/create")
+            && mode.is_none_or(|mode| mode == "form")
+    };
+    question::can_be_answered() && edit::members(questions).all(is_form)
+}
+
+/// The parameters once more, with what the user answers to the questions in a result.
+async fn answered(params: &str, result: &Json) -> String {
+    let mut more = params.strip_suffix('}').unwrap_or(params).to_owned();
+    let questions = edit::member(result.as_str(), "inputRequests");
+    if let Some(questions) = questions {
+        let mut answers = Vec::new();
+        for (key, asked) in edit::members(questions) {
+            let answer = question::answered(&Json::from_trusted(asked.to_owned())).await;
+            let answer = edit::member(answer.as_str(), "result").unwrap_or("{}").to_owned();
+            answers.push(format!("{}:{answer}", Json::of(&key)));
+        }
+        more += &format!(",\"inputResponses\":{{{}}}", answers.join(","));
+    }
+    if let Some(state) = edit::member(result.as_str(), "requestState") {
+        more += &format!(",\"requestState\":{state}");
+    }
+    more + "}"
+}
+
+/// What is told of a result that is none yet.
+fn unfinished(kind: &str) -> Failed {
+    let message = format!("{kind}: the server wants to know more before it answers");
+    Failed::new(Exit::Failed, message)
+        .hint("it asks questions, which a user can answer on a terminal")
 }
 
 fn print_list(
