@@ -189,6 +189,9 @@ fn of_two_names_that_fall_together_the_second_is_left_out() {
     let lines = format!("{INITIALIZE}\n{}\n", request(1, "tools/list", "{}"));
     Page::of(&["mcp"]).config("mcp_names", &config).stdin(lines).check(expect![[r#"
         stdout
+        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        stderr
+        warning: the second is left out: tool name a_b_c stands for both a.b_c and a_b.c
         exit 0
     "#]]);
 }
