@@ -28,7 +28,9 @@ _toolbus() {
         COMPREPLY+=("$reply")
     done < <("${COMP_WORDS[0]}" complete bash "$COMP_LINE" "$COMP_POINT" "$COMP_WORDBREAKS" 2>/dev/null)
     # More follows behind these, so there is no blank.
-    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:./] ]] && compopt -o nospace 2>/dev/null
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:./] && ${COMPREPLY[0]} != builtin: ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
     return 0
 }
 complete -o default -F _toolbus toolbus
@@ -45,7 +47,7 @@ _toolbus() {
         [[ $line == *$'\t'* ]] && help="${line#*$'\t'}"
         value="${value//:/\\:}"
         # More follows behind some, so there is no blank.
-        if [[ $value == *[=:./] ]]; then open+=("$value${help:+:$help}"); else whole+=("$value${help:+:$help}"); fi
+        if [[ $value == *[=:./] && $value != 'builtin\:' ]]; then open+=("$value${help:+:$help}"); else whole+=("$value${help:+:$help}"); fi
     done
     if (( $#whole + $#open == 0 )); then _files; return; fi
     (( $#whole )) && _describe 'toolbus' whole

@@ -8,7 +8,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Hints, ToolSpec};
 
-use super::call::{described, with_hint};
+use super::call::{described, unknown_in_config, with_hint};
 use super::tools;
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
@@ -54,10 +54,19 @@ const DEPTH_MAX: usize = 2;
 pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> {
     let mut words = args.address.iter().chain(&args.tool).map(String::as_str).peekable();
     let address = words.next_if(|word| Address::begins_like_one(word));
-    let (Some(tool), None) = (words.next(), words.next()) else {
-        return Err(Failed::usage("TOOL is missing, or ADDRESS is none")
-            .lines([format!("usage: {USAGE}")])
-            .hint("`toolbus tools` lists what can be described"));
+    let tool = match (words.next(), words.next()) {
+        (Some(tool), None) => tool,
+        (Some(first), Some(_)) => {
+            let message = format!("`{first}` stands before the tool and is no address");
+            return Err(Failed::usage(message)
+                .lines([format!("usage: {USAGE}")])
+                .hint("a tool of the config is one word, `<back>.<tool>`"));
+        }
+        (None, _) => {
+            return Err(Failed::usage("TOOL is missing")
+                .lines([format!("usage: {USAGE}")])
+                .hint("`toolbus tools` lists what can be described"));
+        }
     };
     let settings = Settings {
         start_timeout: args.start_timeout,
@@ -72,7 +81,9 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         let spinner = Spinner::for_people(globals);
         let found = described::listed(&bus, &tool.into()).await;
         drop(spinner);
-        let (spec, at) = found.map_err(|failure| failure::failed(&with_hint(failure)))?;
+        let (spec, at) = found.map_err(|failure| {
+            failure::failed(&with_hint(unknown_in_config(failure, address, tool)))
+        })?;
         if globals.json {
             return render::print(&tools::line(&spec, &at));
         }

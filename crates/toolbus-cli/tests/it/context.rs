@@ -117,20 +117,10 @@ fn what_a_modern_server_wants_to_know_is_asked_at_the_terminal() {
 fn what_a_modern_server_wants_to_know_is_refused_in_a_pipe() {
     Page::of(&["call", "--json", &wanting(), "f", "{}"]).check(expect![[r#"
         stdout
-        {"error":{"kind":"failed","message":"the tool answers only to MCP clients: its result is input_required","code":"input_required"}}
+        {"error":{"kind":"failed","message":"the tool needs input, for which this caller cannot be asked","code":"input_required"}}
         stderr
-        error: input_required: the tool answers only to MCP clients: its result is input_required
+        error: input_required: the tool needs input, for which this caller cannot be asked
         hint: it asks questions, which a user can answer on a terminal
-        exit 1
-    "#]]);
-}
-
-#[test]
-fn what_a_prompt_wants_to_know_is_refused_in_a_pipe() {
-    let wants = r#"{"resultType":"input_required","requestState":"s"}"#;
-    let opening = ["read", "refuse", "-32022", "modern alone", "read", "answer", DISCOVERED];
-    let address = mcp_server(&[&opening[..], &["read", "answer", wants, "readall"]].concat());
-    Page::of(&["prompt", "get", &address, "greet"]).check(expect![[r#"
         exit 1
     "#]]);
 }

@@ -87,6 +87,18 @@ fn a_tool_that_is_not_there() {
     "#]],
     );
     check(
+        "describe builtn add",
+        expect![[r#"
+        exit 2
+    "#]],
+    );
+    let config = "[back.my]\nconnect = \"builtin:\"\n";
+    for command in ["describe", "call"] {
+        let page = Page::of(&[command, "add"]).config("describe_no_back", config).run();
+        let told = "error: no such tool: `add`\nhint: a tool of the config is `<back>.<tool>`; `toolbus tools` lists them\n";
+        assert_eq!((page.stderr.as_str(), page.status.code()), (told, Some(2)));
+    }
+    check(
         "describe builtin:",
         expect![[r#"
         stderr

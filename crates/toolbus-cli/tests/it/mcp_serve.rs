@@ -190,6 +190,7 @@ fn of_two_names_that_fall_together_the_second_is_left_out() {
     Page::of(&["mcp"]).config("mcp_names", &config).stdin(lines).check(expect![[r#"
         stdout
         {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a_b_c","inputSchema":{"type":"object","properties":{},"required":[],"additionalProperties":false}},{"name":"a_invoke","inputSchema":{"type":"object","properties":{"selector":{"type":["string","object"]},"calldata":{"type":"array","items":{"type":["string","integer"]}}},"required":["selector","calldata"],"additionalProperties":false}},{"name":"a_b_invoke","inputSchema":{"type":"object","properties":{"selector":{"type":["string","object"]},"calldata":{"type":"array","items":{"type":["string","integer"]}}},"required":["selector","calldata"],"additionalProperties":false}}]}}
         stderr
         warning: the second is left out: tool name a_b_c stands for both a.b_c and a_b.c
         exit 0

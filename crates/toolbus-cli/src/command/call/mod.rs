@@ -188,7 +188,9 @@ async fn answer(
             render::print_json(&line, paint).map(Ok)
         }
         Err(failure) => {
-            let failure = with_hint(described::explained(bus, &tool, failure).await);
+            let failure = described::explained(bus, &tool, failure).await;
+            let address = args.address.as_deref().filter(|word| Address::begins_like_one(word));
+            let failure = with_hint(unknown_in_config(failure, address, tool.as_str()));
             if globals.json {
                 render::print(&failure::json(&failure))?;
             }
@@ -276,6 +278,16 @@ fn json(outcome: Outcome) -> Json {
         // Nothing, or what no call of a tool can end with.
         _ => Json::null(),
     }
+}
+
+/// A tool that is not in the config: whoever wrote no back before it is told how they are named.
+pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &str) -> Failure {
+    let is_unknown = failure.kind == FailureKind::UnknownTool;
+    if !is_unknown || address.is_some() || tool.contains('.') {
+        return failure;
+    }
+    let hint = "a tool of the config is `<back>.<tool>`; `toolbus tools` lists them";
+    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
 }
 
 pub(super) fn with_hint(failure: Failure) -> Failure {

@@ -14,7 +14,12 @@ use crate::tool::{Code, Failure, FailureKind, Outcome};
 /// What a result means to a caller who does not speak MCP.
 pub(in crate::mcp) fn outcome(line: &Bytes, result: &str) -> Result<Outcome, Failure> {
     if let Some(kind) = unfinished(result) {
-        let message = format!("the tool answers only to MCP clients: its result is {kind}");
+        let message = match &*kind {
+            "input_required" => {
+                "the tool needs input, for which this caller cannot be asked".to_owned()
+            }
+            kind => format!("the tool answers only to MCP clients: its result is {kind}"),
+        };
         let code = Some(Code::Word(kind.into_owned()));
         let failure = Failure::new(FailureKind::Failed, message);
         return Err(Failure { code, from_peer: true, ..failure });

@@ -13,7 +13,7 @@ use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::from_base64;
 use toolbus_proto::json::{Json, edit};
-use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
+use toolbus_proto::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, What};
 
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
@@ -31,6 +31,8 @@ const PAGES_MAX: usize = 100;
 /// What the protocol of the new era wants to know of each request.
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The code of a method that a server does not have.
+const UNKNOWN_METHOD: i64 = -32601;
 /// How often a server may ask before it answers.
 const ROUNDS_MAX: usize = 10;
 
@@ -304,7 +306,13 @@ impl Server<'_> {
             asked => asked,
         };
         self.spinner.take();
-        asked.map_err(|failure| failure::failed(&failure))
+        asked.map_err(|failure| match failure.code {
+            Some(Code::Number(UNKNOWN_METHOD)) => {
+                let what = method.split('/').next().unwrap_or_default();
+                Failed::new(Exit::Failed, format!("this server has no {what}"))
+            }
+            _ => failure::failed(&failure),
+        })
     }
 
     async fn ask(&self, method: &str, params: &str) -> Result<Json, Failure> {
@@ -356,7 +364,7 @@ async fn answered(params: &str, result: &Json) -> String {
 
 /// What is told of a result that is none yet.
 fn unfinished(kind: &str) -> Failed {
-    let message = format!("{kind}: the server wants to know more before it answers");
+    let message = format!("{kind}: the server needs input before it answers");
     Failed::new(Exit::Failed, message)
         .hint("it asks questions, which a user can answer on a terminal")
 }
