@@ -69,6 +69,9 @@ pub mod secrets;
 pub mod transport;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
+pub mod time;
+#[cfg(feature = "bus")]
+#[doc(hidden)]
 pub mod units;
 
 #[cfg(any(feature = "author", feature = "bus"))]

@@ -1,4 +1,4 @@
-//! Times as they stand in records and events: UTC, RFC 3339.
+//! Times as they stand in journals, records and events: UTC, RFC 3339.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
