@@ -13,6 +13,8 @@ struct Context {
     state: Option<String>,
 }
 
+/// Where the id of the trace stands in the text.
+const TRACE_ID: std::ops::Range<usize> = 3..35;
 /// Where the id of the parent stands in the text.
 const PARENT_ID: std::ops::Range<usize> = 36..52;
 
@@ -27,6 +29,11 @@ impl Trace {
     /// The `traceparent`.
     pub fn parent(&self) -> &str {
         &self.0.parent
+    }
+
+    /// The id of the trace, which all its steps share: 32 hexadecimal digits.
+    pub fn id(&self) -> &str {
+        &self.0.parent[TRACE_ID]
     }
 
     /// The `tracestate`, which is passed on as it came.
@@ -70,6 +77,7 @@ mod tests {
     fn a_trace_is_passed_on_with_a_new_parent() {
         let found = Trace::read(PARENT, Some("a=b")).unwrap();
         assert_eq!((found.parent(), found.state()), (PARENT, Some("a=b")));
+        assert_eq!(found.id(), "0af7651916cd43dd8448eb211c80319c");
         let passed_on = found.passed_on([0xab; 8]);
         let parent = "00-0af7651916cd43dd8448eb211c80319c-abababababababab-01";
         assert_eq!((passed_on.parent(), passed_on.state()), (parent, Some("a=b")));

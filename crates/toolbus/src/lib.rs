@@ -64,12 +64,12 @@ pub mod chance;
 pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
 pub mod secrets;
-#[cfg(any(feature = "author", feature = "bus"))]
-#[doc(hidden)]
-pub mod transport;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
 pub mod time;
+#[cfg(any(feature = "author", feature = "bus"))]
+#[doc(hidden)]
+pub mod transport;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
 pub mod units;

@@ -50,7 +50,7 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, plan } = plan;
-        let opened = plan.open(bus.clone(), number).await;
+        let opened = plan.open(bus.clone().for_front(&config.name), number).await;
         let Listening { line, front, serving } =
             opened.map_err(|error| failed(&config.name, error))?;
         stderr::write(&logging::announcement(&line));
@@ -81,7 +81,7 @@ impl Front {
 
     /// Calls go to the backs of `bus` from now on.
     pub(super) fn lead_to(&self, bus: &Bus) {
-        self.running.lead_to(bus.clone());
+        self.running.lead_to(bus.clone().for_front(&self.config.name));
     }
 
     /// Takes no client any more. It is over when its last calls are.

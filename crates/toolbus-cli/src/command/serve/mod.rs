@@ -4,11 +4,13 @@ mod front;
 
 use std::convert::Infallible;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
-use toolbus::bus::config::Config;
+use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, left_out};
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
@@ -159,12 +161,8 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        for (table, is_there) in
-            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
-        {
-            if is_there {
-                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
-            }
+        if config.admin.is_some() {
+            tracing::warn!("`[admin]` in `{}` is not used yet", path.display());
         }
         peer::add_to(&mut config, &asked.peers);
         Ok(Wanted { config: config.for_many_clients(), fronts })
@@ -174,6 +172,7 @@ impl Wanted {
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
     opened: u64,
@@ -198,6 +197,7 @@ impl Running {
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            journal: None,
             fronts: Vec::new(),
             opened: 0,
             breaking,
@@ -239,6 +239,11 @@ impl Running {
         failing: impl Fn(Failed) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
+        self.journal = self.journal_of(wanted.config.journal.as_ref())?;
+        let bus = match &self.journal {
+            Some(journal) => bus.observed_by(journal.clone()),
+            None => bus,
+        };
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
@@ -267,6 +272,20 @@ impl Running {
         }
         self.leaving.iter_mut().for_each(Leaving::begin);
         Ok(())
+    }
+
+    /// The journal that is wanted: that of before, with its file opened anew, or another.
+    fn journal_of(&self, wanted: Option<&JournalConfig>) -> Result<Option<Rc<Journal>>, Failed> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let same = self.journal.as_ref().filter(|journal| journal.config() == wanted);
+        let journal = same.cloned().unwrap_or_else(|| Rc::new(Journal::new(wanted)));
+        runtime::survive_file_limits();
+        journal.open().map_err(|error| {
+            let path = wanted.path.display();
+            Failed::usage(format!("cannot open the journal `{path}`, which is required"))
+                .caused_by(&error)
+        })?;
+        Ok(Some(journal))
     }
 
     /// Opens all backs before a client is served; but one that is slow does not keep the others
