@@ -32,6 +32,11 @@ fn config() {
 }
 
 #[test]
+fn journal() {
+    check("docs/journal.md");
+}
+
+#[test]
 fn godex() {
     check("docs/godex.md");
 }

@@ -22,8 +22,10 @@ mod godex;
 mod help;
 mod http;
 mod init;
+mod journal;
 mod listening;
 mod live;
+mod log;
 mod matrix;
 mod mcp;
 // Looks at processes by /proc.
