@@ -332,6 +332,33 @@ fn secrets_are_masked_in_it() {
 }
 
 #[test]
+fn a_reload_reads_files_of_secrets_again() {
+    let scratch = Scratch::new();
+    let token = |text: &str| fs::write(scratch.file("token"), format!("{text}\n")).unwrap();
+    token("first-token");
+    let config = scratch.file("tools.toml");
+    let front =
+        "[front.editor]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\ntoken = \"${file:token}\"\n";
+    fs::write(&config, format!("{BUILTIN}{front}")).unwrap();
+    let server = Server::start(&["serve", "--config", &config], 1);
+    let call = |url: &str, token: &str| {
+        let address = format!("mcp+{url}");
+        let words = ["call", "-q", &address, "add", "a=1", "b=2", "--token-env", "TOKEN"];
+        Page::of(&words).env("TOKEN", token).run().status.code()
+    };
+    assert_eq!(call(server.url(), "first-token"), Some(0));
+    token("second-token");
+    server.signal(Signal::HUP);
+    let listening = server.hear();
+    let url = listening.strip_prefix("listening on ").expect("it is another front now");
+    assert_eq!(server.hear(), "info: the config was read again");
+    assert_ne!(call(url, "first-token"), Some(0));
+    assert_eq!(call(url, "second-token"), Some(0));
+    server.signal(Signal::TERM);
+    server.end();
+}
+
+#[test]
 fn a_file_that_holds_no_secret_is_named() {
     let scratch = Scratch::new();
     let config = scratch.file("toolbus.toml");

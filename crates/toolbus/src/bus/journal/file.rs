@@ -60,6 +60,11 @@ impl JournalFile {
         Ok(())
     }
 
+    /// The same, unless it is open.
+    pub(super) fn open_if_closed(&mut self) -> io::Result<()> {
+        if self.open.is_some() { Ok(()) } else { self.open() }
+    }
+
     /// Appends a line, which stands between two ends of lines: the first is written only where
     /// the line before has none.
     pub(super) fn append(&mut self, now: Instant, line: &[u8]) -> io::Result<()> {
@@ -72,9 +77,7 @@ impl JournalFile {
     }
 
     fn try_append(&mut self, now: Instant, line: &[u8]) -> io::Result<()> {
-        if self.open.is_none() {
-            self.open()?;
-        }
+        self.open_if_closed()?;
         if let Some(open) = &mut self.open
             && !open.is_current(now, &self.path)?
         {
