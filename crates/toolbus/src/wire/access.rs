@@ -133,7 +133,7 @@ pub enum TokenError {
 
 impl TokenError {
     /// The key of a config that is to blame.
-    pub(super) fn key(&self) -> &'static str {
+    pub(crate) fn key(&self) -> &'static str {
         match self {
             TokenError::Unusable => "token",
             _ => "token_env",
@@ -262,7 +262,7 @@ impl Unprotected {
     }
 
     /// The same where a config says what to do.
-    pub(super) fn hint_for_config(&self) -> String {
+    pub(crate) fn hint_for_config(&self) -> String {
         match self.asks {
             Asks::ForToken => {
                 "name the variable that holds one by `token_env`, or set `insecure = true`"
