@@ -15,6 +15,7 @@ mod serving;
 pub mod calling;
 
 pub mod http;
+pub mod native;
 pub mod translate;
 
 use crate::tool::Wire;

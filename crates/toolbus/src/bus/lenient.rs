@@ -14,6 +14,7 @@ use tokio::task::spawn_local;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
 
 use super::Route;
+use super::observe::Observed;
 use crate::bus::{Bus, Listed};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -72,10 +73,14 @@ impl Route for LenientBus {
             What::Tool { name, .. } => self.0.may_be_left_out(name),
             What::Native { .. } => false,
         };
-        match must_ask {
-            true => later(self.0.clone(), call, down),
-            false => self.0.bus.start(call, down),
-        }
+        self.0.bus.observers.start(call, down, |call, down, seen| match must_ask {
+            true => later(self.0.clone(), call, down, seen),
+            false => self.0.bus.start_seen(call, down, seen),
+        })
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        self.0.bus.refuse(call, down, why);
     }
 }
 
@@ -271,7 +276,13 @@ pub fn left_out(back: &str, failure: &Failure) {
 }
 
 /// A call that waits until all backs have been asked.
-fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
+fn later(
+    offered: Rc<Offered>,
+    call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    let seen = seen.cloned();
     let tool = match &call.what {
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
@@ -291,7 +302,9 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
                 // Its back has just been asked: it need not fail a second time.
                 match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
                     Some(outage) => asked.finish(Err(outage)),
-                    None => asked.begin(|call, down| offered.bus.start(call, down)),
+                    None => {
+                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()))
+                    }
                 }
             }
         }

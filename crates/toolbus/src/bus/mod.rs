@@ -13,6 +13,7 @@ pub mod config;
 mod handle;
 mod health;
 pub mod lenient;
+pub mod observe;
 #[cfg(feature = "otel")]
 pub mod otel;
 mod reply;
@@ -44,6 +45,7 @@ use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
 use self::health::Health;
 use self::lenient::LenientBus;
+use self::observe::{Observed, Observer, Observers};
 
 pub use answer::answer;
 pub use builder::{BuildError, BusBuilder};
@@ -94,6 +96,8 @@ pub struct Bus {
     /// The way of [`Bus::call`] and [`Bus::tools`]. Made when it is first needed, of a bus with
     /// the same catalogue that has no such way itself: two that hold each other would never go.
     lenient: Rc<OnceCell<LenientBus>>,
+    /// Who is told of its calls.
+    observers: Observers,
 }
 
 /// One back as the bus knows it.
@@ -158,8 +162,23 @@ impl Bus {
         builder::check_name(name, self.members.iter().map(|member| &*member.name))?;
         let member = Member::foreign(name, Rc::new(back));
         let members = self.members.iter().cloned().chain([Rc::new(member)]);
-        *self = Bus::new(self.naming, members.collect());
+        let observers = self.observers.clone();
+        *self = Bus { observers, ..Bus::new(self.naming, members.collect()) };
         Ok(())
+    }
+
+    /// The same bus; `observer` is told of each call that is made by this handle and its clones.
+    #[must_use]
+    pub fn observed_by(self, observer: Rc<dyn Observer>) -> Bus {
+        let observers = self.observers.with(observer);
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
+    /// The same bus, for calls that come from the front of this name: its observers are told so.
+    #[must_use]
+    pub fn for_front(self, front: &str) -> Bus {
+        let observers = self.observers.of_front(front);
+        Bus { observers, lenient: Rc::default(), ..self }
     }
 
     fn lenient(&self) -> &LenientBus {
@@ -204,7 +223,8 @@ impl Bus {
         });
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let (members, known) = members.into_iter().unzip();
-        Ok(Bus { known: Rc::new(RefCell::new(known)), ..Bus::new(Naming::Dotted, members) })
+        let (known, observers) = (Rc::new(RefCell::new(known)), self.observers.clone());
+        Ok(Bus { known, observers, ..Bus::new(Naming::Dotted, members) })
     }
 
     /// A bus of those of our backs that `other` does not have.
@@ -225,8 +245,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        let known = self.known;
-        Bus { known, ..Bus::new(naming, self.members) }
+        let Bus { known, observers, .. } = self;
+        Bus { known, observers, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -246,6 +266,7 @@ impl Bus {
             catalogue: Rc::default(),
             known: Rc::new(known),
             lenient: Rc::default(),
+            observers: Observers::default(),
         }
     }
 
@@ -459,7 +480,17 @@ impl Bus {
     }
 
     /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
-    pub fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
+    pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        self.observers.start(call, down, |call, down, seen| self.start_seen(call, down, seen))
+    }
+
+    /// The same for a call that is observed already, if it is.
+    fn start_seen(
+        &self,
+        mut call: Call,
+        down: ReplyTo,
+        seen: Option<&Rc<Observed>>,
+    ) -> RunningCall {
         let found = match &mut call.what {
             What::Tool { name, .. } => match self.route(name) {
                 Some((member, own)) => {
@@ -483,6 +514,10 @@ impl Bus {
                 // What is said in a wire of its own is passed on as it is.
                 if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
                     *trace = trace.passed_on(chance::bytes());
+                }
+                if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
+                    let _ = down.send(Down::Done(Err(failure)));
+                    return RunningCall::ended();
                 }
                 let down = told::told(&call, member.back.wire(), &member.name, down);
                 member.back.start(call, down)

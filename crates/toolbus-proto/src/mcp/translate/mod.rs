@@ -10,6 +10,6 @@ mod tools;
 
 pub(super) use blocks::Blocks;
 pub(super) use failure::refusal;
-pub(super) use failure::{failure_of_error, failure_of_result};
+pub(super) use failure::{failure_kind_of_result, failure_of_error, failure_of_result};
 pub(super) use reply::{is_complete, outcome, relayed, text_of};
 pub use tools::{read_tool, takes_wrapped, unwrapped, write_tool};

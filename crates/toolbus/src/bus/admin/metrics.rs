@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use toolbus_proto::tool::{Failure, FailureKind, ToolName};
 
@@ -68,8 +68,9 @@ struct BackMetrics {
 }
 
 /// The numbers of one tool.
-#[derive(Default)]
 pub(super) struct Series {
+    /// Calls that were made before are counted elsewhere.
+    since: Instant,
     pub(super) begun: Cell<u64>,
     pub(super) ended: Cell<u64>,
     pub(super) failed: [Cell<u64>; KINDS.len()],
@@ -100,9 +101,15 @@ impl Metrics {
     ) {
         let mut before = self.backs.take();
         let followed = backs.map(|(name, health)| {
-            let (tools, other) =
-                before.remove(name).map(|back| (back.tools, back.other)).unwrap_or_default();
-            (name.clone(), BackMetrics { health: health.clone(), tools, other })
+            let health = health.clone();
+            let back = match before.remove(name) {
+                Some(back) => BackMetrics { health, ..back },
+                None => {
+                    let other = Rc::new(Series::since(Instant::now()));
+                    BackMetrics { health, tools: HashMap::new(), other }
+                }
+            };
+            (name.clone(), back)
         });
         self.backs.replace(followed.collect());
         let mut before = self.fronts.take();
@@ -142,7 +149,7 @@ impl Observer for Metrics {
         if let Some(back) = &call.back
             && let Some(back) = self.backs.borrow_mut().get_mut(back)
         {
-            back.tool(&call.tool).begin();
+            add(&back.tool_begun(call).begun, 1);
         }
         Ok(())
     }
@@ -152,7 +159,7 @@ impl Observer for Metrics {
             Some(back) => {
                 if let Some(back) = self.backs.borrow_mut().get_mut(back) {
                     back.health.called(end.failure);
-                    back.tool(&call.tool).end(call, end);
+                    back.tool_ended(call).end(call, end);
                 }
             }
             None => add(&self.refused[place(end.failed.unwrap_or(FailureKind::Failed))], 1),
@@ -163,21 +170,36 @@ impl Observer for Metrics {
 
 impl BackMetrics {
     /// The numbers of this tool, or of all that the back has not listed if it is one of those.
-    fn tool(&mut self, name: &ToolName) -> &Series {
+    fn tool_begun(&mut self, call: &ObservedCall) -> &Series {
         // Looked up twice when it is new: a name that is known costs no copy of it.
-        if !self.tools.contains_key(name) {
-            if !self.health.has(name.as_str()) {
+        if !self.tools.contains_key(&call.tool) {
+            if !self.health.has(call.tool.as_str()) {
                 return &self.other;
             }
-            self.tools.insert(name.clone(), Rc::default());
+            self.tools.insert(call.tool.clone(), Rc::new(Series::since(call.asked)));
         }
-        self.tools.get(name).map_or(&self.other, |series| series)
+        self.tools.get(&call.tool).unwrap_or(&self.other)
+    }
+
+    /// The same numbers again, also if the tool was listed since the call began.
+    fn tool_ended(&self, call: &ObservedCall) -> &Series {
+        let own = self.tools.get(&call.tool);
+        own.filter(|series| series.since <= call.asked).unwrap_or(&self.other)
     }
 }
 
 impl Series {
-    fn begin(&self) {
-        add(&self.begun, 1);
+    fn since(since: Instant) -> Series {
+        Series {
+            since,
+            begun: Cell::default(),
+            ended: Cell::default(),
+            failed: Default::default(),
+            request_bytes: Cell::default(),
+            response_bytes: Cell::default(),
+            buckets: Default::default(),
+            took: Cell::default(),
+        }
     }
 
     fn end(&self, call: &ObservedCall, end: &CallEnd<'_>) {
@@ -195,7 +217,6 @@ impl Series {
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        // A tool that was listed while it was called may have ended elsewhere than it began.
         self.begun.get().saturating_sub(self.ended.get())
     }
 }

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::mcp::{calling, native};
+use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 use super::back::{Mcp, Options};
 #[cfg(feature = "http")]
@@ -20,6 +21,7 @@ use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
+use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
@@ -113,6 +115,15 @@ impl PeerKind for McpKind {
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
         let event = toolbus_proto::mcp::decode::event;
         Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
+    }
+
+    fn native_call(&self, method: &[u8], body: &Bytes) -> Option<NativeCall> {
+        let (tool, arguments, trace) = native::tool_call(method, body)?;
+        Some(NativeCall { tool, arguments, trace })
+    }
+
+    fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
+        native::tool_failure(result)
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
