@@ -174,6 +174,13 @@ impl Bus {
         Bus { observers, lenient: Rc::default(), ..self }
     }
 
+    /// The same bus, observed by these and by no other.
+    #[must_use]
+    pub fn observed_only_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Bus {
+        let observers = self.observers.replaced(all.into_iter().collect());
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
     /// The same bus, for calls that come from the front of this name: its observers are told so.
     #[must_use]
     pub fn for_front(self, front: &str) -> Bus {

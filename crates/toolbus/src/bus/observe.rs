@@ -120,6 +120,11 @@ impl Observers {
         Observers { front: self.front.clone(), all }
     }
 
+    /// These in place of all others.
+    pub(super) fn replaced(&self, all: Rc<[Rc<dyn Observer>]>) -> Observers {
+        Observers { front: self.front.clone(), all }
+    }
+
     /// The same for calls that come from this front.
     pub(super) fn of_front(&self, front: &str) -> Observers {
         Observers { front: Some(front.into()), all: self.all.clone() }

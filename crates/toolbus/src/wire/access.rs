@@ -213,8 +213,13 @@ impl Access {
             Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
             Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
         };
+        Ok(self.admission_at(bound))
+    }
+
+    /// The same where it is known who can reach us.
+    pub(crate) fn admission_at(&self, bound: Bound) -> Admission {
         let token = self.token.as_ref().map(|token| Token::new(token.reveal()));
-        Ok(Admission { bound, origins: self.origins.clone(), token })
+        Admission { bound, origins: self.origins.clone(), token }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
+mod admin;
 mod front;
 
 use std::convert::Infallible;
@@ -8,12 +9,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
+use toolbus::bus::admin::AdminPlan;
 use toolbus::bus::config::Config;
 use toolbus::bus::lenient::{SLOW, left_out};
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
 
+use self::admin::Pages;
 use self::front::{Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::Globals;
@@ -83,6 +86,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             running.kill();
         };
         signals.or_kill(goodbye, kill).await;
+        running.pages.stop().await;
         Err(ended)
     })
 }
@@ -136,6 +140,7 @@ impl ServeArgs {
 struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
+    admin: Option<AdminPlan>,
 }
 
 impl Wanted {
@@ -159,15 +164,12 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        for (table, is_there) in
-            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
-        {
-            if is_there {
-                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
-            }
+        let admin = admin::plan(&config)?;
+        if config.journal.is_some() {
+            tracing::warn!("`[journal]` in `{}` is not used yet", path.display());
         }
         peer::add_to(&mut config, &asked.peers);
-        Ok(Wanted { config: config.for_many_clients(), fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
 
@@ -183,6 +185,7 @@ struct Running {
     leaving: Vec<Leaving>,
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
+    pages: Pages,
 }
 
 /// Backs that are no longer in the config.
@@ -204,6 +207,7 @@ impl Running {
             broken,
             leaving: Vec::new(),
             looking: JoinSet::new(),
+            pages: Pages::default(),
         })
     }
 
@@ -239,6 +243,13 @@ impl Running {
         failing: impl Fn(Failed) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
+        // Before anything else: who looks sees how far the start has come.
+        let names = wanted.config.fronts.iter().map(|front| front.name.clone()).collect();
+        match self.pages.follow(wanted.admin, &bus, names).await {
+            Ok(()) => {}
+            Err(failed) => failing(failed)?,
+        }
+        let bus = bus.observed_only_by(self.pages.metrics());
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
@@ -251,6 +262,7 @@ impl Running {
             match fronts.iter_mut().find_map(|front| front.take_if(fits)) {
                 Some(front) => {
                     front.lead_to(&self.bus);
+                    self.pages.listens(front.name());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
@@ -261,10 +273,14 @@ impl Running {
         for plan in to_open {
             self.opened += 1;
             match Front::open(plan, &self.bus, self.opened, &self.breaking).await {
-                Ok(front) => self.fronts.push(front),
+                Ok(front) => {
+                    self.pages.listens(front.name());
+                    self.fronts.push(front);
+                }
                 Err(failed) => failing(failed)?,
             }
         }
+        self.pages.announce();
         self.leaving.iter_mut().for_each(Leaving::begin);
         Ok(())
     }
@@ -284,6 +300,8 @@ impl Running {
 
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
         self.looking.abort_all();
+        let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
+        self.pages.part(&self.bus, names);
         self.fronts.drain(..).map(Front::stop).collect()
     }
 

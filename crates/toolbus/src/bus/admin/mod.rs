@@ -80,34 +80,39 @@ impl AdminPlan {
             FrontError::failed("cannot serve health and metrics").caused_by(&error)
         };
         let admission = self.access.admission(&listener).map_err(cannot)?;
+        let admission = Rc::new(RefCell::new(admission));
+        let asked = admission.clone();
         let line = match listener.whereabouts().map_err(cannot)? {
             Whereabouts::Tcp(address) => format!("listening on http://{address}"),
             Whereabouts::Unix(path) => format!("listening on {}", path.display()),
         };
         let server = Server::start(listener, LIMITS, move |exchange| {
-            answer(&told, &admission, exchange);
+            answer(&told, &asked.borrow(), exchange);
         });
-        Ok(Admin { plan: AdminPlan { ..self }, line, server })
+        Ok(Admin { at: self.at, line, server, admission })
     }
 }
 
 /// The pages as they are served.
 pub struct Admin {
-    plan: AdminPlan,
+    at: At,
     /// What people are told: `listening on http://127.0.0.1:9464`, with the real port.
     pub line: String,
     server: Server,
+    /// What is asked of who looks.
+    admission: Rc<RefCell<Admission>>,
 }
 
 impl Admin {
-    /// Is this what `plan` wants?
-    pub fn is(&self, plan: &AdminPlan) -> bool {
-        self.plan == *plan
-    }
-
-    /// Would `plan` want the same port?
-    pub fn is_at_place_of(&self, plan: &AdminPlan) -> bool {
-        self.plan.at == plan.at
+    /// Lets those in that `plan` does from now on, if that wants the same place; tells whether it
+    /// does.
+    pub fn become_as(&self, plan: &AdminPlan) -> bool {
+        if self.at != plan.at {
+            return false;
+        }
+        let mut admission = self.admission.borrow_mut();
+        *admission = plan.access.admission_at(admission.bound);
+        true
     }
 
     /// Stops listening.

@@ -3,7 +3,8 @@
 //! A collector that cannot be reached is said once. What does not fit into the queue meanwhile is
 //! dropped: spans are worth less than calls.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -36,17 +38,25 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Sends the spans of a bus. [`Exporter::finish`] sends the last of them.
 pub struct Exporter {
-    queue: Sender<Span>,
+    queue: Queue,
+    finish: oneshot::Sender<()>,
     over: mpsc::Receiver<()>,
 }
 
-/// The way into the queue.
-pub(super) struct Queue(Sender<Span>);
+/// The way to the thread.
+#[derive(Clone)]
+pub(super) struct Queue {
+    spans: Sender<Span>,
+    /// How many there was no room for.
+    lost: Arc<AtomicU64>,
+}
 
 impl Queue {
-    /// Tells whether there was room.
-    pub(super) fn push(&self, span: Span) -> bool {
-        !matches!(self.0.try_send(span), Err(TrySendError::Full(_)))
+    /// Takes a span along, if there is room.
+    pub(super) fn push(&self, span: Span) {
+        if let Err(TrySendError::Full(_)) = self.spans.try_send(span) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -54,30 +64,33 @@ impl Exporter {
     /// Sends from now on what [`Exporter::spans`] sees.
     pub fn start(settings: OtelSettings) -> Result<Exporter, OtelError> {
         let origin = origin(&settings)?;
-        let (queue, spans) = channel(WAITING_MAX);
+        let (sender, spans) = channel(WAITING_MAX);
+        let queue = Queue { spans: sender, lost: Arc::default() };
+        let (finish, finishing) = oneshot::channel();
         let (tell_over, over) = mpsc::channel();
         let cannot = |error: std::io::Error| OtelError::Thread { why: error.to_string() };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-        let thread = thread::Builder::new().name("spans".to_owned());
+        let lost = queue.lost.clone();
         let work = move || {
-            let sending = async move { Sending::new(settings, origin).run(spans).await };
+            let sending = async move {
+                Sending::new(settings, origin, lost).run(spans, finishing).await;
+            };
             LocalSet::new().block_on(&runtime, sending);
             // Gone is who would wait no longer.
             let _ = tell_over.send(());
         };
-        thread.spawn(work).map_err(cannot)?;
-        Ok(Exporter { queue, over })
+        thread::Builder::new().name("spans".to_owned()).spawn(work).map_err(cannot)?;
+        Ok(Exporter { queue, finish, over })
     }
 
     /// Sees the calls of a bus.
     pub fn spans(&self) -> Spans {
-        Spans::new(Queue(self.queue.clone()))
+        Spans::new(self.queue.clone())
     }
 
-    /// Sends what waits, for two seconds at most. All [`Spans`] must have been dropped, or it
-    /// takes that long.
+    /// Sends what waits, for two seconds at most.
     pub fn finish(self) {
-        drop(self.queue);
+        let _ = self.finish.send(());
         let _ = self.over.recv_timeout(LAST_SPANS);
     }
 }
@@ -120,40 +133,66 @@ fn place(settings: &OtelSettings) -> (String, u16) {
 struct Sending {
     settings: OtelSettings,
     client: Client,
-    /// The user knows that the collector does not take them.
-    is_told: bool,
-    /// It is left alone until then.
-    rests_until: Option<Instant>,
+    lost: Arc<AtomicU64>,
+    /// The collector did not take the last batch, and the user knows.
+    is_down: bool,
+    /// The user knows that the collector is too slow.
+    is_slow: bool,
 }
 
 impl Sending {
-    fn new(settings: OtelSettings, origin: Origin) -> Sending {
+    fn new(settings: OtelSettings, origin: Origin, lost: Arc<AtomicU64>) -> Sending {
         let client = Client::new(origin, 1, Duration::from_secs(30));
-        Sending { settings, client, is_told: false, rests_until: None }
+        Sending { settings, client, lost, is_down: false, is_slow: false }
     }
 
-    async fn run(mut self, mut spans: Receiver<Span>) {
+    async fn run(mut self, mut spans: Receiver<Span>, mut finish: oneshot::Receiver<()>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        loop {
-            if spans.recv_many(&mut batch, BATCH_MAX).await == 0 {
-                return;
+        let mut is_last = false;
+        while !is_last {
+            is_last = self.gather(&mut spans, &mut finish, &mut batch).await;
+            while is_last && let Ok(span) = spans.try_recv() {
+                batch.push(span);
             }
-            // Others may follow soon; once all senders are gone none will, and it is time to go.
-            let until = self.rests_until.take();
-            let until = until.unwrap_or_else(|| Instant::now() + BATCH_DELAY);
-            while batch.len() < BATCH_MAX {
-                let room = BATCH_MAX - batch.len();
-                tokio::select! {
-                    more = spans.recv_many(&mut batch, room) => if more == 0 { break },
-                    () = sleep_until(until) => break,
-                }
+            for part in batch.chunks(BATCH_MAX) {
+                let sent = self.send(part).await;
+                self.judge(sent, part.len());
             }
-            if self.is_told {
-                dropped_until(until, &mut spans).await;
-            }
-            let sent = self.send(&batch).await;
-            self.judge(sent, batch.len());
             batch.clear();
+        }
+    }
+
+    /// Waits for a batch, and tells whether it is the last. A collector that is down is left
+    /// alone for a while, and what there is no room for meanwhile is dropped.
+    async fn gather(
+        &self,
+        spans: &mut Receiver<Span>,
+        finish: &mut oneshot::Receiver<()>,
+        batch: &mut Vec<Span>,
+    ) -> bool {
+        let mut until = None;
+        loop {
+            let alarm = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let more = tokio::select! {
+                _ = &mut *finish => return true,
+                () = alarm => return false,
+                more = spans.recv_many(batch, BATCH_MAX) => more,
+            };
+            if more == 0 {
+                return true;
+            }
+            let delay = if self.is_down { REST } else { BATCH_DELAY };
+            until.get_or_insert_with(|| Instant::now() + delay);
+            match self.is_down {
+                true => batch.truncate(BATCH_MAX),
+                false if BATCH_MAX <= batch.len() => return false,
+                false => {}
+            }
         }
     }
 
@@ -181,32 +220,22 @@ impl Sending {
     }
 
     fn judge(&mut self, sent: Result<(), String>, count: usize) {
+        let url = &self.settings.url;
+        let lost = self.lost.swap(0, Ordering::Relaxed);
         match sent {
             Ok(()) => {
-                if std::mem::take(&mut self.is_told) {
-                    tracing::info!("the collector takes spans again");
+                if std::mem::take(&mut self.is_down) {
+                    tracing::info!("the collector at `{url}` takes spans again");
+                }
+                if 0 < lost && !std::mem::replace(&mut self.is_slow, true) {
+                    tracing::warn!("{lost} spans are lost: the collector at `{url}` is too slow");
                 }
             }
             Err(why) => {
-                self.rests_until = Some(Instant::now() + REST);
-                if !std::mem::replace(&mut self.is_told, true) {
-                    let url = &self.settings.url;
-                    tracing::warn!("spans are lost: cannot send {count} to `{url}`: {why}");
+                if !std::mem::replace(&mut self.is_down, true) {
+                    tracing::warn!("cannot send {count} spans to `{url}`, they are lost: {why}");
                 }
             }
         }
-    }
-}
-
-/// A collector that is gone is not asked for each batch: what comes until then is dropped, unless
-/// it is the end.
-async fn dropped_until(until: Instant, spans: &mut Receiver<Span>) {
-    let mut dropped = Vec::new();
-    loop {
-        tokio::select! {
-            more = spans.recv_many(&mut dropped, BATCH_MAX) => if more == 0 { return },
-            () = sleep_until(until) => return,
-        }
-        dropped.clear();
     }
 }

@@ -7,7 +7,6 @@ mod encode;
 mod exporter;
 mod settings;
 
-use std::cell::Cell;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,7 +17,7 @@ use crate::chance;
 use crate::secrets;
 
 pub use exporter::Exporter;
-pub use settings::{OtelError, OtelSettings};
+pub use settings::{ENDPOINT, OtelError, OtelSettings};
 
 /// One call of a tool, as a collector is told of it.
 #[derive(Debug, Clone)]
@@ -49,7 +48,6 @@ pub struct Spans {
     queue: exporter::Queue,
     /// The two clocks at one instant: calls know only the one that never goes back.
     clocks: (Instant, SystemTime),
-    dropped: Cell<u64>,
 }
 
 impl Observer for Spans {
@@ -58,11 +56,8 @@ impl Observer for Spans {
     }
 
     fn ends(&self, call: &ObservedCall, end: &CallEnd<'_>) -> Result<(), Failure> {
-        if let Some(span) = self.span(call, end)
-            && !self.queue.push(span)
-        {
-            // Said by the exporter, which knows why.
-            self.dropped.set(self.dropped.get() + 1);
+        if let Some(span) = self.span(call, end) {
+            self.queue.push(span);
         }
         Ok(())
     }
@@ -70,13 +65,7 @@ impl Observer for Spans {
 
 impl Spans {
     fn new(queue: exporter::Queue) -> Spans {
-        let clocks = (Instant::now(), SystemTime::now());
-        Spans { queue, clocks, dropped: Cell::new(0) }
-    }
-
-    /// How many spans there was no room for.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.get()
+        Spans { queue, clocks: (Instant::now(), SystemTime::now()) }
     }
 
     /// The span of a call, unless its caller says that its trace is not recorded.
