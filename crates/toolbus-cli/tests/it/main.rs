@@ -3,6 +3,7 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod answers;
 mod call;
 mod call_arguments;

@@ -23,6 +23,7 @@ mod swappable;
 mod told;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -107,7 +108,7 @@ struct Member {
     back: Rc<dyn Back>,
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
-    allow: Option<Vec<ToolName>>,
+    allow: Option<HashSet<ToolName>>,
     /// Whether it answers, as far as that is known.
     health: Rc<Health>,
 }
@@ -224,7 +225,7 @@ impl Bus {
             let health = same.map(|same| self.members[same].health.clone()).unwrap_or_default();
             let mut member =
                 Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
-            member.allow = back.allow.clone();
+            member.allow = back.allow.as_ref().map(|allow| allow.iter().cloned().collect());
             member.health = health;
             Ok((Rc::new(member), known))
         });

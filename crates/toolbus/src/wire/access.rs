@@ -5,7 +5,7 @@
 
 use std::env;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 use toolbus_proto::http::{Admission, Bound, Token};
@@ -195,16 +195,29 @@ impl Access {
 
     /// Where it really listens: a name may lead elsewhere than it says.
     pub fn check(&self, listener: &Listener, asks: Asks) -> Result<(), Unprotected> {
-        let Ok(Whereabouts::Tcp(address)) = listener.whereabouts() else { return Ok(()) };
-        if address.ip().is_loopback() || self.protects(asks) {
-            return Ok(());
+        if let Some(address) = self.exposed(listener, asks)? {
+            let what = if asks == Asks::ForToken { "token" } else { "proof of who they are" };
+            tracing::warn!(
+                "whoever can reach {address} can call all tools: no {what} is asked for"
+            );
         }
-        if !self.insecure {
-            return Err(Unprotected { at: address.to_string(), asks });
-        }
-        let what = if asks == Asks::ForToken { "token" } else { "proof of who they are" };
-        tracing::warn!("whoever can reach {address} can call all tools: no {what} is asked for");
         Ok(())
+    }
+
+    /// Where whoever can reach it may come in, if that is wanted: people are to be told.
+    pub(crate) fn exposed(
+        &self,
+        listener: &Listener,
+        asks: Asks,
+    ) -> Result<Option<SocketAddr>, Unprotected> {
+        let Ok(Whereabouts::Tcp(address)) = listener.whereabouts() else { return Ok(None) };
+        if address.ip().is_loopback() || self.protects(asks) {
+            return Ok(None);
+        }
+        match self.insecure {
+            true => Ok(Some(address)),
+            false => Err(Unprotected { at: address.to_string(), asks }),
+        }
     }
 
     /// What is asked of each request to a listener.

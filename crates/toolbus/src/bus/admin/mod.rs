@@ -22,7 +22,7 @@ use crate::transport::http::{
 };
 use crate::transport::{Listener, Whereabouts};
 use crate::wire::FrontError;
-use crate::wire::access::{Access, Asks};
+use crate::wire::access::{Access, Asks, Unprotected};
 use crate::wire::at::At;
 
 pub use metrics::Metrics;
@@ -69,13 +69,17 @@ impl AdminPlan {
     /// Listens, and serves from now on. Must be called inside a `LocalSet`.
     pub async fn open(self, told: Rc<Told>) -> Result<Admin, FrontError> {
         let listener = Listener::tcp(&self.at.host, self.at.port).await;
-        let listener = listener
-            .map_err(|error| FrontError::failed(error.to_string()).hint(error.hint()))?;
-        let refused = |error: crate::wire::access::Unprotected| {
+        let listener =
+            listener.map_err(|error| FrontError::failed(error.to_string()).hint(error.hint()))?;
+        let refused = |error: Unprotected| {
             let hint = error.hint_for_config();
             FrontError::failed(error.to_string()).by_key("listen").hint(Some(hint))
         };
-        self.access.check(&listener, Asks::ForToken).map_err(refused)?;
+        if let Some(address) = self.access.exposed(&listener, Asks::ForToken).map_err(refused)? {
+            tracing::warn!(
+                "whoever can reach {address} sees health and metrics: no token is asked for"
+            );
+        }
         let cannot = |error: std::io::Error| {
             FrontError::failed("cannot serve health and metrics").caused_by(&error)
         };

@@ -135,7 +135,8 @@ mod tests {
         };
         let text = String::from_utf8(request("mine", &[good, bad])).unwrap();
         assert!(Json::parse(text.clone()).is_ok(), "{text}");
-        let text = text.replace(env!("CARGO_PKG_VERSION"), "V").replace(r#"{"traceId""#, "\n{\"traceId\"");
+        let text =
+            text.replace(env!("CARGO_PKG_VERSION"), "V").replace(r#"{"traceId""#, "\n{\"traceId\"");
         expect![[r#"
             {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"mine"}},{"key":"service.version","value":{"stringValue":"V"}}]},"scopeSpans":[{"scope":{"name":"toolbus","version":"V"},"spans":[
             {"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","parentSpanId":"00f067aa0ba902b7","traceState":"a=b","name":"try.add","kind":2,"startTimeUnixNano":"1700000000000000001","endTimeUnixNano":"1700000000001500001","attributes":[{"key":"toolbus.tool","value":{"stringValue":"add"}},{"key":"toolbus.front","value":{"stringValue":"editor"}},{"key":"toolbus.back","value":{"stringValue":"try"}},{"key":"toolbus.wire","value":{"stringValue":"inside"}},{"key":"toolbus.outcome","value":{"stringValue":"ok"}},{"key":"toolbus.request.bytes","value":{"intValue":"13"}},{"key":"toolbus.response.bytes","value":{"intValue":"1"}}]},

@@ -213,7 +213,8 @@ impl Sending {
             status => {
                 let words = read.ok().and_then(Result::ok).unwrap_or_default();
                 let words = String::from_utf8_lossy(&words);
-                let words: String = words.lines().next().unwrap_or_default().chars().take(200).collect();
+                let words: String =
+                    words.lines().next().unwrap_or_default().chars().take(200).collect();
                 Err(format!("it answers {status}: {words}").trim_end_matches(": ").to_owned())
             }
         }
