@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
+use toolbus::bus::journal::Journal;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
 use toolbus_proto::tool::{Failure, FailureKind, LastWords};
@@ -142,11 +143,20 @@ impl Peers {
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
     pub(crate) fn open(&self) -> Result<Bus, Failed> {
-        let bus = match self {
-            Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
-            Peers::Config(config) => Bus::of_config(config),
-        };
-        bus.map_err(|error| not_opened(&error))
+        let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
+        match self {
+            Peers::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
+            Peers::Config(config) => {
+                let bus = opened(Bus::of_config(config))?;
+                Ok(match &config.journal {
+                    Some(journal) => {
+                        runtime::survive_file_limits();
+                        bus.observed_by(Rc::new(Journal::new(journal)))
+                    }
+                    None => bus,
+                })
+            }
+        }
     }
 
     /// Opens the peers, works with them and says goodbye.

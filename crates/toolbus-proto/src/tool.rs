@@ -422,6 +422,19 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them.
+    pub const ALL: [FailureKind; 9] = [
+        FailureKind::UnknownTool,
+        FailureKind::InvalidArguments,
+        FailureKind::Failed,
+        FailureKind::TimedOut,
+        FailureKind::Cancelled,
+        FailureKind::Gone,
+        FailureKind::BrokeProtocol,
+        FailureKind::Unavailable,
+        FailureKind::TooLarge,
+    ];
+
     /// The name used in `--json` output and on the wires.
     pub fn as_str(self) -> &'static str {
         match self {

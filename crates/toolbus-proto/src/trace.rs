@@ -35,11 +35,6 @@ impl Trace {
         Trace(Box::new(Context { parent: format!("00-{trace:032x}-{id:016x}-01"), state: None }))
     }
 
-    /// The id of the whole trace: 32 hex digits.
-    pub fn trace_id(&self) -> &str {
-        &self.0.parent[TRACE_ID]
-    }
-
     /// The id of the span that is the parent: 16 hex digits.
     pub fn parent_id(&self) -> &str {
         &self.0.parent[PARENT_ID]
@@ -53,6 +48,11 @@ impl Trace {
     /// The `traceparent`.
     pub fn parent(&self) -> &str {
         &self.0.parent
+    }
+
+    /// The id of the trace, which all its steps share: 32 hexadecimal digits.
+    pub fn id(&self) -> &str {
+        &self.0.parent[TRACE_ID]
     }
 
     /// The `tracestate`, which is passed on as it came.
@@ -96,10 +96,11 @@ mod tests {
     fn a_trace_is_passed_on_with_a_new_parent() {
         let found = Trace::read(PARENT, Some("a=b")).unwrap();
         assert_eq!((found.parent(), found.state()), (PARENT, Some("a=b")));
+        assert_eq!(found.id(), "0af7651916cd43dd8448eb211c80319c");
         let passed_on = found.passed_on([0xab; 8]);
         let parent = "00-0af7651916cd43dd8448eb211c80319c-abababababababab-01";
         assert_eq!((passed_on.parent(), passed_on.state()), (parent, Some("a=b")));
-        assert_eq!(passed_on.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(passed_on.id(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(passed_on.parent_id(), "abababababababab");
         let zero = found.passed_on([0; 8]);
         assert!(Trace::read(zero.parent(), None).is_some(), "{zero:?}");

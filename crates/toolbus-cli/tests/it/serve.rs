@@ -438,10 +438,10 @@ fn an_address_that_is_taken_ends_it() {
 
 #[test]
 fn tables_that_are_not_used_yet_are_named() {
-    let server = Config::of(&format!("{BUILTIN}{MCP}[journal]\npath = \"j\"\n")).serve(1);
+    let server = Config::of(&format!("{BUILTIN}{MCP}[admin]\nlisten = \"h:1\"\n")).serve(1);
     server.signal(Signal::TERM);
     let said = server.end();
-    assert!(said.starts_with("warning: `[journal]` in `"), "{said}");
+    assert!(said.starts_with("warning: `[admin]` in `"), "{said}");
 }
 
 #[test]

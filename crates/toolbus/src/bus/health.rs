@@ -30,7 +30,7 @@ impl Bus {
         self.members.iter().map(|member| (&member.name, &member.health))
     }
 
-    /// Asks the backs that are down whether they answer again, without waiting for them.
+    /// Asks the backs that are or may be down whether they answer, without waiting for them.
     pub(crate) fn ask_who_is_down(&self) {
         for member in self.members.iter().filter(|member| member.health.must_be_asked()) {
             let member = member.clone();
@@ -59,6 +59,8 @@ enum Last {
     #[default]
     Unknown,
     Answered,
+    /// A call could not be made. Why that is will be known when it is asked for its tools.
+    Doubted,
     /// It could not be reached, or not be started.
     Down(String),
 }
@@ -77,24 +79,27 @@ impl Health {
         }
     }
 
-    /// A call to it has ended, with this failure if it failed. Only what we ourselves found to be
-    /// out of reach is down: a tool may well say that something behind it is.
+    /// A call to it has ended, with this failure if it failed. What could not be made may be for
+    /// other reasons than the back; and a tool may well say that something behind it is away.
     pub(crate) fn called(&self, failure: Option<&Failure>) {
-        match failure {
-            Some(failure) if failure.from_peer || failure.kind != FailureKind::Unavailable => {}
-            Some(failure) => {
-                self.last.replace(Last::Down(secrets::masked(&failure.message).into_owned()));
+        let last = match (failure, &*self.last.borrow()) {
+            (None, Last::Answered) => return,
+            (None, _) => Last::Answered,
+            (Some(failure), Last::Answered)
+                if failure.kind == FailureKind::Unavailable && !failure.from_peer =>
+            {
+                Last::Doubted
             }
-            None if matches!(*self.last.borrow(), Last::Answered) => {}
-            None => drop(self.last.replace(Last::Answered)),
-        }
+            (Some(_), _) => return,
+        };
+        self.last.replace(last);
     }
 
     /// Why it cannot be called, if it cannot.
     pub(crate) fn outage(&self) -> Option<String> {
         match &*self.last.borrow() {
             Last::Unknown => Some("has not answered yet".to_owned()),
-            Last::Answered => None,
+            Last::Answered | Last::Doubted => None,
             Last::Down(why) => Some(why.clone()),
         }
     }
@@ -107,6 +112,6 @@ impl Health {
 
     /// Is it to be asked now whether it answers again? Not if it was and has not answered.
     pub(crate) fn must_be_asked(&self) -> bool {
-        matches!(*self.last.borrow(), Last::Down(_)) && !self.is_asked.replace(true)
+        matches!(*self.last.borrow(), Last::Down(_) | Last::Doubted) && !self.is_asked.replace(true)
     }
 }

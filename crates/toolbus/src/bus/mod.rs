@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod config;
 mod handle;
 mod health;
+pub mod journal;
 pub mod lenient;
 pub mod observe;
 #[cfg(feature = "otel")]
@@ -213,7 +214,8 @@ impl Bus {
     }
 
     /// The bus of a config that is read again: a back that is set up as before is the one of
-    /// before, with its process and what is under way there.
+    /// before, with its process and what is under way there. Calls that were begun stay observed as
+    /// they were; who is to observe those of the new bus is [said](Bus::observed_by) anew.
     pub fn reloaded(&self, config: &Config) -> Result<Bus, OpenError> {
         let before = self.known.borrow();
         let members = config.backs.iter().map(|back| {
@@ -231,8 +233,7 @@ impl Bus {
         });
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let (members, known) = members.into_iter().unzip();
-        let (known, observers) = (Rc::new(RefCell::new(known)), self.observers.clone());
-        Ok(Bus { known, observers, ..Bus::new(Naming::Dotted, members) })
+        Ok(Bus { known: Rc::new(RefCell::new(known)), ..Bus::new(Naming::Dotted, members) })
     }
 
     /// A bus of those of our backs that `other` does not have.

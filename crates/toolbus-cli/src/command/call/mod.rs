@@ -127,7 +127,8 @@ impl CallArgs {
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals).and_then(|(peers, asked)| {
-        peers.meet(async |bus| match answer(&bus, asked, args, globals).await? {
+        let as_front = |bus: Bus| bus.for_front("call");
+        peers.meet_as(as_front, async |bus| match answer(&bus, asked, args, globals).await? {
             Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
             answered => Ok(answered),
         })

@@ -5,13 +5,16 @@ mod front;
 
 use std::convert::Infallible;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use toolbus::bus::admin::AdminPlan;
-use toolbus::bus::config::Config;
+use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, left_out};
+use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
@@ -165,9 +168,6 @@ impl Wanted {
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
         let admin = admin::plan(&config)?;
-        if config.journal.is_some() {
-            tracing::warn!("`[journal]` in `{}` is not used yet", path.display());
-        }
         peer::add_to(&mut config, &asked.peers);
         Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
@@ -176,6 +176,7 @@ impl Wanted {
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
     opened: u64,
@@ -201,6 +202,7 @@ impl Running {
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            journal: None,
             fronts: Vec::new(),
             opened: 0,
             breaking,
@@ -243,13 +245,18 @@ impl Running {
         failing: impl Fn(Failed) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
-        // Before anything else: who looks sees how far the start has come.
+        // A file that cannot be opened is told before anything changes.
+        let journal = self.journal_of(wanted.config.journal.as_ref())?;
+        // Before the backs are opened: who looks sees how far the start has come.
         let names = wanted.config.fronts.iter().map(|front| front.name.clone()).collect();
         match self.pages.follow(wanted.admin, &bus, names).await {
             Ok(()) => {}
             Err(failed) => failing(failed)?,
         }
-        let bus = bus.observed_only_by(self.pages.metrics());
+        self.journal = journal;
+        let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
+        // Last, so that they count what the journal makes of a call.
+        let bus = bus.observed_only_by(journal.into_iter().chain(self.pages.metrics()));
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
@@ -283,6 +290,20 @@ impl Running {
         self.pages.announce();
         self.leaving.iter_mut().for_each(Leaving::begin);
         Ok(())
+    }
+
+    /// The journal that is wanted: that of before, with its file opened anew, or another.
+    fn journal_of(&self, wanted: Option<&JournalConfig>) -> Result<Option<Rc<Journal>>, Failed> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let same = self.journal.as_ref().filter(|journal| journal.config() == wanted);
+        let journal = same.cloned().unwrap_or_else(|| Rc::new(Journal::new(wanted)));
+        runtime::survive_file_limits();
+        journal.open().map_err(|error| {
+            let path = wanted.path.display();
+            Failed::usage(format!("cannot open the journal `{path}`, which is required"))
+                .caused_by(&error)
+        })?;
+        Ok(Some(journal))
     }
 
     /// Opens all backs before a client is served; but one that is slow does not keep the others

@@ -462,11 +462,12 @@ fn every_key_is_read() {
                 },
             ],
             journal: Some(
-                Journal {
+                JournalConfig {
                     path: "calls.jsonl",
                     arguments: true,
                     results: true,
                     bytes_max: 67108864,
+                    required: false,
                 },
             ),
             admin: Some(

@@ -78,7 +78,7 @@ impl Spans {
         // What passes as it is has no place for an id of ours.
         let id = passed_on.map_or_else(|| hex(&chance::bytes::<8>()), |it| it.parent_id().into());
         Some(Span {
-            trace: known.map_or_else(|| hex(&chance::bytes::<16>()), |it| it.trace_id().into()),
+            trace: known.map_or_else(|| hex(&chance::bytes::<16>()), |it| it.id().into()),
             id,
             parent: call.trace.as_ref().map(|trace| trace.parent_id().to_owned()),
             state: call.trace.as_ref().and_then(Trace::state).map(str::to_owned),

@@ -189,7 +189,7 @@ fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
 }
 
 fn name_tools(bus: Bus) -> Bus {
-    MCP.name_tools(bus)
+    MCP.name_tools(bus).for_front("mcp")
 }
 
 /// Serves until a signal; what is under way then may end.

@@ -56,7 +56,7 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         ..Settings::default()
     };
     Peers::of(&args.addresses, globals, backs)?.meet_with_signals(
-        |bus| bus,
+        |bus| bus.for_front("rpc"),
         async |bus, signals| run(bus, &entries, settings, signals).await,
     )
 }

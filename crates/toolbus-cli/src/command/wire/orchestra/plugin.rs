@@ -92,7 +92,7 @@ impl Run for PluginArgs {
         };
         let peers = Peers::of(&self.addresses, globals, backs)?;
         peers.meet_with_signals(
-            |bus| bus,
+            |bus| bus.for_front("plugin"),
             async |bus, signals| match self.manifest {
                 true => {
                     let told = tokio::select! {
