@@ -63,5 +63,6 @@ mod surroundings;
 mod terminal;
 mod time;
 mod tools;
+mod traces;
 mod usage;
 mod waiting;

@@ -30,6 +30,7 @@ use crate::failed::Failed;
 use crate::logging::DONE;
 use crate::peers::{found_out_backs, not_opened};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::spans;
 
 /// What calls to a back have that is no longer in the config.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -73,6 +74,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let asked = Asked { globals, peers: args.settings()? };
     let wanted = Wanted::read(&asked)?;
+    spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
@@ -187,6 +189,7 @@ struct Running {
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
     pages: Pages,
+    spans: Option<Rc<dyn Observer>>,
 }
 
 /// Backs that are no longer in the config.
@@ -210,6 +213,7 @@ impl Running {
             leaving: Vec::new(),
             looking: JoinSet::new(),
             pages: Pages::default(),
+            spans: spans::observer(),
         })
     }
 
@@ -256,7 +260,9 @@ impl Running {
         self.journal = journal;
         let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
         // Last, so that they count what the journal makes of a call.
-        let bus = bus.observed_only_by(journal.into_iter().chain(self.pages.metrics()));
+        let spans = self.spans.clone();
+        let all = [journal, spans, self.pages.metrics()];
+        let bus = bus.observed_only_by(all.into_iter().flatten());
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
