@@ -32,6 +32,11 @@ fn config() {
 }
 
 #[test]
+fn admin() {
+    check("docs/admin.md");
+}
+
+#[test]
 fn godex() {
     check("docs/godex.md");
 }

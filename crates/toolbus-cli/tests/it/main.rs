@@ -22,6 +22,9 @@ mod found;
 mod godex;
 mod help;
 mod http;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod in_flight;
 mod init;
 mod listening;
 mod live;
