@@ -22,6 +22,7 @@ use crate::config;
 use crate::failed::Failed;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
+use crate::spans;
 
 /// How long a program that did not get ready is looked at, to see what it does speak.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
@@ -143,6 +144,14 @@ impl Peers {
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
     pub(crate) fn open(&self) -> Result<Bus, Failed> {
+        let bus = self.opened()?;
+        Ok(match spans::observer() {
+            Some(spans) => bus.observed_by(spans),
+            None => bus,
+        })
+    }
+
+    fn opened(&self) -> Result<Bus, Failed> {
         let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
         match self {
             Peers::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),

@@ -3,6 +3,7 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod answers;
 mod call;
 mod call_arguments;
@@ -21,6 +22,9 @@ mod found;
 mod godex;
 mod help;
 mod http;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod in_flight;
 mod init;
 mod journal;
 mod listening;
@@ -64,5 +68,6 @@ mod surroundings;
 mod terminal;
 mod time;
 mod tools;
+mod traces;
 mod usage;
 mod waiting;

@@ -191,9 +191,9 @@ impl Offered {
         });
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
-            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
             spawn_local(async move {
-                let tools = back.tools().await;
+                let tools = member.tools().await;
                 match this.upgrade() {
                     Some(offered) if round.is_over.get() => offered.came_late(index, tools),
                     _ => round.answers.borrow_mut()[index] = Some(tools),

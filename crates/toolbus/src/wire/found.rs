@@ -392,6 +392,10 @@ impl Back for FoundOut {
         }
     }
 
+    fn restarts(&self) -> Option<u64> {
+        self.known()?.restarts()
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         match self.known() {
             Some(back) => Box::pin(async move { back.shutdown().await }),

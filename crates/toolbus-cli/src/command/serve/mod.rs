@@ -1,5 +1,6 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
+mod admin;
 mod front;
 
 use std::convert::Infallible;
@@ -9,13 +10,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
+use toolbus::bus::admin::AdminPlan;
 use toolbus::bus::config::{Config, JournalConfig};
 use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, left_out};
+use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
 
+use self::admin::Pages;
 use self::front::{Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::Globals;
@@ -26,6 +30,7 @@ use crate::failed::Failed;
 use crate::logging::DONE;
 use crate::peers::{found_out_backs, not_opened};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::spans;
 
 /// What calls to a back have that is no longer in the config.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -69,6 +74,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let asked = Asked { globals, peers: args.settings()? };
     let wanted = Wanted::read(&asked)?;
+    spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
@@ -85,6 +91,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             running.kill();
         };
         signals.or_kill(goodbye, kill).await;
+        running.pages.stop().await;
         Err(ended)
     })
 }
@@ -138,6 +145,7 @@ impl ServeArgs {
 struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
+    admin: Option<AdminPlan>,
 }
 
 impl Wanted {
@@ -161,11 +169,9 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        if config.admin.is_some() {
-            tracing::warn!("`[admin]` in `{}` is not used yet", path.display());
-        }
+        let admin = admin::plan(&config)?;
         peer::add_to(&mut config, &asked.peers);
-        Ok(Wanted { config: config.for_many_clients(), fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
 
@@ -182,6 +188,8 @@ struct Running {
     leaving: Vec<Leaving>,
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
+    pages: Pages,
+    spans: Option<Rc<dyn Observer>>,
 }
 
 /// Backs that are no longer in the config.
@@ -204,6 +212,8 @@ impl Running {
             broken,
             leaving: Vec::new(),
             looking: JoinSet::new(),
+            pages: Pages::default(),
+            spans: spans::observer(),
         })
     }
 
@@ -239,11 +249,20 @@ impl Running {
         failing: impl Fn(Failed) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
-        self.journal = self.journal_of(wanted.config.journal.as_ref())?;
-        let bus = match &self.journal {
-            Some(journal) => bus.observed_by(journal.clone()),
-            None => bus,
-        };
+        // A file that cannot be opened is told before anything changes.
+        let journal = self.journal_of(wanted.config.journal.as_ref())?;
+        // Before the backs are opened: who looks sees how far the start has come.
+        let names = wanted.config.fronts.iter().map(|front| front.name.clone()).collect();
+        match self.pages.follow(wanted.admin, &bus, names).await {
+            Ok(()) => {}
+            Err(failed) => failing(failed)?,
+        }
+        self.journal = journal;
+        let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
+        // Last, so that they count what the journal makes of a call.
+        let spans = self.spans.clone();
+        let all = [journal, spans, self.pages.metrics()];
+        let bus = bus.observed_only_by(all.into_iter().flatten());
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
@@ -256,6 +275,7 @@ impl Running {
             match fronts.iter_mut().find_map(|front| front.take_if(fits)) {
                 Some(front) => {
                     front.lead_to(&self.bus);
+                    self.pages.listens(front.name());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
@@ -266,10 +286,14 @@ impl Running {
         for plan in to_open {
             self.opened += 1;
             match Front::open(plan, &self.bus, self.opened, &self.breaking).await {
-                Ok(front) => self.fronts.push(front),
+                Ok(front) => {
+                    self.pages.listens(front.name());
+                    self.fronts.push(front);
+                }
                 Err(failed) => failing(failed)?,
             }
         }
+        self.pages.announce();
         self.leaving.iter_mut().for_each(Leaving::begin);
         Ok(())
     }
@@ -303,6 +327,8 @@ impl Running {
 
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
         self.looking.abort_all();
+        let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
+        self.pages.part(&self.bus, names);
         self.fronts.drain(..).map(Front::stop).collect()
     }
 

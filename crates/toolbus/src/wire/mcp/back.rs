@@ -104,6 +104,14 @@ impl Back for Mcp {
         self.modern.watch(changed);
     }
 
+    fn restarts(&self) -> Option<u64> {
+        let legacy = match &self.legacy {
+            Legacy::All(child) => child.restarts(),
+            Legacy::Sessions(sessions) => sessions.restarts(),
+        };
+        Some(legacy + self.modern.restarts())
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         let legacy = async {
             match &self.legacy {

@@ -165,6 +165,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
+    crate::spans::say_if_missing();
     let peers = Peers::of(&args.addresses, globals, settings)?;
     if let Some(at) = &args.http {
         let at = at

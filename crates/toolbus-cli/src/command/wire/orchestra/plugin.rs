@@ -91,6 +91,7 @@ impl Run for PluginArgs {
             ..Settings::default()
         };
         let peers = Peers::of(&self.addresses, globals, backs)?;
+        crate::spans::say_if_missing();
         peers.meet_with_signals(
             |bus| bus.for_front("plugin"),
             async |bus, signals| match self.manifest {

@@ -19,7 +19,8 @@ use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
 use crate::wire::access::Access;
 
-pub use listen::{At, AtError, OpenError, listen, listening_on};
+pub use crate::wire::at::{At, AtError};
+pub use listen::{OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
 const LAST_CALLS: Duration = Patience::MCP.last_calls;
