@@ -2,8 +2,8 @@
 //! passes as it is.
 //!
 //! A server may know two eras and yet keep a process to the one it was first spoken to in.
-//! So each era has a process of its own, started by the first call that is made in it; or each
-//! legacy session has, if that is asked for.
+//! So each era that it speaks has a process of its own, started by the first call that is made in
+//! it; or each legacy session has, if that is asked for.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use toolbus_proto::mcp::calling::{Settings, era_of};
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Wire};
 
+use super::eras::Eras;
 use super::sessions::Sessions;
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
@@ -42,6 +43,7 @@ pub struct Options {
 pub struct Mcp {
     legacy: Legacy,
     modern: Child<Client>,
+    eras: Eras,
     timeout: Duration,
 }
 
@@ -55,11 +57,12 @@ impl Mcp {
     pub fn new(options: Options) -> Mcp {
         // The settings share what is known of the server's eras.
         let (modern, timeout) = (child(&options), options.timeout);
+        let eras = Eras::new(options.settings.memory.clone());
         let legacy = match options.share {
             Share::All => Legacy::All(child(&options)),
             Share::Session => Legacy::Sessions(Sessions::new(move || child(&options))),
         };
-        Mcp { legacy, modern, timeout }
+        Mcp { legacy, modern, eras, timeout }
     }
 
     fn each(&self, tell: impl Fn(&Child<Client>)) {
@@ -90,9 +93,12 @@ impl Back for Mcp {
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         match (era_of(&call), &self.legacy) {
-            (Era::Modern, _) => self.modern.start(call, down),
-            (Era::Legacy, Legacy::All(child)) => child.start(call, down),
             (Era::Legacy, Legacy::Sessions(sessions)) => sessions.start(call, down),
+            (Era::Modern, Legacy::Sessions(_)) => self.modern.start(call, down),
+            (era, Legacy::All(child)) => match self.eras.conversation(era) {
+                Era::Legacy => child.start(call, down),
+                Era::Modern => self.modern.start(call, down),
+            },
         }
     }
 

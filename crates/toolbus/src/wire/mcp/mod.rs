@@ -11,6 +11,8 @@ pub mod check;
 #[cfg(feature = "bus")]
 mod clients;
 #[cfg(feature = "bus")]
+mod eras;
+#[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "http")]
 pub mod front_http;
