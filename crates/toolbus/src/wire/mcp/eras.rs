@@ -32,12 +32,18 @@ impl Eras {
             Era::Legacy => (&self.legacy, &self.modern, Era::Modern),
             Era::Modern => (&self.modern, &self.legacy, Era::Legacy),
         };
-        let is_unknown = self.memory.speaks(era) == Some(false);
-        if !own.get() && others.get() && is_unknown {
+        let has_one = [Era::Legacy, Era::Modern].map(|era| self.memory.speaks(era));
+        if !own.get() && others.get() && has_one.contains(&Some(false)) {
             return other;
         }
         own.set(true);
         era
+    }
+
+    /// Must the server be asked whether it is modern, while legacy callers use it already?
+    pub(super) fn must_ask(&self) -> bool {
+        let is_unknown = self.memory.speaks(Era::Modern).is_none();
+        self.legacy.get() && !self.modern.get() && is_unknown
     }
 }
 

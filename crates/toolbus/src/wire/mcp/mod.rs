@@ -21,6 +21,8 @@ mod kind;
 #[cfg(feature = "bus")]
 mod listening;
 #[cfg(feature = "bus")]
+mod processes;
+#[cfg(feature = "bus")]
 mod rules;
 #[cfg(feature = "bus")]
 mod sessions;
