@@ -16,7 +16,7 @@ use super::back_http;
 use super::back_http::McpHttp;
 use super::clients::McpClients;
 use super::settings::McpSettings;
-use super::{WIRE, check, settings};
+use super::{WIRE, check, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
@@ -214,6 +214,7 @@ fn options(words: &[String], settings: &Settings) -> Options {
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(usual.line_bytes_max),
             ..usual
         },

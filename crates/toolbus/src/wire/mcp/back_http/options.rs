@@ -13,6 +13,7 @@ use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
 };
 use crate::wire::credentials::CredentialsError;
+use crate::wire::mcp::eras;
 use crate::wire::mcp::settings::McpSettings;
 use crate::wire::settings::Settings;
 
@@ -57,6 +58,7 @@ impl Options {
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(defaults.line_bytes_max),
             ..defaults
         };

@@ -11,8 +11,8 @@ use thiserror::Error;
 use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
+use super::eras::unguessable;
 use super::front::Backs;
-use crate::chance;
 use crate::child::Patience;
 use crate::engine::front::Front;
 use crate::transport::Listener;
@@ -80,7 +80,7 @@ pub async fn serve(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, session_name);
+    let endpoint = Endpoint::new(settings, unguessable);
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
@@ -103,11 +103,6 @@ pub async fn serve(
         () = telling => {}
     }
     Ok(())
-}
-
-/// A name that cannot be guessed: 32 hex digits.
-fn session_name() -> String {
-    format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }
 
 /// Why no client can be served.
