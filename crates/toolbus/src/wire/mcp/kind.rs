@@ -57,7 +57,15 @@ const SCHEMES: &[Scheme] = &[
     Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+    // The old pair of HTTP+SSE.
+    Scheme::url("mcp+sse://", Transport::Http).with_path("/sse").with_query(Query::Peers),
+    Scheme::url("mcp+sses://", Transport::Https).with_path("/sse").with_query(Query::Peers),
 ];
+
+/// Is the old pair of HTTP+SSE spoken there, and nothing else?
+pub(super) fn is_pair(address: &Address) -> bool {
+    matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
+}
 
 impl PeerKind for McpKind {
     fn wire(&self) -> Wire {
