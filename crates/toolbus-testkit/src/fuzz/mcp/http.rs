@@ -76,6 +76,7 @@ pub fn http_client(data: &[u8]) {
         calling: calling_settings(),
         path: "/".into(),
         origin: "http://h:80".into(),
+        sse: false,
         start_timeout: Duration::from_secs(200),
     });
     let mut asker = Asker::new(now, &mut client);

@@ -101,7 +101,8 @@ impl PeerKind for McpKind {
             #[cfg(feature = "http")]
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                let options = back_http::Options::of(&name, url, is_pair(address), settings);
+                let options = options.map_err(|error| {
                     OpenError::unusable(address, error.to_string()).hinted(error.hint())
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
@@ -172,7 +173,8 @@ impl CheckKind for McpKind {
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {

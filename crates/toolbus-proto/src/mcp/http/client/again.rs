@@ -1,5 +1,5 @@
 //! What is asked of a server once more: because its stream broke, it forgot the session, it
-//! wants other headers, or it may be too old for us.
+//! wants other headers, or it may be too old to take what we post.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::json::{Kind, edit};
 use crate::jsonrpc::kind;
 use crate::mcp::calling::RequestId;
 use crate::mcp::wire::HEADER_MISMATCH;
-use crate::tool::{Failure, FailureKind, LastWords};
+use crate::tool::{Failure, FailureKind};
 
 /// How often a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
@@ -144,15 +144,12 @@ pub(super) fn has_wrong_headers(request: &Request, heard: &[Heard]) -> bool {
     !request.is_repeated && request.asks("tools/call") && heard.iter().any(is_refused)
 }
 
-/// A server of HTTP+SSE takes no `POST` where it gives its events.
-pub(super) fn may_be_too_old(request: &Request, status: u16) -> bool {
-    request.asks("initialize") && matches!(status, 400 | 404 | 405)
-}
-
-/// Why we cannot talk to a server that greets with events.
-pub(super) fn too_old() -> Failure {
-    let message = "the server speaks only HTTP+SSE of 2024-11-05, which toolbus does not";
-    let hint = Some("does it have another path for streamable HTTP, such as `/mcp`?".to_owned());
-    let words = LastWords { hint, ..LastWords::default() };
-    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
+/// A server of HTTP+SSE takes no `POST` where it gives its events. One that says what is wrong in
+/// the words of JSON-RPC has taken it.
+pub(super) fn may_be_pair(request: &Request, status: u16, heard: &[Heard]) -> bool {
+    let has_code = |heard: &Heard| {
+        let error = heard.text().and_then(|text| edit::member(text, "error"));
+        error.is_some_and(|error| edit::member(error, "code").is_some())
+    };
+    request.asks("initialize") && matches!(status, 400 | 404 | 405) && !heard.iter().any(has_code)
 }

@@ -38,7 +38,14 @@ pub struct Options {
 
 impl Options {
     /// What an address and the settings mean.
-    pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
+    ///
+    /// `sse` tells that the server speaks the old pair of HTTP+SSE.
+    pub fn of(
+        name: &str,
+        url: &Url,
+        sse: bool,
+        settings: &Settings,
+    ) -> Result<Options, OptionsError> {
         let own: McpSettings = settings.wire.get();
         let McpSettings { timeout_total, probe_timeout, input_timeout, .. } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
@@ -65,6 +72,7 @@ impl Options {
                 calling,
                 path: path.to_string(),
                 origin: format!("{scheme}://{host}:{}", url.port),
+                sse,
                 start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
             timeout: settings.timeout.unwrap_or(TIMEOUT),
