@@ -84,6 +84,10 @@ impl PeerKind for McpKind {
         &[
             ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
             ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+            (
+                "mcp+sse://HOST/PATH",
+                "an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS",
+            ),
         ]
     }
 

@@ -13,7 +13,7 @@ mod streams;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use self::again::{has_wrong_headers, may_be_pair};
+use self::again::{Unshaken, has_wrong_headers, may_be_pair};
 use self::answer::{Heard, Reading, hear, learn, refused};
 use self::pair::Pair;
 use super::headers::mirror_of;
@@ -102,7 +102,7 @@ struct Request {
     seen: Option<String>,
     retry: Duration,
     /// Why there was no handshake, unless the server turns out to be too old for it.
-    why: Option<Failure>,
+    why: Option<Unshaken>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -404,7 +404,7 @@ impl HttpClient {
                 }
             }
             (Ok(heard), Purpose::Ask(_)) if may_be_pair(&request, status, &heard) => {
-                self.look_for_events(request, refused(status));
+                self.look_for_events(request, Unshaken::of(status, heard));
             }
             (_, Purpose::Ask(_)) if status == 404 && self.has_forgotten(&request) => {
                 self.reopen(request);
@@ -437,28 +437,26 @@ impl HttpClient {
                     }
                     Purpose::Listen if is_stream => self.put_off(now, request),
                     Purpose::LookForEvents(id) => {
-                        self.client.fail(now, id, request.why.unwrap_or_else(|| refused(status)));
+                        self.no_events(now, id, request.why);
                     }
                     _ => {}
                 }
             }
             (Err(failure), Purpose::Ask(_)) if may_be_pair(&request, status, &[]) => {
-                self.look_for_events(request, failure);
+                self.look_for_events(request, Unshaken::Failed(failure));
             }
-            (Err(failure), _) => self.handle_failed(now, &request, failure),
+            (Err(failure), _) => self.handle_failed(now, request, failure),
         }
     }
 
     /// The request got no answer that means anything.
-    fn handle_failed(&mut self, now: Instant, request: &Request, failure: Failure) {
+    fn handle_failed(&mut self, now: Instant, request: Request, failure: Failure) {
         match request.purpose {
             Purpose::Ask(id) | Purpose::Post(Some(id)) => self.client.fail(now, id, failure),
             Purpose::Events => self.break_pair(failure),
-            Purpose::LookForEvents(id) => {
-                self.client.fail(now, id, request.why.clone().unwrap_or(failure));
-            }
+            Purpose::LookForEvents(id) => self.no_events(now, id, request.why),
             Purpose::Reopen => self.not_reopened(now, &failure),
-            Purpose::Relist { .. } => self.relisted(request, &[]),
+            Purpose::Relist { .. } => self.relisted(&request, &[]),
             // Servers need not offer a stream of their own, nor the end of a session.
             Purpose::Initialized => self.release(),
             Purpose::Tell | Purpose::Listen | Purpose::Post(None) | Purpose::Leave => {}

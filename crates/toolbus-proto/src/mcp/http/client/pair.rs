@@ -98,8 +98,7 @@ impl HttpClient {
                 // Not the old pair: it is as it was said to be when the handshake was refused.
                 let why = request.why.take();
                 self.abort(|other| other == Purpose::LookForEvents(id));
-                let unknown = || Failure::new(FailureKind::Unavailable, "no MCP server is there");
-                return self.client.fail(now, id, why.unwrap_or_else(unknown));
+                return self.no_events(now, id, why);
             }
             let name = printable(name, URL_SHOWN_MAX);
             let message = format!("its stream begins with the event `{name}`, not with `endpoint`");

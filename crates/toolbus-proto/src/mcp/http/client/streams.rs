@@ -120,7 +120,7 @@ impl Streams for HttpClient {
                     _ => FailureKind::Unavailable,
                 };
                 let failure = Failure { kind, last_words: None, ..why.failure };
-                self.handle_failed(now, &request, failure);
+                self.handle_failed(now, request, failure);
             }
         }
         self.settle(now);
