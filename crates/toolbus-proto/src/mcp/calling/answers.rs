@@ -206,7 +206,11 @@ impl MessageClient {
     }
 
     /// A line too long to be kept; what is known of its ends.
-    pub(super) fn handle_too_long(&mut self, too_long: &TooLong, glimpse: Option<&Glimpse>) {
+    pub(in crate::mcp) fn handle_too_long(
+        &mut self,
+        too_long: &TooLong,
+        glimpse: Option<&Glimpse>,
+    ) {
         self.notices.push_back(Notice::Stray(too_long.to_string()));
         if self.readiness != Readiness::Open {
             return;

@@ -59,7 +59,15 @@ const SCHEMES: &[Scheme] = &[
     Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+    // The old pair of HTTP+SSE.
+    Scheme::url("mcp+sse://", Transport::Http).with_path("/sse").with_query(Query::Peers),
+    Scheme::url("mcp+sses://", Transport::Https).with_path("/sse").with_query(Query::Peers),
 ];
+
+/// Is the old pair of HTTP+SSE spoken there, and nothing else?
+pub(super) fn is_pair(address: &Address) -> bool {
+    matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
+}
 
 impl PeerKind for McpKind {
     fn wire(&self) -> Wire {
@@ -78,6 +86,10 @@ impl PeerKind for McpKind {
         &[
             ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
             ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+            (
+                "mcp+sse://HOST/PATH",
+                "an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS",
+            ),
         ]
     }
 
@@ -95,7 +107,8 @@ impl PeerKind for McpKind {
             #[cfg(feature = "http")]
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                let options = back_http::Options::of(&name, url, is_pair(address), settings);
+                let options = options.map_err(|error| {
                     OpenError::unusable(address, error.to_string()).hinted(error.hint())
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
@@ -175,7 +188,8 @@ impl CheckKind for McpKind {
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {

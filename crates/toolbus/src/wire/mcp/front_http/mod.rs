@@ -19,6 +19,8 @@ use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
 use crate::wire::access::Access;
 
+pub use toolbus_proto::mcp::http::is_of_pair;
+
 pub use crate::wire::at::{At, AtError};
 pub use listen::{OpenError, listen, listening_on};
 
@@ -30,8 +32,10 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// What can be set about an MCP server of ours over HTTP.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The one path there is.
+    /// Where streamable HTTP is spoken.
     pub path: String,
+    /// Serve the old pair of HTTP+SSE as well, at `/sse` and `/messages`.
+    pub sse: bool,
     /// Who may come in.
     pub access: Access,
     /// The longest body of a request.
@@ -49,6 +53,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             path: "/mcp".to_owned(),
+            sse: false,
             access: Access::default(),
             body_bytes_max: 16 << 20,
             timeout: None,
@@ -75,6 +80,7 @@ pub async fn serve(
     let entrance = Entrance {
         admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
+        sse: options.sse,
         body_bytes_max: options.body_bytes_max,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
