@@ -134,6 +134,17 @@ pub trait Calling: Machine {
         false
     }
 
+    /// Has the other side shown that it speaks this wire? Where the two ends agree on being
+    /// ready, that has.
+    fn has_answered(&self) -> bool {
+        true
+    }
+
+    /// Has it been asked something that is answered at once, and not answered anything yet?
+    fn awaits_first_answer(&self) -> bool {
+        false
+    }
+
     /// The channel is lost: ends every call that is still in its hands with `why`.
     fn handle_lost(&mut self, now: Instant, why: &Failure);
 }
