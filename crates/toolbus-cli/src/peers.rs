@@ -25,7 +25,7 @@ use crate::runtime::{self, Signals};
 /// How long a program that did not get ready is looked at, to see what it does speak.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// The same for a user who has set a limit for all of the command.
-const QUICK_LOOK: Duration = Duration::from_secs(2);
+const QUICK_LOOK: Duration = Duration::from_millis(700);
 
 /// The peers that a command line names, read but not opened.
 #[derive(Clone)]
@@ -118,6 +118,7 @@ impl Peers {
     /// The failure of a program that did not get ready, with the address that would work.
     pub(crate) async fn second_look(
         &self,
+        bus: &Bus,
         address: &Address,
         failure: Failure,
         limit: Option<Duration>,
@@ -130,14 +131,20 @@ impl Peers {
             }
         };
         match settings {
-            Some(settings) => second_look(address, settings, failure, limit).await,
-            None => failure,
+            Some(settings) if is_unproven(&failure) => {
+                // Nothing else is asked of them; what they could still say is of no interest.
+                let look = second_look(address, settings, failure, limit);
+                let (failure, ()) = tokio::join!(look, bus.shutdown());
+                failure
+            }
+            _ => failure,
         }
     }
 
     /// The same, where it is clear whose failure it is.
     pub(crate) async fn second_look_if_one(
         &self,
+        bus: &Bus,
         failure: Failure,
         limit: Option<Duration>,
     ) -> Failure {
@@ -146,7 +153,7 @@ impl Peers {
             Peers::Config(config) => config.backs.iter().map(|back| &back.address).collect(),
         };
         match addresses.as_slice() {
-            [one] => self.second_look(one, failure, limit).await,
+            [one] => self.second_look(bus, one, failure, limit).await,
             _ => failure,
         }
     }
@@ -176,7 +183,7 @@ impl Peers {
                     bus.hurry();
                     let words = LastWords { is_unproven: true, ..LastWords::default() };
                     let missed = Deadline::unanswered(limit).with_last_words(words);
-                    let missed = self.second_look_if_one(missed, Some(limit)).await;
+                    let missed = self.second_look_if_one(&bus, missed, Some(limit)).await;
                     Err(failure::failed(&missed))
                 }
             }
@@ -253,15 +260,22 @@ pub(crate) async fn second_look(
     failure: Failure,
     limit: Option<Duration>,
 ) -> Failure {
-    if !failure.last_words.as_ref().is_some_and(|words| words.is_unproven) {
+    if !is_unproven(&failure) {
         return failure;
     }
     let start_timeout = Some(limit.map_or(SECOND_LOOK, |_| QUICK_LOOK));
     let settings = Settings { start_timeout, ..settings.clone() };
-    let Some(meant) = found::meant(address, &settings).await else { return failure };
+    let Some(meant) = found::meant(address, &settings, limit.is_none()).await else {
+        return failure;
+    };
     let hint = Some(format!("it is {}: write `{meant}`", meant.kind().summary()));
     let words = failure.last_words.as_deref().cloned().unwrap_or_default();
     failure.with_last_words(LastWords { hint, ..words })
+}
+
+/// Did its process never show that it speaks its wire?
+fn is_unproven(failure: &Failure) -> bool {
+    failure.last_words.as_ref().is_some_and(|words| words.is_unproven)
 }
 
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {

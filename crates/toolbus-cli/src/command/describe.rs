@@ -72,7 +72,8 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         let (spec, at) = match found {
             Ok(found) => found,
             Err(failure) => {
-                let failure = peers.second_look_if_one(with_hint(failure), deadline.total).await;
+                let failure = with_hint(failure);
+                let failure = peers.second_look_if_one(&bus, failure, deadline.total).await;
                 return Err(failure::failed(&failure));
             }
         };

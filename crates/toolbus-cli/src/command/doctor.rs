@@ -112,7 +112,7 @@ async fn try_out(bus: Bus, peers: Peers, deadline: Deadline) -> Tried {
     let seconds = began.elapsed().as_secs_f64();
     let tools = match listed.map(|listed| listed.tools) {
         Some(Ok(tools)) => Ok(tools.len()),
-        Some(Err(failure)) => Err(peers.second_look_if_one(failure, deadline.total).await),
+        Some(Err(failure)) => Err(peers.second_look_if_one(&bus, failure, deadline.total).await),
         None => Ok(0),
     };
     Tried { tools, seconds }

@@ -68,8 +68,9 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         let mut ended = Ok(());
         for listed in &listed {
             if let Err(failure) = &listed.tools {
+                let failure = failure.clone();
                 let failure =
-                    peers.second_look(&listed.address, failure.clone(), deadline.total).await;
+                    peers.second_look(&bus, &listed.address, failure, deadline.total).await;
                 ended = Err(unreachable(&listed.address, &failure).told(globals));
             }
         }

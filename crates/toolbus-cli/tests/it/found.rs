@@ -147,8 +147,7 @@ fn every_wrong_scheme_is_told_with_the_right_one() {
         let command = our_command(words);
         for (wrong, _) in ALL.into_iter().filter(|(wrong, _)| *wrong != right) {
             let address = format!("{wrong}{command}");
-            let limits = ["--start-timeout", "300ms", "--timeout", "600ms"];
-            let call = [&["call"], &limits[..], &[&address, "upper", "text=hi"]].concat();
+            let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
             let page = Page::of(&call).run();
             let hint = format!("write `{right}{command}`");
             assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");

@@ -329,6 +329,8 @@ pub enum Notice {
     Noted(&'static str),
     /// What came breaks a rule that the conversation cannot go on without: which, and where.
     Broke(String),
+    /// What came was answered with a refusal before it became a call: why.
+    Refused(String),
     /// What came is not used, and why that is no fault.
     Ignored(String),
     /// The peer offers a tool that only its own wire can describe: its signature.

@@ -94,7 +94,7 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     if !address.kind().is(&FOUND_OUT) {
         return Ok(address.clone());
     }
-    let kind = kind_of(words, settings).await?;
+    let kind = kind_of(words, settings, true).await?;
     let whole = with_scheme(kind, address.as_str());
     let address = whole.and_then(|whole| Address::parse(&whole).ok());
     let address = address.ok_or_else(|| unknown(words, "it cannot be named by an address"))?;
@@ -102,10 +102,11 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     Ok(address)
 }
 
-/// The address that would work for a program that does not speak what its address says.
-pub async fn meant(address: &Address, settings: &Settings) -> Option<Address> {
+/// The address that would work for a program that does not speak what its address says. Where
+/// the user has no time, the program that was looked at gets no goodbye.
+pub async fn meant(address: &Address, settings: &Settings, has_time: bool) -> Option<Address> {
     let Place::Command(words) = address.place() else { return None };
-    let kind = kind_of(words, settings).await.ok()?;
+    let kind = kind_of(words, settings, has_time).await.ok()?;
     if kind.is(address.kind()) {
         return None;
     }
@@ -121,7 +122,11 @@ fn with_scheme(kind: &dyn PeerKind, command: &str) -> Option<String> {
 }
 
 /// What the program is, as it was found out before or is now.
-async fn kind_of(words: &[String], settings: &Settings) -> Result<&'static dyn PeerKind, Failure> {
+async fn kind_of(
+    words: &[String],
+    settings: &Settings,
+    has_time: bool,
+) -> Result<&'static dyn PeerKind, Failure> {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(words).copied();
     if let Some(kind) = known() {
         return Ok(kind);
@@ -133,7 +138,7 @@ async fn kind_of(words: &[String], settings: &Settings) -> Result<&'static dyn P
     if let Some(kind) = known() {
         return Ok(kind);
     }
-    let kind = probe(words, settings).await?;
+    let kind = probe(words, settings, has_time).await?;
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(words.to_vec(), kind);
     Ok(kind)
 }
@@ -183,7 +188,11 @@ struct Throwaway {
     are_errors_open: bool,
 }
 
-async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn PeerKind, Failure> {
+async fn probe(
+    words: &[String],
+    settings: &Settings,
+    has_time: bool,
+) -> Result<&'static dyn PeerKind, Failure> {
     let registry = Registry::default();
     let recognised = |heard: &Heard<'_>| registry.kinds().find(|kind| kind.recognises(heard));
     // A name may say it all, and then nothing need be started.
@@ -231,7 +240,9 @@ async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn Pee
             }
         }
     };
-    throwaway.leave().await;
+    if has_time {
+        throwaway.leave().await;
+    }
     verdict
 }
 

@@ -128,7 +128,7 @@ impl CallArgs {
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals).and_then(|(peers, asked)| {
         peers.meet(async |bus| match answer(&bus, asked, args, globals).await? {
-            Err(failure) => Ok(Err(peers.second_look_if_one(failure, args.timeout).await)),
+            Err(failure) => Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await)),
             answered => Ok(answered),
         })
     }) {

@@ -275,7 +275,7 @@ impl Server<'_> {
         match asked {
             Ok(result) => Ok(result),
             Err(failure) => {
-                Err(failure::failed(&self.peers.second_look_if_one(failure, None).await))
+                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
             }
         }
     }
