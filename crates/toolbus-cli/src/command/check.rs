@@ -163,6 +163,11 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
             let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
             let line = render::printable(&masked(&line)).into_owned();
             let printed = render::print(&format!("{line}\n{sentence}"));
+            debug_assert!(
+                sentence(kind, finding.rule).is_some(),
+                "`{}` is not explained",
+                finding.rule
+            );
             awaited.told(finding.rule);
             let failed = matches!(finding.verdict, Verdict::Fail(_));
             if done.is_ok() && failed {
