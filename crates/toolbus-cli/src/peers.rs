@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
+use toolbus::wire::found::Look;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
 use toolbus_proto::tool::{Deadline, Failure, LastWords};
@@ -263,9 +264,12 @@ pub(crate) async fn second_look(
     if !is_unproven(&failure) {
         return failure;
     }
-    let start_timeout = Some(limit.map_or(SECOND_LOOK, |_| QUICK_LOOK));
+    let (start_timeout, look) = match limit {
+        None => (Some(SECOND_LOOK), Look::Again),
+        Some(_) => (Some(QUICK_LOOK), Look::Quick),
+    };
     let settings = Settings { start_timeout, ..settings.clone() };
-    let Some(meant) = found::meant(address, &settings, limit.is_none()).await else {
+    let Some(meant) = found::meant(address, &settings, look).await else {
         return failure;
     };
     let hint = Some(format!("it is {}: write `{meant}`", meant.kind().summary()));

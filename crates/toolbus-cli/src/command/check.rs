@@ -159,15 +159,12 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
-            let sentence = sentence(kind, finding.rule).filter(|_| args.explain && !globals.json);
+            let sentence = sentence(kind, finding.rule);
+            debug_assert!(sentence.is_some(), "`{}` is not explained", finding.rule);
+            let sentence = sentence.filter(|_| args.explain && !globals.json);
             let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
             let line = render::printable(&masked(&line)).into_owned();
             let printed = render::print(&format!("{line}\n{sentence}"));
-            debug_assert!(
-                sentence(kind, finding.rule).is_some(),
-                "`{}` is not explained",
-                finding.rule
-            );
             awaited.told(finding.rule);
             let failed = matches!(finding.verdict, Verdict::Fail(_));
             if done.is_ok() && failed {

@@ -14,6 +14,7 @@ use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::render::spinner::Spinner;
 use crate::render::{self, printable};
 use crate::runtime::{self, Signals};
 
@@ -120,7 +121,10 @@ async fn try_out(bus: Bus, peers: Peers, deadline: Deadline) -> Tried {
 
 /// Says what became of a back, and whether that is good.
 async fn tell(name: &str, tried: JoinHandle<Tried>, globals: &Globals) -> Result<bool, Failed> {
-    let Ok(Tried { tools, seconds }) = tried.await else {
+    let spinner = Spinner::for_people(globals);
+    let tried = tried.await;
+    drop(spinner);
+    let Ok(Tried { tools, seconds }) = tried else {
         return Err(Failed::new(Exit::Failed, format!("`{name}` could not be tried")));
     };
     let line = match (&tools, globals.json) {

@@ -26,7 +26,9 @@ use super::{OpenError, PeerKind, Registry};
 use crate::address::{Address, Form, Place, Purpose, Scheme};
 use crate::bus::back::{Back, LocalFuture, hinted};
 use crate::child::stderr::Tail;
-use crate::child::{EnvPolicy, Exit, Patience, Process, Signal, SpawnError, diagnose, words};
+use crate::child::{
+    EnvPolicy, Exit, Patience, Process, Signal, SpawnError, WAIT_IS_TOLD, diagnose, words,
+};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::transport::pipe::{Input, Output, Watch};
@@ -35,6 +37,8 @@ use crate::transport::pipe::{Input, Output, Watch};
 const BY_ITSELF: Duration = Duration::from_millis(250);
 /// What is kept of what it says.
 const BYTES_MAX: usize = 1 << 20;
+/// How many lines of it are shown, if there is nothing else to show.
+const LINES_SHOWN_MAX: usize = 8;
 /// How long it has to end once its input is closed, and again once it is told to.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -94,7 +98,7 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     if !address.kind().is(&FOUND_OUT) {
         return Ok(address.clone());
     }
-    let kind = kind_of(words, settings, true).await?;
+    let kind = kind_of(words, settings, Look::First).await?;
     let whole = with_scheme(kind, address.as_str());
     let address = whole.and_then(|whole| Address::parse(&whole).ok());
     let address = address.ok_or_else(|| unknown(words, "it cannot be named by an address"))?;
@@ -102,11 +106,21 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     Ok(address)
 }
 
-/// The address that would work for a program that does not speak what its address says. Where
-/// the user has no time, the program that was looked at gets no goodbye.
-pub async fn meant(address: &Address, settings: &Settings, has_time: bool) -> Option<Address> {
+/// How a program is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It is to be called.
+    First,
+    /// Its call has failed.
+    Again,
+    /// The same for a user whose time is over: the process gets no goodbye.
+    Quick,
+}
+
+/// The address that would work for a program that does not speak what its address says.
+pub async fn meant(address: &Address, settings: &Settings, look: Look) -> Option<Address> {
     let Place::Command(words) = address.place() else { return None };
-    let kind = kind_of(words, settings, has_time).await.ok()?;
+    let kind = kind_of(words, settings, look).await.ok()?;
     if kind.is(address.kind()) {
         return None;
     }
@@ -125,7 +139,7 @@ fn with_scheme(kind: &dyn PeerKind, command: &str) -> Option<String> {
 async fn kind_of(
     words: &[String],
     settings: &Settings,
-    has_time: bool,
+    look: Look,
 ) -> Result<&'static dyn PeerKind, Failure> {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(words).copied();
     if let Some(kind) = known() {
@@ -138,7 +152,7 @@ async fn kind_of(
     if let Some(kind) = known() {
         return Ok(kind);
     }
-    let kind = probe(words, settings, has_time).await?;
+    let kind = probe(words, settings, look).await?;
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(words.to_vec(), kind);
     Ok(kind)
 }
@@ -191,7 +205,7 @@ struct Throwaway {
 async fn probe(
     words: &[String],
     settings: &Settings,
-    has_time: bool,
+    look: Look,
 ) -> Result<&'static dyn PeerKind, Failure> {
     let registry = Registry::default();
     let recognised = |heard: &Heard<'_>| registry.kinds().find(|kind| kind.recognises(heard));
@@ -217,8 +231,9 @@ async fn probe(
     let patience = settings.start_timeout.unwrap_or(Patience::USUAL.start);
     let until = Instant::now() + patience;
     let mut ask_at = Some(Instant::now() + BY_ITSELF);
+    let mut tell_wait_at = (look == Look::First).then(|| Instant::now() + WAIT_IS_TOLD);
     let verdict = loop {
-        let next = ask_at.unwrap_or(until).min(until);
+        let next = [ask_at, tell_wait_at].into_iter().flatten().min().unwrap_or(until).min(until);
         let exit = tokio::select! {
             heard = throwaway.hear() => heard,
             () = sleep_until(next.into()) => None,
@@ -233,6 +248,13 @@ async fn probe(
         if until <= now || BYTES_MAX < throwaway.output.len() {
             break Err(throwaway.silent(words, patience));
         }
+        if tell_wait_at.is_some_and(|at| at <= now) {
+            tell_wait_at = None;
+            let name = &words[0];
+            tracing::warn!(
+                "waiting for `{name}` to show what it speaks, it has {patience:?} for that"
+            );
+        }
         if ask_at.is_some_and(|at| at <= now) {
             ask_at = None;
             for question in registry.kinds().filter_map(PeerKind::question) {
@@ -240,7 +262,7 @@ async fn probe(
             }
         }
     };
-    if has_time {
+    if look != Look::Quick {
         throwaway.leave().await;
     }
     verdict
@@ -343,7 +365,14 @@ impl Throwaway {
         exit: Option<Exit>,
         hint: Option<String>,
     ) -> Failure {
-        let stderr = self.tail.lines().map(str::to_owned).collect();
+        let mut stderr: Vec<_> = self.tail.lines().map(str::to_owned).collect();
+        if stderr.is_empty() {
+            // Some say what is wrong on standard output.
+            let mut said = Tail::new();
+            said.push(&self.output, |_| {});
+            said.finish(|_| {});
+            stderr = said.lines().take(LINES_SHOWN_MAX).map(str::to_owned).collect();
+        }
         Failure::new(kind, message).with_last_words(LastWords {
             exit,
             stderr,
