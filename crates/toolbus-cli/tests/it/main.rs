@@ -59,6 +59,7 @@ mod reliability;
 mod rpc;
 mod scripts;
 mod secrets;
+mod seen;
 mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]

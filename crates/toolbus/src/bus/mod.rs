@@ -28,13 +28,15 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use crate::address::Address;
 use crate::bus::back::{Back, unknown_tool};
@@ -282,10 +284,25 @@ impl Bus {
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
     /// the others from being listed.
     pub async fn list(&self) -> Vec<Listed> {
+        self.list_by(Deadline::never(Instant::now())).await
+    }
+
+    /// The same, but a back that has not answered when the total of `deadline` is over is not
+    /// waited for.
+    pub async fn list_by(&self, deadline: Deadline) -> Vec<Listed> {
+        let until = deadline.total.map(|total| deadline.asked + total);
         let mut asked = JoinSet::new();
         for (index, member) in self.members.iter().enumerate() {
             let member = member.clone();
-            asked.spawn_local(async move { (index, member.tools().await) });
+            asked.spawn_local(async move {
+                let Some(until) = until else { return (index, member.tools().await) };
+                let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
+                let tools = tools.unwrap_or_else(|_| {
+                    let words = LastWords { is_unproven: true, ..LastWords::default() };
+                    Err(deadline.missed().with_last_words(words))
+                });
+                (index, tools)
+            });
         }
         let mut answers: Vec<_> = asked.join_all().await;
         answers.sort_by_key(|(index, _)| *index);

@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
+use toolbus::address::Address;
 use toolbus::bus::admin::AdminPlan;
 use toolbus::bus::config::{Config, JournalConfig};
 use toolbus::bus::journal::Journal;
-use toolbus::bus::lenient::{SLOW, left_out};
+use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
 use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
+use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;
 use self::front::{Front, Plan};
@@ -28,7 +30,7 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::peers::{found_out_backs, not_opened};
+use crate::peers::{found_out_backs, not_opened, second_look};
 use crate::runtime::{self, Hangup, Hangups, Signals};
 use crate::spans;
 
@@ -149,9 +151,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The same with the wire of each program, where that is not said.
+    /// The same with the wire of each program, where that is not said; but one that is slow to
+    /// show it does not keep the others from being served.
     async fn found_out(mut self) -> Wanted {
-        found_out_backs(&mut self.config).await;
+        found_out_backs(&mut self.config, SLOW).await;
         self
     }
 
@@ -266,7 +269,7 @@ impl Running {
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
-        self.look_for_missing().await;
+        self.look_for_missing(wanted.config.clone()).await;
 
         let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
         let mut to_open = Vec::new();
@@ -314,13 +317,20 @@ impl Running {
 
     /// Opens all backs before a client is served; but one that is slow does not keep the others
     /// from being served.
-    async fn look_for_missing(&mut self) {
+    async fn look_for_missing(&mut self, config: Config) {
         let bus = self.bus.clone();
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
+        forget_left_out();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
+            for Listed { back, address, tools } in &listed {
+                let settings = config.backs.iter().find(|known| *known.name == **back);
+                if let (Err(failure), Some(known)) = (tools, settings) {
+                    tell_of_wire(back, address, &known.settings, failure).await;
+                }
+            }
         });
         let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
     }
@@ -374,13 +384,23 @@ impl Leaving {
 /// Tells which tools cannot be called for now.
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
-        if let Err(failure) = tools {
-            left_out(back, failure);
+        match tools {
+            Ok(_) => is_back(back),
+            Err(failure) => left_out(back, failure),
         }
     }
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
+    }
+}
+
+/// Tells the address that would work for a program that speaks another wire than it says.
+async fn tell_of_wire(back: &str, address: &Address, settings: &Settings, failure: &Failure) {
+    let hint = |failure: &Failure| failure.last_words.as_ref().and_then(|words| words.hint.clone());
+    let looked_at = second_look(address, settings, failure.clone(), None).await;
+    if let Some(found) = hint(&looked_at).filter(|_| hint(&looked_at) != hint(failure)) {
+        tracing::warn!(peer = %back, "hint: {found}");
     }
 }
 

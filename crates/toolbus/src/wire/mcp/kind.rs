@@ -37,6 +37,7 @@ impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
     pub const MCP: Patience = Patience {
         start: Duration::from_secs(20),
+        waits_for: Some("the first answer of an MCP server"),
         back_off: Duration::from_millis(500),
         back_off_max: Duration::from_secs(30),
         meanwhile: Meanwhile::Refuse,
