@@ -127,8 +127,9 @@ impl CallArgs {
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals).and_then(|(peers, asked)| {
-        peers.meet(async |bus| match answer(&bus, asked, args, globals).await? {
-            Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
+        let as_front = |bus: Bus| bus.for_front("call");
+        peers.meet_as(as_front, async |bus| match answer(&bus, asked, args, globals).await? {
+            Err(failure) => Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await)),
             answered => Ok(answered),
         })
     }) {
@@ -291,8 +292,10 @@ pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &
 }
 
 pub(super) fn with_hint(failure: Failure) -> Failure {
+    let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+    let says_enough = words.exit.is_some() || !words.stderr.is_empty() || words.hint.is_some();
     let hint = match failure.kind {
-        _ if failure.last_words.is_some() => return failure,
+        _ if says_enough => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
         FailureKind::Failed if failure.code == Some(Code::Word("input_required".to_owned())) => {
             match question::can_be_answered() {
@@ -305,7 +308,7 @@ pub(super) fn with_hint(failure: Failure) -> Failure {
         }
         _ => return failure,
     };
-    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
+    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..words })
 }
 
 /// With `--json` a failure is also a line on standard output.

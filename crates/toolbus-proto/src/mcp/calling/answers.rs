@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::crossing::failed;
 use super::{Form, MessageClient, Page, Purpose, Sent, Then, glimpse};
 use crate::channel::{Notice, Readiness, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
@@ -29,6 +30,7 @@ impl MessageClient {
     /// Takes one message, or a batch of them where the revision has batches. Once the
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
+        self.latest = Some(now);
         if let Readiness::Broken(_) = self.readiness {
             return;
         }
@@ -110,25 +112,31 @@ impl MessageClient {
         now: Instant,
         line: &Bytes,
         ticket: Ticket,
-        sent: Sent,
+        mut sent: Sent,
         answer: Result<&str, &str>,
     ) {
+        if let Some(crossing) = sent.crossing.take() {
+            return self.answer_across(now, line, ticket, sent, *crossing, answer);
+        }
         match (sent.purpose, answer) {
-            (Purpose::Pass | Purpose::Listen, Ok(result)) => {
+            (Purpose::Pass | Purpose::Listen | Purpose::Own, Ok(result)) => {
                 let result = line.slice_ref(result.as_bytes());
                 self.done(ticket, Ok(Outcome::Native(result)));
             }
-            (Purpose::Pass | Purpose::Listen, Err(error)) => {
-                // The whole error, raw: the front of this wire passes it on as it is.
-                let detail = Some(Json::part_of(line, error));
-                let failure = Failure { detail, ..failure_of_error(line, error) };
-                self.done(ticket, Err(failure));
+            (Purpose::Pass | Purpose::Listen | Purpose::Own, Err(error)) => {
+                self.done(ticket, Err(failed(line, error)));
             }
             (Purpose::Tool { form: Form::Native, .. }, Ok(result)) if is_complete(result) => {
                 self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
             }
-            (Purpose::Tool { again: Some(again), .. }, Ok(result))
-                if !is_complete(result) && self.hold(now, line, ticket, &again, result) => {}
+            (Purpose::Tool { name, form, user: Some(user) }, Ok(result))
+                if self.is_for_user_to_answer(result) =>
+            {
+                let purpose = Purpose::Tool { name, form, user: None };
+                let result = wire::in_a_line(line, result);
+                let result = str::from_utf8(&result).unwrap_or("{}");
+                self.ask_round(now, ticket, Sent { purpose, ..sent }, *user, result);
+            }
             (Purpose::Tool { name, form, .. }, Ok(result)) => match outcome(line, result) {
                 Ok(outcome) if form == Form::Text => {
                     let text = text_of(result);
@@ -213,7 +221,8 @@ impl MessageClient {
     fn handle_nameless(&mut self, now: Instant, line: &Bytes, error: &str) {
         let shown = printable(line, LINE_SHOWN_MAX);
         self.notices.push_back(Notice::Ignored(format!("an error without an id: {shown}")));
-        let tickets: Vec<_> = self.sent.keys().copied().collect();
+        let calls = self.sent.iter().filter(|(_, sent)| !matches!(sent.purpose, Purpose::Own));
+        let tickets: Vec<_> = calls.map(|(ticket, _)| *ticket).collect();
         if let [ticket] = tickets[..]
             && let Some(sent) = self.forget(ticket)
         {
@@ -222,7 +231,11 @@ impl MessageClient {
     }
 
     /// A line too long to be kept; what is known of its ends.
-    pub(super) fn handle_too_long(&mut self, too_long: &TooLong, glimpse: Option<&Glimpse>) {
+    pub(in crate::mcp) fn handle_too_long(
+        &mut self,
+        too_long: &TooLong,
+        glimpse: Option<&Glimpse>,
+    ) {
         self.notices.push_back(Notice::Stray(too_long.to_string()));
         if self.readiness != Readiness::Open {
             return;

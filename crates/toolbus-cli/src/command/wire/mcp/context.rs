@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use clap::{ArgMatches, FromArgMatches as _};
@@ -13,10 +13,10 @@ use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::from_base64;
 use toolbus_proto::json::{Json, edit};
-use toolbus_proto::tool::{Call, Code, Deadline, Failure, FailureKind, Outcome, What};
+use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 
-use crate::args::peer::{HttpArgs, ProgramArgs};
-use crate::args::{Globals, value};
+use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::command::call::question;
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
@@ -98,16 +98,14 @@ struct ListArgs {
     #[arg(value_name = "ADDRESS")]
     peer: Option<String>,
     #[command(flatten)]
-    reach: ReachArgs,
+    how: HowArgs,
 }
 
-/// How the server is reached.
+/// How a server is reached, and for how long it is waited for.
 #[derive(Debug, clap::Args)]
-struct ReachArgs {
-    /// Give up after this long in all, e.g. `90`, `500ms` [default: as the config says, or 60s]
-    #[arg(long, value_name = "TIME", value_parser = value::duration, env = "TOOLBUS_TIMEOUT",
-          hide_env_values = true, allow_negative_numbers = true)]
-    timeout: Option<Duration>,
+struct HowArgs {
+    #[command(flatten)]
+    limit: LimitArgs,
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
@@ -125,7 +123,7 @@ struct GetArgs {
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]
-    reach: ReachArgs,
+    how: HowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -139,21 +137,21 @@ struct ReadArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    reach: ReachArgs,
+    how: HowArgs,
 }
 
 impl Run for PromptCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
             PromptCommand::List(args) => {
-                ask(args.peer.as_deref(), &args.reach, globals, async |server| {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
                     let prompts = server.list("prompts/list", "prompts").await?;
                     print_list(&prompts, globals, prompt_row)
                 })
             }
             PromptCommand::Get(args) => {
                 let params = args.params()?;
-                ask(Some(&args.peer), &args.reach, globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("prompts/get", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -183,7 +181,7 @@ impl Run for ResourceCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
             ResourceCommand::List(args) => {
-                ask(args.peer.as_deref(), &args.reach, globals, async |server| {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
                     let mut found = server.list("resources/list", "resources").await?;
                     // Not every server knows of templates.
                     let templates =
@@ -194,7 +192,7 @@ impl Run for ResourceCommand {
             }
             ResourceCommand::Read(args) => {
                 let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
-                ask(Some(&args.peer), &args.reach, globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("resources/read", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -209,7 +207,7 @@ impl Run for ResourceCommand {
 /// Opens the one server that is meant, and asks it.
 fn ask(
     peer: Option<&str>,
-    reach: &ReachArgs,
+    how: &HowArgs,
     globals: &Globals,
     work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
@@ -217,31 +215,31 @@ fn ask(
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
     let settings = Settings {
-        program: reach.program.settings()?,
-        credentials: reach.http.credentials()?,
+        start_timeout: how.limit.start_timeout,
+        program: how.program.settings()?,
+        credentials: how.http.credentials()?,
         ..Settings::default()
     };
-    let peers = Peers::of(&address, globals, settings)?.within(reach.timeout);
+    let peers = Peers::of(&address, globals, settings)?;
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
-    let deadline = Deadline { total: reach.timeout, ..Deadline::never(Instant::now()) };
-    peers.meet(async |bus| {
+    peers.meet_within(how.limit.timeout, async |bus| {
         if bus.native_wire() != Some(WIRE) {
             let message = "this needs one MCP server, and all of its tools allowed";
             return Err(Failed::usage(message)
                 .hint("name it: by its address, or by the name of a back in the config"));
         }
         let spinner = Spinner::for_people(globals);
-        work(&Server { bus: &bus, deadline, spinner: spinner.into() }).await
+        work(&Server { bus: &bus, peers: &peers, spinner: spinner.into() }).await
     })
 }
 
 /// A server that is asked in its own words.
 struct Server<'a> {
     bus: &'a Bus,
-    deadline: Deadline,
+    peers: &'a Peers,
     spinner: std::cell::RefCell<Option<Spinner>>,
 }
 
@@ -306,21 +304,23 @@ impl Server<'_> {
             asked => asked,
         };
         self.spinner.take();
-        asked.map_err(|failure| match failure.code {
-            Some(Code::Number(UNKNOWN_METHOD)) => {
+        match asked {
+            Ok(result) => Ok(result),
+            Err(Failure { code: Some(Code::Number(UNKNOWN_METHOD)), .. }) => {
                 let what = method.split('/').next().unwrap_or_default();
-                Failed::new(Exit::Failed, format!("this server has no {what}"))
+                Err(Failed::new(Exit::Failed, format!("this server has no {what}")))
             }
-            _ => failure::failed(&failure),
-        })
+            Err(failure) => {
+                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
+            }
+        }
     }
 
     async fn ask(&self, method: &str, params: &str) -> Result<Json, Failure> {
         let (inbox, reply_to) = Inbox::new();
         let method = Bytes::copy_from_slice(method.as_bytes());
         let body = Bytes::copy_from_slice(params.as_bytes());
-        let mut call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
-        call.deadline = self.deadline;
+        let call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
         let running = self.bus.start(call, reply_to);
         match inbox.whole(running).await? {
             Outcome::Native(result) => Json::parse(result).map_err(|error| {
