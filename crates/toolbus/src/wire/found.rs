@@ -476,7 +476,7 @@ impl Back for FoundOut {
     }
 
     fn restarts(&self) -> Option<u64> {
-        self.known()?.restarts()
+        self.0.known()?.restarts()
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

@@ -5,6 +5,7 @@
 //! So each era that it speaks has a process of its own, started by the first call that is made in
 //! it; or each legacy session has, if that is asked for.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -112,11 +113,14 @@ impl Back for Mcp {
     }
 
     fn restarts(&self) -> Option<u64> {
-        let legacy = match &self.legacy {
-            Legacy::All(child) => child.restarts(),
-            Legacy::Sessions(sessions) => sessions.restarts(),
-        };
-        Some(legacy + self.modern.restarts())
+        Some(match &self.share {
+            Shared::ByAll(processes) => {
+                let restarts = Cell::new(0);
+                processes.each(|child| restarts.set(restarts.get() + child.restarts()));
+                restarts.get()
+            }
+            Shared::BySession(sessions, modern) => sessions.restarts() + modern.restarts(),
+        })
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
