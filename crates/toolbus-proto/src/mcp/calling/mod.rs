@@ -531,7 +531,7 @@ impl Calling for MessageClient {
 
     fn was_probed_in_vain(&self) -> bool {
         let speaks = self.greeting.as_ref().map(Greeting::era);
-        self.was_discovered && speaks == Some(Era::Legacy)
+        self.was_discovered && speaks == Some(Era::Legacy) && !self.speaks_both
     }
 
     fn may_start_again(&self) -> bool {
