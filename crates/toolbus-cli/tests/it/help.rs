@@ -22,6 +22,7 @@ fn toolbus_in_short() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -98,6 +99,7 @@ fn toolbus_at_length() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
