@@ -484,6 +484,9 @@ pub struct LastWords {
     pub stderr: Vec<String>,
     /// What the reader can do about it.
     pub hint: Option<String>,
+    /// The process never showed that it speaks the wire it was spoken to in: it may speak
+    /// another.
+    pub is_unproven: bool,
 }
 
 /// How a process ended.

@@ -310,6 +310,7 @@ mod tests {
             exit: None,
             stderr: vec!["with s3cret".into()],
             hint: Some("it wrote `s3cret`".into()),
+            ..LastWords::default()
         };
         let mut ours = Failure::new(FailureKind::Gone, "s3cret").with_last_words(words());
         ours.detail = Some(Json::parse(r#"{"line":"s3cret","at":1}"#).unwrap());

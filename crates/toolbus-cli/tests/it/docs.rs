@@ -37,6 +37,11 @@ fn journal() {
 }
 
 #[test]
+fn admin() {
+    check("docs/admin.md");
+}
+
+#[test]
 fn godex() {
     check("docs/godex.md");
 }

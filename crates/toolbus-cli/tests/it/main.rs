@@ -3,6 +3,7 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod answers;
 mod call;
 mod call_arguments;
@@ -21,6 +22,9 @@ mod found;
 mod godex;
 mod help;
 mod http;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod in_flight;
 mod init;
 mod journal;
 mod listening;
@@ -32,6 +36,7 @@ mod mcp;
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
 mod mcp_stop;
@@ -54,6 +59,7 @@ mod reliability;
 mod rpc;
 mod scripts;
 mod secrets;
+mod seen;
 mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]
@@ -64,5 +70,6 @@ mod surroundings;
 mod terminal;
 mod time;
 mod tools;
+mod traces;
 mod usage;
 mod waiting;

@@ -144,10 +144,13 @@ impl Offered {
         let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
         for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
-            if let Err(failure) = tools {
-                first_failure.get_or_insert(failure);
-                if !self.slow[index].get() {
-                    left_out(back, failure);
+            match tools {
+                Ok(_) => is_back(back),
+                Err(failure) => {
+                    first_failure.get_or_insert(failure);
+                    if !self.slow[index].get() {
+                        left_out(back, failure);
+                    }
                 }
             }
         }
@@ -191,9 +194,9 @@ impl Offered {
         });
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
-            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
             spawn_local(async move {
-                let tools = back.tools().await;
+                let tools = member.tools().await;
                 match this.upgrade() {
                     Some(offered) if round.is_over.get() => offered.came_late(index, tools),
                     _ => round.answers.borrow_mut()[index] = Some(tools),
@@ -244,8 +247,9 @@ impl Offered {
     fn came_late(&self, index: usize, tools: Answer) {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
-        if let Err(failure) = &tools {
-            left_out(&member.name, failure);
+        match &tools {
+            Ok(_) => is_back(&member.name),
+            Err(failure) => left_out(&member.name, failure),
         }
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
@@ -263,23 +267,43 @@ impl Offered {
 }
 
 thread_local! {
-    /// What backs said when they were left out last, so that it is shown once.
-    static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
+    /// The backs that are left out, and what they said when they were first.
+    static LEFT_OUT: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
 }
 
-/// Says that a back is left out, and what its process said, unless that was just shown.
+/// Says that a back is left out, why, and what its process said: once, however often its tools
+/// are asked for until it is back.
 pub fn left_out(back: &str, failure: &Failure) {
-    tracing::warn!(peer = %back, "left out: {failure}");
-    let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
-        return;
-    };
-    let is_news = LAST_WORDS.with_borrow_mut(|shown| {
-        shown.insert(back.to_owned(), words.stderr.clone()).as_ref() != Some(&words.stderr)
+    let words = failure.last_words.as_deref();
+    let stderr = words.map_or(&[][..], |words| &words.stderr);
+    let is_known = LEFT_OUT.with_borrow_mut(|left_out| match left_out.get(back) {
+        // A process that now says something else has another reason.
+        Some(said) if stderr.is_empty() || *said == stderr => true,
+        _ => {
+            left_out.insert(back.to_owned(), stderr.to_vec());
+            false
+        }
     });
-    if is_news {
-        let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
-        words.stderr.iter().for_each(show);
+    if is_known {
+        tracing::info!(peer = %back, "still left out: {failure}");
+        return;
     }
+    tracing::warn!(peer = %back, "left out: {failure}");
+    let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
+    stderr.iter().for_each(show);
+    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+        tracing::warn!(peer = %back, "hint: {hint}");
+    }
+}
+
+/// The back has listed its tools: if it is left out again, that is news.
+pub fn is_back(back: &str) {
+    LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
+}
+
+/// The backs are others now: whoever is left out of them is news.
+pub fn forget_left_out() {
+    LEFT_OUT.with_borrow_mut(HashMap::clear);
 }
 
 /// A call that waits until all backs have been asked.

@@ -3,15 +3,20 @@
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to the caller.
 
+#[cfg(feature = "http")]
+pub mod admin;
 mod answer;
 pub mod back;
 mod builder;
 pub mod catalogue;
 pub mod config;
 mod handle;
+mod health;
 pub mod journal;
 pub mod lenient;
 pub mod observe;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod reply;
 mod request;
 mod route;
@@ -19,16 +24,19 @@ mod swappable;
 mod told;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use crate::address::Address;
 use crate::bus::back::{Back, unknown_tool};
@@ -39,6 +47,7 @@ use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
+use self::health::Health;
 use self::lenient::LenientBus;
 use self::observe::{Observed, Observer, Observers};
 
@@ -102,7 +111,9 @@ struct Member {
     back: Rc<dyn Back>,
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
-    allow: Option<Vec<ToolName>>,
+    allow: Option<HashSet<ToolName>>,
+    /// Whether it answers, as far as that is known.
+    health: Rc<Health>,
 }
 
 /// What is known of a back.
@@ -167,6 +178,13 @@ impl Bus {
         Bus { observers, lenient: Rc::default(), ..self }
     }
 
+    /// The same bus, observed by these and by no other.
+    #[must_use]
+    pub fn observed_only_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Bus {
+        let observers = self.observers.replaced(all.into_iter().collect());
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
     /// The same bus, for calls that come from the front of this name: its observers are told so.
     #[must_use]
     pub fn for_front(self, front: &str) -> Bus {
@@ -208,9 +226,11 @@ impl Bus {
                 Some(same) => (self.members[same].back.clone(), before[same].clone()),
                 None => (open(&back.address, &back.settings)?, Known::default()),
             };
+            let health = same.map(|same| self.members[same].health.clone()).unwrap_or_default();
             let mut member =
                 Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
-            member.allow = back.allow.clone();
+            member.allow = back.allow.as_ref().map(|allow| allow.iter().cloned().collect());
+            member.health = health;
             Ok((Rc::new(member), known))
         });
         let members = members.collect::<Result<Vec<_>, _>>()?;
@@ -264,10 +284,25 @@ impl Bus {
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
     /// the others from being listed.
     pub async fn list(&self) -> Vec<Listed> {
+        self.list_by(Deadline::never(Instant::now())).await
+    }
+
+    /// The same, but a back that has not answered when the total of `deadline` is over is not
+    /// waited for.
+    pub async fn list_by(&self, deadline: Deadline) -> Vec<Listed> {
+        let until = deadline.total.map(|total| deadline.asked + total);
         let mut asked = JoinSet::new();
         for (index, member) in self.members.iter().enumerate() {
-            let back = member.back.clone();
-            asked.spawn_local(async move { (index, back.tools().await) });
+            let member = member.clone();
+            asked.spawn_local(async move {
+                let Some(until) = until else { return (index, member.tools().await) };
+                let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
+                let tools = tools.unwrap_or_else(|_| {
+                    let words = LastWords { is_unproven: true, ..LastWords::default() };
+                    Err(deadline.missed().with_last_words(words))
+                });
+                (index, tools)
+            });
         }
         let mut answers: Vec<_> = asked.join_all().await;
         answers.sort_by_key(|(index, _)| *index);
@@ -583,7 +618,8 @@ fn unused(name: &str, members: &[Rc<Member>]) -> String {
 
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
-        Member { name: name.into(), address, back, settings: settings.clone(), allow: None }
+        let (settings, health) = (settings.clone(), Rc::default());
+        Member { name: name.into(), address, back, settings, allow: None, health }
     }
 
     /// One that was made by others.
@@ -596,6 +632,13 @@ impl Member {
         *self.name == *config.name
             && self.address == config.address
             && self.settings == config.settings
+    }
+
+    /// Asks it for its tools, all of them.
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        let tools = self.back.tools().await;
+        self.health.listed(&tools);
+        tools
     }
 
     fn allows(&self, tool: &ToolName) -> bool {

@@ -16,6 +16,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, Trace, What, Wire};
 
 use super::Member;
+use crate::chance;
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
 use crate::wire::{PeerKind, Registry};
 
@@ -38,6 +39,11 @@ pub trait Observer {
 
     /// Does it want to see [what was answered](CallEnd::result)? That has to be collected.
     fn wants_results(&self) -> bool {
+        false
+    }
+
+    /// Is each call to be a part of a trace? Then one begins with every call that is in none.
+    fn begins_traces(&self) -> bool {
         false
     }
 }
@@ -114,6 +120,11 @@ impl Observers {
         Observers { front: self.front.clone(), all }
     }
 
+    /// These in place of all others.
+    pub(super) fn replaced(&self, all: Rc<[Rc<dyn Observer>]>) -> Observers {
+        Observers { front: self.front.clone(), all }
+    }
+
     /// The same for calls that come from this front.
     pub(super) fn of_front(&self, front: &str) -> Observers {
         Observers { front: Some(front.into()), all: self.all.clone() }
@@ -135,11 +146,16 @@ impl Observers {
 
     fn start_seen(
         &self,
-        call: Call,
+        mut call: Call,
         down: ReplyTo,
         start: impl FnOnce(Call, ReplyTo, Option<&Rc<Observed>>) -> RunningCall,
     ) -> RunningCall {
         let Some(seen) = self.seen(&call) else { return start(call, down, None) };
+        if let (What::Tool { .. }, None) = (&call.what, &call.trace)
+            && self.all.iter().any(|observer| observer.begins_traces())
+        {
+            call.trace = Some(Trace::begin(chance::bytes(), chance::bytes()));
+        }
         let observed = Rc::new(Observed {
             observers: self.all.clone(),
             down,

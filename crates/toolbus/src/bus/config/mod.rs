@@ -17,6 +17,8 @@ use toolbus_proto::tool::ToolName;
 
 use crate::address::{Address, Place};
 use crate::wire::Registry;
+use crate::wire::access::AccessSettings;
+use crate::wire::at::At;
 use crate::wire::settings::{Clients, Settings, WireSettings};
 
 pub use error::{ConfigError, Problem};
@@ -132,7 +134,9 @@ pub struct JournalConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Host and port.
-    pub listen: String,
+    pub listen: At,
+    /// Who may look.
+    pub access: AccessSettings,
 }
 
 #[cfg(test)]

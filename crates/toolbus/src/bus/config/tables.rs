@@ -10,6 +10,7 @@ use super::key::{Key, Values};
 use super::keys::{Entry, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
 use crate::address::{Address, Place, Purpose};
+use crate::wire::access::AccessSettings;
 use crate::wire::settings::{
     Clients, Credentials, ProgramSettings, Restart, Settings, WireSettings,
 };
@@ -149,7 +150,19 @@ fn journal(entry: &Entry<'_>) -> Result<JournalConfig, ConfigError> {
 
 fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
     let mut keys = entry.keys()?;
-    let admin = Admin { listen: keys.need("listen", Entry::string)? };
+    let admin = Admin {
+        listen: keys.need("listen", |entry| {
+            let why = |why| entry.error(Problem::Listen { key: entry.path.clone(), why });
+            entry.string()?.parse().map_err(why)
+        })?,
+        access: AccessSettings {
+            token: keys.take("token", Entry::secret)?,
+            token_env: keys.take("token_env", Entry::string)?,
+            insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
+            origins: keys.take("origins", Entry::strings)?.unwrap_or_default(),
+            hosts: keys.take("hosts", Entry::strings)?.unwrap_or_default(),
+        },
+    };
     keys.finish()?;
     Ok(admin)
 }

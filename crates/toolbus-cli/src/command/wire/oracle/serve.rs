@@ -34,6 +34,7 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         },
         timeout: Some(args.timeout),
     };
+    crate::spans::say_if_missing();
     Peers::of(&args.addresses, globals, settings)?
         .meet_as(|bus| bus.for_front("oracle"), async |bus| run(bus, options).await)
 }
