@@ -115,28 +115,40 @@ fn standard_input_may_be_a_journal() {
 
 #[test]
 fn what_is_asked_for_must_make_sense() {
-    check("log no/such/journal", expect![[r#"
+    check(
+        "log no/such/journal",
+        expect![[r#"
         stderr
         error: there is no journal `no/such/journal`
         hint: it is made by the first call that goes through a config with `[journal]`
         exit 2
-    "#]]);
-    check("log", expect![[r#"
+    "#]],
+    );
+    check(
+        "log",
+        expect![[r#"
         stderr
         error: no PATH is given, and there is no `toolbus.toml` here or above
         hint: name a journal: `toolbus log PATH`
         exit 2
-    "#]]);
-    check("log j --since yesterday", expect![[r#"
+    "#]],
+    );
+    check(
+        "log j --since yesterday",
+        expect![[r#"
         stderr
-        error: `--since`: it is neither a time ago (`30s`, `10m`, `2h`, `7d`) nor one of RFC 3339 (`2026-11-16T02:14:19Z`)
+        error: `--since`: `yesterday` is neither a time ago (`30s`, `10m`, `2h`, `7d`) nor one of RFC 3339 (`2026-11-16T02:14:19Z`)
         exit 2
-    "#]]);
-    check("log j --outcome fine", expect![[r#"
+    "#]],
+    );
+    check(
+        "log j --outcome fine",
+        expect![[r#"
         stderr
-        error: `--outcome`: no call ends so; it can be ok, failure, unknown_tool, invalid_arguments, failed, timed_out, cancelled, gone, broke_protocol, unavailable, too_large
+        error: `--outcome`: no call ends as `fine`; it can be ok, failure, unknown_tool, invalid_arguments, failed, timed_out, cancelled, gone, broke_protocol, unavailable, too_large
         exit 2
-    "#]]);
+    "#]],
+    );
     Page::of(&["log"])
         .config("log_without_journal", "[back.try]\nconnect = \"builtin:\"\n")
         .check(expect![[r#"

@@ -172,13 +172,15 @@ impl Open {
         if !self.is_regular {
             return Ok(true);
         }
-        let found = self.file.metadata()?;
-        if found.nlink() == 0 {
+        // Asked for each line: this is the cheapest way to ask.
+        let found = rustix::fs::fstat(&self.file)?;
+        if found.st_nlink == 0 {
             return Ok(false);
         }
-        if found.len() != self.len {
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        if len != self.len {
             // Others wrote to it, or emptied it.
-            self.len = found.len();
+            self.len = len;
             self.is_torn = false;
             self.look_at_end();
         }
