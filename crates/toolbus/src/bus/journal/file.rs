@@ -109,15 +109,15 @@ impl JournalFile {
             // A file system without locks.
             Err(_) => {}
         }
-        if open.is_at(&self.path)? {
-            if let Err(error) = make_room(&self.path) {
-                let path = self.path.display();
-                tracing::warn!("the journal `{path}` cannot be rotated, and grows: {error}");
-                self.rotate_again = Some(now + ROTATE_AGAIN);
-                // The lock is held by the open file.
-                let _ = flock(&open.file, FlockOperation::Unlock);
-                return Ok(());
-            }
+        if open.is_at(&self.path)?
+            && let Err(error) = make_room(&self.path)
+        {
+            let path = self.path.display();
+            tracing::warn!("the journal `{path}` cannot be rotated, and grows: {error}");
+            self.rotate_again = Some(now + ROTATE_AGAIN);
+            // The lock is held by the open file.
+            let _ = flock(&open.file, FlockOperation::Unlock);
+            return Ok(());
         }
         self.rotate_again = None;
         // As long as there is no new file, the old one is better than none.
