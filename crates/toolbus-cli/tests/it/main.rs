@@ -25,6 +25,7 @@ mod init;
 mod listening;
 mod live;
 mod matrix;
+mod matrix_killed;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]

@@ -39,7 +39,7 @@ fn every_front_before_every_back() {
         LocalSet::new().block_on(&runtime, crate::godex::bridges::cells(&registry, &program));
     table.join(name, limits, cells);
     let mut told = ABOUT.to_owned();
-    let _ = write!(told, "{}", table.to_markdown());
+    let _ = write!(told, "{}{}", table.to_markdown(), crate::matrix_killed::to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);
 }

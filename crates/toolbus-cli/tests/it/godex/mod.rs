@@ -5,6 +5,7 @@ pub(crate) mod bridges;
 mod bus;
 mod children;
 mod files;
+pub(crate) mod killed;
 mod live;
 mod many;
 mod replay;
