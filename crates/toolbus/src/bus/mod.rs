@@ -31,7 +31,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpe
 use crate::address::Address;
 use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
 
@@ -95,6 +95,8 @@ struct Member {
     name: Arc<str>,
     address: Address,
     back: Rc<dyn Back>,
+    /// Its calls that are under way, by whatever bus has it.
+    in_flight: Rc<InFlight>,
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
     allow: Option<Vec<ToolName>>,
@@ -183,12 +185,19 @@ impl Bus {
         let before = self.known.borrow();
         let members = config.backs.iter().map(|back| {
             let same = self.members.iter().position(|member| member.is_set_up_as(back));
-            let (opened, known) = match same {
-                Some(same) => (self.members[same].back.clone(), before[same].clone()),
-                None => (open(&back.address, &back.settings)?, Known::default()),
+            let (name, address) = (back.name.clone(), back.address.clone());
+            let (mut member, known) = match same {
+                Some(same) => {
+                    let Member { back: opened, in_flight, .. } = &*self.members[same];
+                    let member = Member::new(name, address, opened.clone(), &back.settings);
+                    let in_flight = in_flight.clone();
+                    (Member { in_flight, ..member }, before[same].clone())
+                }
+                None => {
+                    let opened = open(&back.address, &back.settings)?;
+                    (Member::new(name, address, opened, &back.settings), Known::default())
+                }
             };
-            let mut member =
-                Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
             member.allow = back.allow.clone();
             Ok((Rc::new(member), known))
         });
@@ -475,7 +484,7 @@ impl Bus {
                     *trace = trace.passed_on(chance::bytes());
                 }
                 let down = told::told(&call, member.back.wire(), &member.name, down);
-                member.back.start(call, down)
+                member.back.start(call, down).counted_by(&member.in_flight)
             }
             Err(done) => {
                 let _ = down.send(Down::Done(done));
@@ -517,6 +526,19 @@ impl Bus {
         unknown_tool(name, names.chain(guesses.iter().map(String::as_str)))
     }
 
+    /// Waits until no call is under way that a bus with these backs has made. One task may wait.
+    pub async fn idle(&self) {
+        for member in &self.members {
+            member.in_flight.none().await;
+        }
+    }
+
+    /// How long the most patient of its backs lets a call be quiet.
+    pub fn patience(&self) -> Duration {
+        let own = self.members.iter().map(|member| member.settings.timeout.unwrap_or(TIMEOUT));
+        own.max().unwrap_or(TIMEOUT)
+    }
+
     /// Says goodbye to all backs at the same time and waits until no process is left.
     pub async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
@@ -547,7 +569,8 @@ fn unused(name: &str, members: &[Rc<Member>]) -> String {
 
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
-        Member { name: name.into(), address, back, settings: settings.clone(), allow: None }
+        let (name, settings) = (name.into(), settings.clone());
+        Member { name, address, back, in_flight: Rc::default(), settings, allow: None }
     }
 
     /// One that was made by others.

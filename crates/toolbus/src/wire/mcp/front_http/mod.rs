@@ -22,7 +22,7 @@ use crate::wire::access::Access;
 pub use listen::{At, AtError, OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
-const LAST_CALLS: Duration = Patience::MCP.last_calls;
+pub const LAST_CALLS: Duration = Patience::MCP.last_calls;
 /// How long the last answers may take to be read then.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
@@ -71,6 +71,20 @@ pub async fn serve(
     listener: Listener,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let stop = async {
+        stop.await;
+        LAST_CALLS
+    };
+    serve_until(backs, options, listener, stop).await
+}
+
+/// The same until `stop`, which says how long what is under way then may take to end.
+pub async fn serve_until(
+    backs: &Backs,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = Duration>,
+) -> Result<(), ServeError> {
     let entrance = Entrance {
         admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
@@ -87,8 +101,8 @@ pub async fn serve(
         welcomed.welcome(head, body, writer);
     });
     let stopping = async {
-        stop.await;
-        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), front.finish(LAST_CALLS));
+        let patience = stop.await;
+        tokio::join!(server.shutdown(patience + LAST_BYTES), front.finish(patience));
     };
     let telling = async {
         loop {
