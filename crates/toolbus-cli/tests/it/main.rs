@@ -50,6 +50,7 @@ mod page;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod reliability;
+mod reload;
 mod rpc;
 mod scripts;
 mod secrets;

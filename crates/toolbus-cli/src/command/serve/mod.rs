@@ -33,6 +33,9 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// A config that was read again is told to be so once its new fronts listen, but no later: one of
 /// them may have to wait for a hub, or for an address of ours.
 const OPENED_SOON: Duration = Duration::from_millis(500);
+/// The last calls of a front that is closed have so many times as long as one may be quiet, for
+/// they need not be quiet.
+const DRAINED_WITHIN: u32 = 10;
 /// How often is looked whether an address is free.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -314,7 +317,8 @@ impl Running {
             let is_free = !to_open.iter().any(|plan| front.is_in_the_way_of(plan.config()));
             if is_followed && is_free { self.held.push(front) } else { closing.push(front) }
         }
-        let patience = before.patience();
+        // Those that end in their own time need no more; who only listens goes with the last.
+        let patience = before.patience() * DRAINED_WITHIN;
         self.draining.retain(|draining| !draining.is_over());
         self.draining.extend(closing.into_iter().map(|front| front.drain(patience)));
         to_open.into_iter().for_each(|plan| self.open(plan));
@@ -357,7 +361,8 @@ impl Running {
         match front {
             Ok(front) => {
                 self.fronts.push(front);
-                self.draining.extend(held.map(|held| held.drain(self.bus.patience())));
+                self.draining
+                    .extend(held.map(|held| held.drain(self.bus.patience() * DRAINED_WITHIN)));
             }
             Err(failed) => {
                 failed.told(asked.globals);
