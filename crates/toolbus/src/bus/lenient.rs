@@ -152,7 +152,14 @@ impl Offered {
         {
             return Err(failure.clone());
         }
-        self.bus.offer_leniently(&listed);
+        match self.heard.get() {
+            Heard::None => self
+                .bus
+                .offer(&listed)
+                .map_err(|taken| Failure::new(FailureKind::Unavailable, taken.to_string()))?,
+            // No back loses a tool because another back came.
+            Heard::Some | Heard::All => self.bus.offer_leniently(&listed),
+        }
         let is_all = first_failure.is_none() && !is_slow;
         self.heard.set(if is_all { Heard::All } else { Heard::Some });
         // In the order of the backs, each in its own; of a name that falls together the first.

@@ -345,16 +345,13 @@ mod tests {
                 "toolbus": {"command": "/usr/bin/toolbus", "args": ["mcp"]},
                 "default": {"command": "${SET:-a}", "args": ["${UNSET:-b c}", "${UNSET}"]}
             }}"#,
-            expect![[r##"
-                # what stands in `${…}` is not known here: write what it should be
-                [back.default]
-                connect = "mcp+stdio:'its value' 'b c' '${UNSET}'"
+            expect![[r#"
+                [back.every-thing]
+                connect = "mcp+stdio:npx -y @scope/server 'a b' 'it'\\''s' ''"
                 [back.env]
                 connect = "mcp+stdio:s"
                 env = { A = "${SET}", B-C = "x\"y" }
                 cwd = "/work/x"
-                [back.every-thing]
-                connect = "mcp+stdio:npx -y @scope/server 'a b' 'it'\\''s' ''"
                 # Left out: `https://h.example/mcp?key=***` is no address: blanks cannot stand in it; write them as `%20`
                 # [back.far]
                 # connect = "https://h.example/mcp?key=its value"
@@ -367,13 +364,16 @@ mod tests {
                 # Left out: the old transport HTTP+SSE is not there yet; try the server's URL for streamable HTTP, if it has one
                 # [back.old]
                 # connect = "https://h/sse"
-                # Left out: it is toolbus itself
-                # [back.server]
-                # connect = "mcp+stdio:/usr/bin/toolbus mcp"
                 # Left out: unsupported connection scheme: "ftp://h"
                 # [back.wrong]
                 # connect = "ftp://h"
-            "##]],
+                # Left out: it is toolbus itself
+                # [back.server]
+                # connect = "mcp+stdio:/usr/bin/toolbus mcp"
+                # what stands in `${…}` is not known here: write what it should be
+                [back.default]
+                connect = "mcp+stdio:'its value' 'b c' '${UNSET}'"
+            "#]],
         );
     }
 
