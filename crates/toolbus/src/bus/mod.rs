@@ -88,6 +88,19 @@ pub struct Bus {
     /// The way of [`Bus::call`] and [`Bus::tools`]. Made when it is first needed, of a bus with
     /// the same catalogue that has no such way itself: two that hold each other would never go.
     lenient: Rc<OnceCell<LenientBus>>,
+    /// Whose tools they are, as clients are told.
+    about: Option<Rc<About>>,
+}
+
+/// Whose tools a front offers, as those of its clients are told whose wire has a place for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The name of the program.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// How its tools are to be used.
+    pub instructions: Option<String>,
 }
 
 /// One back as the bus knows it.
@@ -224,8 +237,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        let known = self.known;
-        Bus { known, ..Bus::new(naming, self.members) }
+        let Bus { known, about, .. } = self;
+        Bus { known, about, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -245,7 +258,19 @@ impl Bus {
             catalogue: Rc::default(),
             known: Rc::new(known),
             lenient: Rc::default(),
+            about: None,
         }
+    }
+
+    /// The same bus, whose fronts tell their clients that it is this one, and not toolbus.
+    #[must_use]
+    pub fn introduced_as(self, about: About) -> Bus {
+        Bus { about: Some(Rc::new(about)), ..self }
+    }
+
+    /// Whose tools they are, as clients are told; else those of toolbus.
+    pub fn about(&self) -> Option<&Rc<About>> {
+        self.about.as_ref()
     }
 
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep

@@ -123,6 +123,7 @@ mod http {
         ) -> LocalFuture<'static, Result<Listening, FrontError>> {
             let Plan { at, mut options } = *self;
             options.first_caller = number * CALLERS_MAX;
+            options.about = bus.about().cloned();
             Box::pin(async move {
                 let cannot = |error: &dyn std::error::Error| {
                     FrontError::failed("cannot serve over HTTP").caused_by(error)

@@ -5,6 +5,7 @@
 mod listen;
 
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -12,6 +13,7 @@ use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
 use super::front::Backs;
+use crate::bus::About;
 use crate::chance;
 use crate::child::Patience;
 use crate::engine::front::Front;
@@ -42,6 +44,8 @@ pub struct Options {
     /// The number of the first caller. Fronts before the same backs must not have callers of
     /// the same number.
     pub first_caller: u64,
+    /// Who clients are told we are, if not toolbus.
+    pub about: Option<Rc<About>>,
 }
 
 impl Default for Options {
@@ -58,6 +62,7 @@ impl Default for Options {
                 ..Limits::default()
             },
             first_caller: 1,
+            about: None,
         }
     }
 }
@@ -90,10 +95,14 @@ pub async fn serve_until(
         path: options.path,
         body_bytes_max: options.body_bytes_max,
     };
-    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let about = options.about.as_deref();
+    let version = about.map_or(env!("CARGO_PKG_VERSION"), |about| &about.version).to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, session_name);
+    let mut endpoint = Endpoint::new(settings, session_name);
+    if let Some(about) = about {
+        endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
+    }
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
