@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+mod author;
 mod call;
 mod call_arguments;
 mod check_mcp;
@@ -59,6 +60,9 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod serve_ends;
 mod shell;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod soak;
 mod streams;
 mod surroundings;
 mod terminal;

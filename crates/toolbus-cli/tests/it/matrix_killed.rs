@@ -83,7 +83,7 @@ impl Back {
 }
 
 /// A peer of this wire that serves `served`, started by a shell that leaves its mark.
-fn marking(fixture: &Fixture, mark: &str, served: &str) -> String {
+pub(crate) fn marking(fixture: &Fixture, mark: &str, served: &str) -> String {
     let words: String = fixture.words.iter().map(|word| format!(" {}", quoted(word))).collect();
     let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
     let script = format!(
