@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,13 +14,13 @@ use toolbus::bus::Bus;
 use toolbus::wire::Registry;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::tool::{Failure, FailureKind};
+use toolbus_testkit::page::Program;
 use toolbus_testkit::patience::PATIENCE;
-use toolbus_testkit::responses::{Answer, Server};
 
 use super::Chance;
 use super::stage::Stage;
 use crate::godex;
-use crate::matrix::harness::{call, quoted};
+use crate::matrix::harness::call;
 use crate::matrix_killed::marking;
 
 /// Longer than any call takes.
@@ -159,18 +162,16 @@ fn by_model(config: &str, back: &'static str, text: &str) -> String {
     let done = format!(
         r#"{{"type":"response.output_item.done","item":{{"type":"function_call","id":"f","call_id":"c","name":"{back}_{tool}","arguments":{arguments}}}}}"#
     );
-    let call = Answer::events([done.as_str(), completed]).in_chunks_of(1 << 16);
-    let server = Server::start(vec![call, Answer::events([completed])]);
-    let url = server.url();
-    let words = ["exec", "-q", "hi", "--bus", "--config", config, "--base-url", &url];
-    let page = toolbus_testkit::page::Program::of(godex::command(&words)).run();
-    let asked = server.asked();
+    let (asked, page) = played(&[&[done.as_str(), completed], &[completed]], |url| {
+        let words = ["exec", "-q", "hi", "--bus", "--config", config, "--base-url", url];
+        Program::of(godex::command(&words)).run()
+    });
     let Some(told) = asked.get(1) else {
         // A back of the config could not be opened, for it was killed.
         assert_eq!(page.status.code(), Some(3), "{}", page.stderr);
         return "unavailable".to_owned();
     };
-    let body: Value = serde_json::from_str(&told.body).expect("a request is JSON");
+    let body: Value = serde_json::from_slice(told).expect("a request is JSON");
     let outputs = body["input"].as_array().into_iter().flatten();
     let output = outputs.filter_map(|item| item["output"].as_str()).next().expect("it is told");
     match output.strip_prefix("error: ") {
@@ -181,6 +182,54 @@ fn by_model(config: &str, back: &'static str, text: &str) -> String {
             "answered".to_owned()
         }
     }
+}
+
+/// Answers each request of a run with the next of these events, until it has ended: the bodies, and
+/// what the run gives. Nothing is left of the server then, which would count as growth.
+fn played<T: Send>(turns: &[&[&str]], run: impl FnOnce(&str) -> T + Send) -> (Vec<Vec<u8>>, T) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("is bound");
+    thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            let ended = run(&format!("http://{address}"));
+            // Who waits for another request waits no more.
+            let _ = TcpStream::connect(address);
+            ended
+        });
+        let mut bodies = Vec::new();
+        for events in turns {
+            let (mut stream, _) = listener.accept().expect("it listens");
+            let Some(body) = read_request(&stream) else { break };
+            bodies.push(body);
+            let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close";
+            let length = events.len();
+            // The run may have been killed.
+            let _ = write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{events}");
+        }
+        (bodies, running.join().expect("it does not panic"))
+    })
+}
+
+fn read_request(stream: &TcpStream) -> Option<Vec<u8>> {
+    let mut input = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    input.read_exact(&mut body).ok()?;
+    Some(body)
 }
 
 impl Counts {

@@ -13,7 +13,7 @@ mod chaos;
 mod stage;
 
 use std::env;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::task::{JoinSet, LocalSet};
 use toolbus_testkit::process::Vitals;
@@ -35,8 +35,8 @@ const FILES_GROWTH_MAX: usize = 24;
 fn every_call_ends_once_and_nothing_is_left() {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let length = number(SECONDS).map_or(SHORT, Duration::from_secs);
-    let by_chance = || Instant::now().elapsed().subsec_nanos().into();
-    let seed = number(SEED).unwrap_or_else(|| u64::from(std::process::id()) ^ by_chance());
+    let by_chance = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
+    let seed = number(SEED).unwrap_or_else(|| by_chance().into());
     // Shown if it fails, to be repeated.
     println!("{SEED}={seed}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -105,7 +105,9 @@ impl Chance {
     fn new(seed: u64) -> Chance {
         // Zero would stay zero.
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| drop(chance.next()));
+        for _ in 0..8 {
+            chance.next();
+        }
         chance
     }
 

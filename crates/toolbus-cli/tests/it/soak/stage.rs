@@ -103,12 +103,9 @@ impl Stage {
 
     /// Kills a process that is a back or a front, but not the bus.
     pub(super) fn kill(&self, chance: &mut Chance) {
-        let started = self.started();
-        // Those who were started last live most probably.
-        let late = &started[started.len().saturating_sub(24)..];
-        let living: Vec<_> = late.iter().filter(|process| is_ours(process)).collect();
+        let living: Vec<_> = self.started_ids().into_iter().filter(|pid| is_ours(*pid)).collect();
         if !living.is_empty() {
-            chance.one_of(&living).kill();
+            Group::led_by(*chance.one_of(&living)).kill();
             self.kills.set(self.kills.get() + 1);
         }
     }
@@ -118,9 +115,10 @@ impl Stage {
         (self.reloads.get(), self.kills.get())
     }
 
-    fn started(&self) -> Vec<Group> {
+    /// All that were ever started to be backs or fronts.
+    fn started_ids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.scratch.file("started")).unwrap_or_default();
-        text.lines().filter_map(|pid| pid.parse().ok()).map(Group::led_by).collect()
+        text.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
 
     fn write(&self) {
@@ -161,10 +159,8 @@ impl Stage {
         let said = server.end();
         assert!(said.ends_with("exit 143\n"), "{said}");
         assert!(!said.contains("panicked"), "{said}");
-        let started = self.started();
-        eventually("no process is left", || {
-            started.iter().all(|process| process.living().is_empty())
-        });
+        let started = self.started_ids();
+        eventually("no process is left", || !started.iter().any(|pid| is_ours(*pid)));
         let folder = self.scratch.file("");
         let strays = || {
             let all = fs::read_dir("/proc").expect("processes are listed in /proc").flatten();
@@ -179,10 +175,7 @@ impl Stage {
 }
 
 /// Is it still what we have started, and not another that has its number by now?
-fn is_ours(process: &Group) -> bool {
-    let names_us = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(env!("CARGO_BIN_EXE_toolbus"))
-    };
-    process.living().iter().any(names_us)
+fn is_ours(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).contains(env!("CARGO_BIN_EXE_toolbus"))
 }
