@@ -40,7 +40,7 @@ fn the_same_program_is_a_peer_of_every_wire() {
     let address = format!("mcp+stdio:{echo} --mcp");
     let words = ["exec", "--mock", "--mock-mode", "tool-loop", "--tools-from", &address, "hi"];
     let page = Page::of(&words).run();
-    assert_eq!(page.to_string(), "stdout\nmock tool result: exit 0\n");
+    assert_eq!(page.to_string(), "stdout\nmock tool result: \n(no newline)\nexit 0\n");
 }
 
 #[test]
