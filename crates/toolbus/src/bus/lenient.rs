@@ -14,6 +14,7 @@ use tokio::task::spawn_local;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
 
 use super::Route;
+use super::observe::Observed;
 use crate::bus::{Bus, Listed};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -72,10 +73,14 @@ impl Route for LenientBus {
             What::Tool { name, .. } => self.0.may_be_left_out(name),
             What::Native { .. } => false,
         };
-        match must_ask {
-            true => later(self.0.clone(), call, down),
-            false => self.0.bus.start(call, down),
-        }
+        self.0.bus.observers.start(call, down, |call, down, seen| match must_ask {
+            true => later(self.0.clone(), call, down, seen),
+            false => self.0.bus.start_seen(call, down, seen),
+        })
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        self.0.bus.refuse(call, down, why);
     }
 }
 
@@ -139,10 +144,13 @@ impl Offered {
         let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
         for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
-            if let Err(failure) = tools {
-                first_failure.get_or_insert(failure);
-                if !self.slow[index].get() {
-                    left_out(back, failure);
+            match tools {
+                Ok(_) => is_back(back),
+                Err(failure) => {
+                    first_failure.get_or_insert(failure);
+                    if !self.slow[index].get() {
+                        left_out(back, failure);
+                    }
                 }
             }
         }
@@ -186,9 +194,9 @@ impl Offered {
         });
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
-            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
             spawn_local(async move {
-                let tools = back.tools().await;
+                let tools = member.tools().await;
                 match this.upgrade() {
                     Some(offered) if round.is_over.get() => offered.came_late(index, tools),
                     _ => round.answers.borrow_mut()[index] = Some(tools),
@@ -239,8 +247,9 @@ impl Offered {
     fn came_late(&self, index: usize, tools: Answer) {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
-        if let Err(failure) = &tools {
-            left_out(&member.name, failure);
+        match &tools {
+            Ok(_) => is_back(&member.name),
+            Err(failure) => left_out(&member.name, failure),
         }
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
@@ -258,27 +267,53 @@ impl Offered {
 }
 
 thread_local! {
-    /// What backs said when they were left out last, so that it is shown once.
-    static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
+    /// The backs that are left out, and what they said when they were first.
+    static LEFT_OUT: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
 }
 
-/// Says that a back is left out, and what its process said, unless that was just shown.
+/// Says that a back is left out, why, and what its process said: once, however often its tools
+/// are asked for until it is back.
 pub fn left_out(back: &str, failure: &Failure) {
-    tracing::warn!(peer = %back, "left out: {failure}");
-    let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
-        return;
-    };
-    let is_news = LAST_WORDS.with_borrow_mut(|shown| {
-        shown.insert(back.to_owned(), words.stderr.clone()).as_ref() != Some(&words.stderr)
+    let words = failure.last_words.as_deref();
+    let stderr = words.map_or(&[][..], |words| &words.stderr);
+    let is_known = LEFT_OUT.with_borrow_mut(|left_out| match left_out.get(back) {
+        // A process that now says something else has another reason.
+        Some(said) if stderr.is_empty() || *said == stderr => true,
+        _ => {
+            left_out.insert(back.to_owned(), stderr.to_vec());
+            false
+        }
     });
-    if is_news {
-        let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
-        words.stderr.iter().for_each(show);
+    if is_known {
+        tracing::info!(peer = %back, "still left out: {failure}");
+        return;
+    }
+    tracing::warn!(peer = %back, "left out: {failure}");
+    let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
+    stderr.iter().for_each(show);
+    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+        tracing::warn!(peer = %back, "hint: {hint}");
     }
 }
 
+/// The back has listed its tools: if it is left out again, that is news.
+pub fn is_back(back: &str) {
+    LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
+}
+
+/// The backs are others now: whoever is left out of them is news.
+pub fn forget_left_out() {
+    LEFT_OUT.with_borrow_mut(HashMap::clear);
+}
+
 /// A call that waits until all backs have been asked.
-fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
+fn later(
+    offered: Rc<Offered>,
+    call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    let seen = seen.cloned();
     let tool = match &call.what {
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
@@ -298,7 +333,9 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
                 // Its back has just been asked: it need not fail a second time.
                 match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
                     Some(outage) => asked.finish(Err(outage)),
-                    None => asked.begin(|call, down| offered.bus.start(call, down)),
+                    None => {
+                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()))
+                    }
                 }
             }
         }

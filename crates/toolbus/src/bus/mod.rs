@@ -3,13 +3,20 @@
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to the caller.
 
+#[cfg(feature = "http")]
+pub mod admin;
 mod answer;
 pub mod back;
 mod builder;
 pub mod catalogue;
 pub mod config;
 mod handle;
+mod health;
+pub mod journal;
 pub mod lenient;
+pub mod observe;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod reply;
 mod request;
 mod route;
@@ -17,16 +24,19 @@ mod swappable;
 mod told;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use crate::address::Address;
 use crate::bus::back::{Back, unknown_tool};
@@ -37,7 +47,9 @@ use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
+use self::health::Health;
 use self::lenient::LenientBus;
+use self::observe::{Observed, Observer, Observers};
 
 pub use answer::answer;
 pub use builder::{BuildError, BusBuilder};
@@ -90,6 +102,8 @@ pub struct Bus {
     lenient: Rc<OnceCell<LenientBus>>,
     /// Whose tools they are, as clients are told.
     about: Option<Rc<About>>,
+    /// Who is told of its calls.
+    observers: Observers,
 }
 
 /// Whose tools a front offers, as those of its clients are told whose wire has a place for it.
@@ -112,7 +126,9 @@ struct Member {
     in_flight: Rc<InFlight>,
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
-    allow: Option<Vec<ToolName>>,
+    allow: Option<HashSet<ToolName>>,
+    /// Whether it answers, as far as that is known.
+    health: Rc<Health>,
 }
 
 /// What is known of a back.
@@ -165,8 +181,30 @@ impl Bus {
         builder::check_name(name, self.members.iter().map(|member| &*member.name))?;
         let member = Member::foreign(name, Rc::new(back));
         let members = self.members.iter().cloned().chain([Rc::new(member)]);
-        *self = Bus::new(self.naming, members.collect());
+        let observers = self.observers.clone();
+        *self = Bus { observers, ..Bus::new(self.naming, members.collect()) };
         Ok(())
+    }
+
+    /// The same bus; `observer` is told of each call that is made by this handle and its clones.
+    #[must_use]
+    pub fn observed_by(self, observer: Rc<dyn Observer>) -> Bus {
+        let observers = self.observers.with(observer);
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
+    /// The same bus, observed by these and by no other.
+    #[must_use]
+    pub fn observed_only_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Bus {
+        let observers = self.observers.replaced(all.into_iter().collect());
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
+    /// The same bus, for calls that come from the front of this name: its observers are told so.
+    #[must_use]
+    pub fn for_front(self, front: &str) -> Bus {
+        let observers = self.observers.of_front(front);
+        Bus { observers, lenient: Rc::default(), ..self }
     }
 
     fn lenient(&self) -> &LenientBus {
@@ -193,7 +231,8 @@ impl Bus {
     }
 
     /// The bus of a config that is read again: a back that is set up as before is the one of
-    /// before, with its process and what is under way there.
+    /// before, with its process and what is under way there. Calls that were begun stay observed as
+    /// they were; who is to observe those of the new bus is [said](Bus::observed_by) anew.
     pub fn reloaded(&self, config: &Config) -> Result<Bus, OpenError> {
         let before = self.known.borrow();
         let members = config.backs.iter().map(|back| {
@@ -211,7 +250,10 @@ impl Bus {
                     (Member::new(name, address, opened, &back.settings), Known::default())
                 }
             };
-            member.allow = back.allow.clone();
+            if let Some(same) = same {
+                member.health = self.members[same].health.clone();
+            }
+            member.allow = back.allow.as_ref().map(|allow| allow.iter().cloned().collect());
             Ok((Rc::new(member), known))
         });
         let members = members.collect::<Result<Vec<_>, _>>()?;
@@ -237,8 +279,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        let Bus { known, about, .. } = self;
-        Bus { known, about, ..Bus::new(naming, self.members) }
+        let Bus { known, observers, about, .. } = self;
+        Bus { known, observers, about, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -259,6 +301,7 @@ impl Bus {
             known: Rc::new(known),
             lenient: Rc::default(),
             about: None,
+            observers: Observers::default(),
         }
     }
 
@@ -276,10 +319,25 @@ impl Bus {
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
     /// the others from being listed.
     pub async fn list(&self) -> Vec<Listed> {
+        self.list_by(Deadline::never(Instant::now())).await
+    }
+
+    /// The same, but a back that has not answered when the total of `deadline` is over is not
+    /// waited for.
+    pub async fn list_by(&self, deadline: Deadline) -> Vec<Listed> {
+        let until = deadline.total.map(|total| deadline.asked + total);
         let mut asked = JoinSet::new();
         for (index, member) in self.members.iter().enumerate() {
-            let back = member.back.clone();
-            asked.spawn_local(async move { (index, back.tools().await) });
+            let member = member.clone();
+            asked.spawn_local(async move {
+                let Some(until) = until else { return (index, member.tools().await) };
+                let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
+                let tools = tools.unwrap_or_else(|_| {
+                    let words = LastWords { is_unproven: true, ..LastWords::default() };
+                    Err(deadline.missed().with_last_words(words))
+                });
+                (index, tools)
+            });
         }
         let mut answers: Vec<_> = asked.join_all().await;
         answers.sort_by_key(|(index, _)| *index);
@@ -483,7 +541,17 @@ impl Bus {
     }
 
     /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
-    pub fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
+    pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        self.observers.start(call, down, |call, down, seen| self.start_seen(call, down, seen))
+    }
+
+    /// The same for a call that is observed already, if it is.
+    fn start_seen(
+        &self,
+        mut call: Call,
+        down: ReplyTo,
+        seen: Option<&Rc<Observed>>,
+    ) -> RunningCall {
         let found = match &mut call.what {
             What::Tool { name, .. } => match self.route(name) {
                 Some((member, own)) => {
@@ -507,6 +575,10 @@ impl Bus {
                 // What is said in a wire of its own is passed on as it is.
                 if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
                     *trace = trace.passed_on(chance::bytes());
+                }
+                if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
+                    let _ = down.send(Down::Done(Err(failure)));
+                    return RunningCall::ended();
                 }
                 let down = told::told(&call, member.back.wire(), &member.name, down);
                 member.back.start(call, down).counted_by(&member.in_flight)
@@ -595,7 +667,8 @@ fn unused(name: &str, members: &[Rc<Member>]) -> String {
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
         let (name, settings) = (name.into(), settings.clone());
-        Member { name, address, back, in_flight: Rc::default(), settings, allow: None }
+        let (in_flight, health) = (Rc::default(), Rc::default());
+        Member { name, address, back, in_flight, settings, allow: None, health }
     }
 
     /// One that was made by others.
@@ -608,6 +681,13 @@ impl Member {
         *self.name == *config.name
             && self.address == config.address
             && self.settings == config.settings
+    }
+
+    /// Asks it for its tools, all of them.
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        let tools = self.back.tools().await;
+        self.health.listed(&tools);
+        tools
     }
 
     fn allows(&self, tool: &ToolName) -> bool {

@@ -2,6 +2,7 @@
 
 use toolbus::address::Address;
 use toolbus::bus::config::{BackConfig, Config};
+use toolbus::bus::lenient::SLOW;
 
 use crate::peers::found_out_backs;
 
@@ -11,7 +12,8 @@ pub(super) struct FoundOut(Vec<(BackConfig, Address)>);
 
 impl FoundOut {
     /// Writes the wire of each program into its address, where that is not said. A back that is
-    /// set up as before is not asked again, for that would start its program once more.
+    /// set up as before is not asked again, for that would start its program once more; one that
+    /// is slow to show it does not keep the others from being served.
     pub(super) async fn out(&mut self, config: &mut Config) {
         let before = config.backs.clone();
         for back in config.backs.iter_mut().filter(|back| back.address.is_bare()) {
@@ -20,7 +22,7 @@ impl FoundOut {
             }
         }
         if config.backs.iter().any(|back| back.address.is_bare()) {
-            found_out_backs(config).await;
+            found_out_backs(config, SLOW).await;
         }
         let found = before.into_iter().zip(&config.backs);
         let found = found.filter(|(before, after)| before.address != after.address);

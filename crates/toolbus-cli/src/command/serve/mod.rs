@@ -1,21 +1,29 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
+mod admin;
 mod found;
 mod front;
 
 use std::convert::Infallible;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use tokio::time::{Instant, timeout_at};
-use toolbus::bus::config::Config;
-use toolbus::bus::lenient::{SLOW, left_out};
+use toolbus::address::Address;
+use toolbus::bus::admin::AdminPlan;
+use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::journal::Journal;
+use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
+use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
+use toolbus_proto::tool::Failure;
 
+use self::admin::Pages;
 use self::found::FoundOut;
 use self::front::{Draining, Front, Plan};
 use super::wire::{self, WireFace};
@@ -25,8 +33,9 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::peers::not_opened;
+use crate::peers::{not_opened, second_look};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::spans;
 
 /// What the last calls of a front have when we end.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -79,6 +88,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let asked = Asked { globals, peers: args.settings()? };
     let wanted = Wanted::read(&asked)?;
+    spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
@@ -95,6 +105,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             running.kill();
         };
         signals.or_kill(goodbye, kill).await;
+        running.pages.stop().await;
         Err(ended)
     })
 }
@@ -154,6 +165,7 @@ impl ServeArgs {
 struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
+    admin: Option<AdminPlan>,
 }
 
 impl Wanted {
@@ -171,21 +183,16 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        for (table, is_there) in
-            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
-        {
-            if is_there {
-                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
-            }
-        }
+        let admin = admin::plan(&config)?;
         peer::add_to(&mut config, &asked.peers);
-        Ok(Wanted { config: config.for_many_clients(), fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
 
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
     opened: u64,
@@ -203,6 +210,8 @@ struct Running {
     looking: JoinSet<()>,
     /// What programs speak whose addresses do not say it.
     found: FoundOut,
+    pages: Pages,
+    spans: Option<Rc<dyn Observer>>,
 }
 
 /// Backs that are no longer in the config.
@@ -231,6 +240,7 @@ impl Running {
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            journal: None,
             fronts: Vec::new(),
             opened: 0,
             breaking,
@@ -241,6 +251,8 @@ impl Running {
             leaving: Vec::new(),
             looking: JoinSet::new(),
             found: FoundOut::default(),
+            pages: Pages::default(),
+            spans: spans::observer(),
         })
     }
 
@@ -256,14 +268,19 @@ impl Running {
     /// Opens everything for the first time. A front that cannot be opened is the end.
     async fn begin(&mut self, mut wanted: Wanted) -> Result<(), Failed> {
         self.found.out(&mut wanted.config).await;
-        self.bus = Bus::of_config(&wanted.config).map_err(|error| not_opened(&error))?;
-        self.look_for_missing();
+        let (_, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        if let Some(failed) = unserved {
+            return Err(failed);
+        }
+        self.look_for_missing(wanted.config);
         let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
         for plan in wanted.fronts {
             self.opened += 1;
             let front = Front::open(plan, &self.bus, self.opened, &self.breaking).await?;
+            self.pages.listens(front.name());
             self.fronts.push(front);
         }
+        self.pages.announce();
         Ok(())
     }
 
@@ -272,7 +289,7 @@ impl Running {
         let followed = match Wanted::read(asked) {
             Ok(mut wanted) => {
                 self.found.out(&mut wanted.config).await;
-                self.follow(wanted)
+                self.follow(wanted, asked).await
             }
             Err(failed) => Err(failed),
         };
@@ -285,26 +302,30 @@ impl Running {
         while let Ok(Some(Ok(opened))) = timeout_at(until, self.opening.join_next()).await {
             self.settle(opened, asked);
         }
+        self.pages.announce();
         tracing::warn!(target: DONE, "the config was read again");
     }
 
-    /// Becomes what is wanted, at once: no call, client or peer is waited for.
-    fn follow(&mut self, wanted: Wanted) -> Result<(), Failed> {
-        let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
-        let before = mem::replace(&mut self.bus, bus);
+    /// Becomes what is wanted, at once: no call, client or back is waited for.
+    async fn follow(&mut self, wanted: Wanted, asked: &Asked<'_>) -> Result<(), Failed> {
+        let (before, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        if let Some(failed) = unserved {
+            failed.told(asked.globals);
+        }
         // What does not listen yet is planned anew.
         self.opening = JoinSet::new();
         let fronts = self.fronts.drain(..).chain(self.held.drain(..));
         // One that passes its only back through cannot do so with another.
         let (mut fronts, mut closing): (Vec<_>, Vec<_>) =
             fronts.partition(|front| front.can_lead_to(&before, &self.bus));
-        fronts.iter().for_each(|front| front.lead_to(&self.bus));
         let mut to_open = Vec::new();
         for plan in wanted.fronts {
             match fronts.iter().position(|front| front.is_set_up_as(&plan)) {
                 Some(same) => {
                     let mut front = fronts.swap_remove(same);
                     front.rename(&plan.config().name);
+                    front.lead_to(&self.bus);
+                    self.pages.listens(front.name());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
@@ -315,7 +336,12 @@ impl Running {
         for front in fronts {
             let is_followed = to_open.iter().any(|plan| plan.config().name == front.name());
             let is_free = !to_open.iter().any(|plan| front.is_in_the_way_of(plan.config()));
-            if is_followed && is_free { self.held.push(front) } else { closing.push(front) }
+            if is_followed && is_free {
+                front.lead_to(&self.bus);
+                self.held.push(front);
+            } else {
+                closing.push(front);
+            }
         }
         // Those that end in their own time need no more; who only listens goes with the last.
         let patience = before.patience() * DRAINED_WITHIN;
@@ -323,8 +349,44 @@ impl Running {
         self.draining.extend(closing.into_iter().map(|front| front.drain(patience)));
         to_open.into_iter().for_each(|plan| self.open(plan));
         self.leave(before.without(&self.bus));
-        self.look_for_missing();
+        self.look_for_missing(wanted.config);
         Ok(())
+    }
+
+    /// Takes the backs of this config, with those who watch their calls: the backs of before, and
+    /// why the pages of `[admin]` cannot be where they are wanted.
+    async fn lead_to_backs(
+        &mut self,
+        config: &Config,
+        admin: Option<AdminPlan>,
+    ) -> Result<(Bus, Option<Failed>), Failed> {
+        let bus = self.bus.reloaded(config).map_err(|error| not_opened(&error))?;
+        // A file that cannot be opened is told before anything changes.
+        let journal = self.journal_of(config.journal.as_ref())?;
+        // Before the backs are opened: who looks sees how far the start has come.
+        let names = config.fronts.iter().map(|front| front.name.clone()).collect();
+        let unserved = self.pages.follow(admin, &bus, names).await.err();
+        self.journal = journal;
+        let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
+        // Last, so that they count what the journal makes of a call.
+        let spans = self.spans.clone();
+        let all = [journal, spans, self.pages.metrics()];
+        let bus = bus.observed_only_by(all.into_iter().flatten());
+        Ok((mem::replace(&mut self.bus, bus), unserved))
+    }
+
+    /// The journal that is wanted: that of before, with its file opened anew, or another.
+    fn journal_of(&self, wanted: Option<&JournalConfig>) -> Result<Option<Rc<Journal>>, Failed> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let same = self.journal.as_ref().filter(|journal| journal.config() == wanted);
+        let journal = same.cloned().unwrap_or_else(|| Rc::new(Journal::new(wanted)));
+        runtime::survive_file_limits();
+        journal.open().map_err(|error| {
+            let path = wanted.path.display();
+            Failed::usage(format!("cannot open the journal `{path}`, which is required"))
+                .caused_by(&error)
+        })?;
+        Ok(Some(journal))
     }
 
     /// Opens a front, as soon as its address is free of those that we are about to leave.
@@ -360,6 +422,7 @@ impl Running {
         let held = held.map(|at| self.held.swap_remove(at));
         match front {
             Ok(front) => {
+                self.pages.listens(front.name());
                 self.fronts.push(front);
                 self.draining
                     .extend(held.map(|held| held.drain(self.bus.patience() * DRAINED_WITHIN)));
@@ -368,6 +431,7 @@ impl Running {
                 failed.told(asked.globals);
                 if let Some(held) = held {
                     tracing::warn!("`front.{name}` goes on as it was");
+                    self.pages.listens(held.name());
                     self.fronts.push(held);
                 }
             }
@@ -389,19 +453,28 @@ impl Running {
     }
 
     /// Asks all backs for their tools, and tells which cannot be reached.
-    fn look_for_missing(&mut self) {
+    fn look_for_missing(&mut self, config: Config) {
         let bus = self.bus.clone();
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
+        forget_left_out();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
+            for Listed { back, address, tools } in &listed {
+                let settings = config.backs.iter().find(|known| *known.name == **back);
+                if let (Err(failure), Some(known)) = (tools, settings) {
+                    tell_of_wire(back, address, &known.settings, failure).await;
+                }
+            }
         });
     }
 
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
         self.looking.abort_all();
         self.opening.abort_all();
+        let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
+        self.pages.part(&self.bus, names);
         let fronts = self.fronts.drain(..).chain(self.held.drain(..)).map(Front::stop);
         let draining = self.draining.drain(..).map(|draining| draining.hurry(LAST_CALLS));
         fronts.chain(draining).collect()
@@ -433,13 +506,23 @@ impl Running {
 /// Tells which tools cannot be called for now.
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
-        if let Err(failure) = tools {
-            left_out(back, failure);
+        match tools {
+            Ok(_) => is_back(back),
+            Err(failure) => left_out(back, failure),
         }
     }
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
+    }
+}
+
+/// Tells the address that would work for a program that speaks another wire than it says.
+async fn tell_of_wire(back: &str, address: &Address, settings: &Settings, failure: &Failure) {
+    let hint = |failure: &Failure| failure.last_words.as_ref().and_then(|words| words.hint.clone());
+    let looked_at = second_look(address, settings, failure.clone(), None).await;
+    if let Some(found) = hint(&looked_at).filter(|_| hint(&looked_at) != hint(failure)) {
+        tracing::warn!(peer = %back, "hint: {found}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! A session is one long call, `initialize`. With the last such call of a caller its process
 //! is told goodbye.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
@@ -24,6 +24,8 @@ pub(super) struct Sessions {
     open: RefCell<HashMap<CallerId, Session>>,
     /// Told goodbye, and not gone yet.
     leaving: RefCell<Vec<Rc<Child<Client>>>>,
+    /// How often those were started again that are gone.
+    restarts: Cell<u64>,
 }
 
 struct Session {
@@ -40,6 +42,7 @@ impl Sessions {
             make: Box::new(make),
             open: RefCell::default(),
             leaving: RefCell::default(),
+            restarts: Cell::new(0),
         })
     }
 
@@ -98,6 +101,7 @@ impl Sessions {
         self.leaving.borrow_mut().push(session.child.clone());
         spawn_local(async move {
             session.child.shutdown().await;
+            this.restarts.set(this.restarts.get() + session.child.restarts());
             this.leaving.borrow_mut().retain(|child| !Rc::ptr_eq(child, &session.child));
         });
     }
@@ -107,6 +111,11 @@ impl Sessions {
         let open = self.open.borrow();
         let leaving = self.leaving.borrow();
         open.values().map(|session| &session.child).chain(leaving.iter()).cloned().collect()
+    }
+
+    /// How often one of them was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.restarts.get() + self.living().iter().map(|child| child.restarts()).sum::<u64>()
     }
 
     pub(super) async fn shutdown(&self) {

@@ -1,8 +1,8 @@
 //! An MCP server somewhere else: its tools are tools, and whatever an MCP client says to it
 //! passes as it is.
 //!
-//! Each era has a conversation of its own, begun by the first call that is made in it. One
-//! that cannot go on fails its calls, and the next call begins another; if none can be begun,
+//! Each era that it speaks has a conversation of its own, begun by the first call that is made in
+//! it. One that cannot go on fails its calls, and the next call begins another; if none can be begun,
 //! calls are refused for a while.
 
 mod back_off;
@@ -19,6 +19,7 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
+use super::eras::Eras;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::Patience;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -32,6 +33,7 @@ const GOODBYE: Duration = Patience::MCP.goodbye;
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
     options: Options,
+    eras: Eras,
     legacy: RefCell<Option<Rc<Conversation>>>,
     modern: RefCell<Option<Rc<Conversation>>>,
     /// Whom to tell that the tools have changed.
@@ -46,6 +48,7 @@ impl McpHttp {
     /// Connects to no server yet.
     pub fn new(options: Options) -> McpHttp {
         McpHttp {
+            eras: Eras::new(options.settings.calling.memory.clone()),
             options,
             legacy: RefCell::default(),
             modern: RefCell::default(),
@@ -107,7 +110,7 @@ impl Back for McpHttp {
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let era = era_of(&call);
+        let era = self.eras.conversation(era_of(&call));
         if let Some(failure) = self.refusal(Instant::now(), era) {
             let _ = down.send(Down::Done(Err(failure)));
             return RunningCall::ended();

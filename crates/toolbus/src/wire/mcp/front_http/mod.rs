@@ -12,16 +12,19 @@ use thiserror::Error;
 use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
+use super::eras::unguessable;
 use super::front::Backs;
 use crate::bus::About;
-use crate::chance;
 use crate::child::Patience;
 use crate::engine::front::Front;
 use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
 use crate::wire::access::Access;
 
-pub use listen::{At, AtError, OpenError, listen, listening_on};
+pub use toolbus_proto::mcp::http::is_of_pair;
+
+pub use crate::wire::at::{At, AtError};
+pub use listen::{OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
 pub const LAST_CALLS: Duration = Patience::MCP.last_calls;
@@ -31,8 +34,10 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// What can be set about an MCP server of ours over HTTP.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The one path there is.
+    /// Where streamable HTTP is spoken.
     pub path: String,
+    /// Serve the old pair of HTTP+SSE as well, at `/sse` and `/messages`.
+    pub sse: bool,
     /// Who may come in.
     pub access: Access,
     /// The longest body of a request.
@@ -52,6 +57,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             path: "/mcp".to_owned(),
+            sse: false,
             access: Access::default(),
             body_bytes_max: 16 << 20,
             timeout: None,
@@ -93,13 +99,14 @@ pub async fn serve_until(
     let entrance = Entrance {
         admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
+        sse: options.sse,
         body_bytes_max: options.body_bytes_max,
     };
     let about = options.about.as_deref();
     let version = about.map_or(env!("CARGO_PKG_VERSION"), |about| &about.version).to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let mut endpoint = Endpoint::new(settings, session_name);
+    let mut endpoint = Endpoint::new(settings, unguessable);
     if let Some(about) = about {
         endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
     }
@@ -125,11 +132,6 @@ pub async fn serve_until(
         () = telling => {}
     }
     Ok(())
-}
-
-/// A name that cannot be guessed: 32 hex digits.
-fn session_name() -> String {
-    format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }
 
 /// Why no client can be served.
