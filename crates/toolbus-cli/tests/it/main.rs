@@ -5,6 +5,7 @@
 
 mod admin;
 mod answers;
+mod author;
 mod call;
 mod call_arguments;
 mod check_mcp;
@@ -31,6 +32,7 @@ mod listening;
 mod live;
 mod log;
 mod matrix;
+mod matrix_killed;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
@@ -56,6 +58,7 @@ mod page;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod reliability;
+mod reload;
 mod rpc;
 mod scripts;
 mod secrets;
@@ -65,6 +68,9 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod serve_ends;
 mod shell;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod soak;
 mod streams;
 mod surroundings;
 mod terminal;

@@ -45,6 +45,8 @@ pub struct Settings {
     pub name: String,
     /// Our version, as clients are told.
     pub version: String,
+    /// How our tools are to be used, as clients are told where no single MCP server stands behind.
+    pub instructions: Option<String>,
     /// Who the calls come from: one id a pipe, session or modern exchange.
     pub caller: CallerId,
     /// Who answers.
@@ -60,7 +62,8 @@ impl Settings {
     pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
         let version = version.into();
         let name = "toolbus".to_owned();
-        Settings { name, version, caller, behind, line_bytes_max: 16 << 20, calls_max: 1024 }
+        let (instructions, line_bytes_max, calls_max) = (None, 16 << 20, 1024);
+        Settings { name, version, instructions, caller, behind, line_bytes_max, calls_max }
     }
 }
 

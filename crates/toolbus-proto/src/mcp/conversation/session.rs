@@ -166,10 +166,12 @@ impl Conversation {
                 Behind::Hub => TOOLS_ONLY,
                 Behind::Server => "{}",
             });
+        let ours =
+            self.settings.instructions.as_ref().map(|text| Json::of(text).as_str().to_owned());
         Greeting {
             capabilities: capabilities.to_owned(),
             server: server.unwrap_or(self.us.as_str()).to_owned(),
-            instructions: edit::member(raw, "instructions").map(str::to_owned),
+            instructions: edit::member(raw, "instructions").map(str::to_owned).or(ours),
         }
     }
 
