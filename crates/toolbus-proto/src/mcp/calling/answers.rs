@@ -25,6 +25,13 @@ const LINE_SHOWN_MAX: usize = 200;
 const PAGES_MAX: usize = 100;
 
 impl MessageClient {
+    /// Takes a message that came on the stream of this request: what names no call is for that.
+    pub(in crate::mcp) fn handle_message_for(&mut self, now: Instant, id: u64, message: &Bytes) {
+        self.heard_for = Some(id);
+        self.handle_message(now, message);
+        self.heard_for = None;
+    }
+
     /// Takes one message, or a batch of them where the revision has batches. Once the
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {

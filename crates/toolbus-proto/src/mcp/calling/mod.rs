@@ -84,6 +84,8 @@ pub struct MessageClient {
     next_own: u64,
     /// When something last happened.
     latest: Option<Instant>,
+    /// The request whose answer brings what is just being heard, if the transport knows.
+    heard_for: Option<u64>,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
@@ -197,6 +199,7 @@ impl MessageClient {
             listens: Listens::default(),
             next_own: OWN_TICKETS,
             latest: None,
+            heard_for: None,
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
