@@ -286,6 +286,9 @@ pub struct CallOptions {
     /// The text that an answer has besides what is for programs, where it has one: the text
     /// blocks of an MCP result, for one.
     pub text: bool,
+    /// A text that the tool's output schema says to be the JSON of a number, a boolean, an array
+    /// or an object is read as that, where the wire has no other way to say so.
+    pub typed: bool,
     /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
     /// speaks it, too: nothing of it is lost on the way through the hub.
     pub native: Option<Wire>,

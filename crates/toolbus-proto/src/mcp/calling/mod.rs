@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use self::asks::Asks;
-use self::crossing::Crossing;
+use self::crossing::{Crossing, LegacyCaller};
 use self::holds::Holds;
 use self::listens::Listens;
 use self::opening::{Opening, Step};
@@ -37,8 +37,11 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
+use crate::mcp::WIRE;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
-use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
+};
 
 pub use self::opening::Memory;
 pub use self::outgoing::{Outgoing, RequestId};
@@ -62,6 +65,10 @@ pub struct MessageClient {
     opened: Option<Instant>,
     /// Was it asked whether it is modern?
     was_discovered: bool,
+    /// May one connection carry both eras, as a pipe may?
+    carries_both: bool,
+    /// Has it said of itself that it is modern, though the handshake was legacy?
+    speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
     line: Line,
@@ -125,11 +132,34 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, is_native: bool, as_text: bool },
+    Tool { name: String, form: Form, user: Option<Box<LegacyCaller>> },
     /// It is a page of tools.
     List(Page),
     /// It is for us alone.
     Own,
+}
+
+/// What a caller makes of the result of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing: it speaks MCP, too.
+    Native,
+    Reply,
+    /// The text blocks, where there are some.
+    Text,
+    /// What the tool's output schema says that a text is.
+    Typed,
+}
+
+impl Form {
+    fn wanted_by(call: &Call) -> Form {
+        match call.options {
+            CallOptions { native: Some(WIRE), .. } => Form::Native,
+            CallOptions { text: true, .. } => Form::Text,
+            CallOptions { typed: true, .. } => Form::Typed,
+            _ => Form::Reply,
+        }
+    }
 }
 
 /// A list of tools that is being read.
@@ -157,6 +187,22 @@ enum Then {
         name: String,
         failure: Failure,
     },
+    /// A text came, and is the JSON of something else: does the tool's schema say so?
+    Read {
+        name: String,
+        text: String,
+    },
+}
+
+impl Then {
+    /// How the call ends if there is no list after all.
+    fn unlisted(self, failure: Failure) -> Result<Outcome, Failure> {
+        match self {
+            Then::Reply => Err(failure),
+            Then::Judge { failure, .. } => Err(failure),
+            Then::Read { text, .. } => Ok(Outcome::Text(text)),
+        }
+    }
 }
 
 /// A legacy session of a front.
@@ -183,6 +229,8 @@ impl MessageClient {
             greeting: None,
             opened: None,
             was_discovered: false,
+            carries_both: false,
+            speaks_both: false,
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
@@ -267,8 +315,8 @@ impl MessageClient {
             return self.take_step(now, step);
         }
         let Some(ticket) = self.outstanding.ticket(id) else { return };
-        if self.forget(ticket).is_some() {
-            self.done(ticket, Err(failure));
+        if let Some(sent) = self.forget(ticket) {
+            self.end(ticket, sent, failure);
         }
     }
 
@@ -277,12 +325,16 @@ impl MessageClient {
             Step::Wait => {}
             Step::Discover => {
                 self.was_discovered = true;
-                let params = format!("{{\"_meta\":{}}}", self.modern_meta());
+                let params = format!("{{\"_meta\":{}}}", self.modern_meta("{}"));
                 self.send_opening(now, "server/discover", params.into());
             }
             Step::Initialize => {
                 let params = self.initialize_params();
                 self.send_opening(now, "initialize", params);
+            }
+            Step::OpenBoth(revision, greeting) => {
+                self.speaks_both = true;
+                self.take_step(now, Step::Open(revision, greeting));
             }
             Step::Open(revision, greeting) => {
                 if revision.era() == Era::Legacy {
@@ -348,6 +400,16 @@ impl MessageClient {
         self.latest.map_or(asked, |latest| latest.max(asked))
     }
 
+    /// A request that is not answered as it should be ends its call, unless that has its answer
+    /// already.
+    fn end(&mut self, ticket: Ticket, sent: Sent, failure: Failure) {
+        let outcome = match sent.purpose {
+            Purpose::List(Page { then: then @ Then::Read { .. }, .. }) => then.unlisted(failure),
+            _ => Err(failure),
+        };
+        self.done(ticket, outcome);
+    }
+
     /// Takes a request out, whose answer is here or will not be awaited.
     fn forget(&mut self, ticket: Ticket) -> Option<Sent> {
         let sent = self.sent.remove(&ticket)?;
@@ -400,7 +462,8 @@ impl Machine for MessageClient {
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
             hangs |= self.silence.timed_out(sent.since);
-            self.done(ticket, Err(missed(now, &sent.deadline)));
+            let failure = missed(now, &sent.deadline);
+            self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
         if hangs && self.readiness == Readiness::Open {
@@ -480,10 +543,10 @@ impl Calling for MessageClient {
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
         self.handle_end();
-        let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
+        let mut sent: Vec<_> = self.sent.drain().collect();
         // What was asked for ourselves is asked of the next, if it is still wanted.
-        sent.retain(|(_, ticket)| ticket.0 < OWN_TICKETS);
-        sent.sort_unstable();
+        sent.retain(|(ticket, _)| ticket.0 < OWN_TICKETS);
+        sent.sort_unstable_by_key(|(_, sent)| sent.id);
         self.outstanding.take_all();
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
@@ -491,7 +554,10 @@ impl Calling for MessageClient {
         let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
         let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
-        for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
+        for (ticket, sent) in sent {
+            self.end(ticket, sent, why.clone());
+        }
+        for ticket in lost.into_iter().chain(unsent) {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
         self.asks = Asks::default();

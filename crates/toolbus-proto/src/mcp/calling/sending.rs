@@ -4,15 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::crossing::{Crossing, empty};
+use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
-    EVERYTHING, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent,
-    Session, Then, counted_from, params_of,
+    EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
+    Sent, Session, Then, counted_from, params_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::WIRE;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -30,7 +29,7 @@ pub(super) struct Request {
 }
 
 /// What a user at a terminal can do.
-const USER: &str = r#"{"elicitation":{"form":{}}}"#;
+pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
 
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
@@ -85,11 +84,23 @@ impl MessageClient {
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
 
+    /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
+    /// that speaks both eras is, whatever the handshake was.
+    fn speaks_modern(&self) -> bool {
+        let era = self.greeting.as_ref().map(Greeting::era);
+        era == Some(Era::Modern) || (self.carries_both && self.speaks_both)
+    }
+
+    /// One connection may carry both eras.
+    pub(super) fn carrying_both(self) -> MessageClient {
+        MessageClient { carries_both: true, ..self }
+    }
+
     /// The `_meta` of a modern request of our own.
-    pub(super) fn modern_meta(&self) -> String {
+    pub(super) fn modern_meta(&self, capabilities: &str) -> String {
         let mut meta = vec![b'{'];
         put_member(&mut meta, VERSION_KEY, quoted(Revision::MODERN.as_str()));
-        put_member(&mut meta, CAPABILITIES_KEY, "{}");
+        put_member(&mut meta, CAPABILITIES_KEY, capabilities);
         put_member(&mut meta, CLIENT_KEY, self.us.as_bytes());
         meta.push(b'}');
         String::from_utf8(meta).expect("made of text")
@@ -128,20 +139,26 @@ impl MessageClient {
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(WIRE);
-        let as_text = call.options.text;
-        let purpose = Purpose::Tool { name: name.to_owned(), is_native, as_text };
-        let params = Some(params.into());
-        let method = Bytes::from_static(b"tools/call");
+        let form = Form::wanted_by(call);
+        let (method, params) = (Bytes::from_static(b"tools/call"), Bytes::from(params));
+        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
+        let user = can_ask.then(|| Box::new(LegacyCaller::user(method.clone(), params.clone())));
+        let purpose = Purpose::Tool { name: name.to_owned(), form, user };
+        let params = Some(params);
         let request = Request { method, params, token, level: None, purpose, crossing: None };
         self.send(ticket, call, request);
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
     fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let is_modern =
-            self.greeting.as_ref().is_some_and(|greeting| greeting.era() == Era::Modern);
-        let mut meta = if is_modern { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
+        let capabilities = match self.settings.introduction {
+            Introduction::AsUser => USER,
+            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
+        };
+        let mut meta = match self.speaks_modern() {
+            true => self.modern_meta(capabilities).into_bytes(),
+            false => b"{}".to_vec(),
+        };
         meta.pop();
         if let Some(token) = token {
             put_member(&mut meta, "progressToken", token.to_string());

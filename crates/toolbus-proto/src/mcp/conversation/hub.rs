@@ -10,7 +10,7 @@ use super::{Conversation, InFlight, Job, Origin, Progress, ToolCall};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind, string};
-use crate::mcp::translate::{Blocks, takes_wrapped, unwrapped, write_tool};
+use crate::mcp::translate::{Blocks, shown_output, takes_wrapped, unwrapped, write_tool};
 use crate::mcp::wire::{INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
 use crate::tool::{ToolName, ToolSpec, What};
 
@@ -85,6 +85,16 @@ impl Conversation {
         let progress = token.map(|token| Progress { token, count: 0 });
         let job = Job::CallTool { name, blocks: Blocks::new(revision), progress };
         self.ask(now, Box::new(InFlight { id, origin, revision, job }), what, trace);
+    }
+
+    /// Does a client of this revision find an output schema in the tool's entry of the list?
+    /// `None` if the tools are not known.
+    pub(super) fn lists_output(&self, revision: Revision, name: &ToolName) -> Option<bool> {
+        if revision < Revision::V2025_06_18 {
+            return Some(false);
+        }
+        let tool = self.tools.as_ref()?.iter().find(|tool| tool.name == *name);
+        Some(tool.is_some_and(|tool| shown_output(revision, tool).is_some()))
     }
 
     /// What the hub offers.

@@ -33,7 +33,9 @@ use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
-use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Outcome, ToolName, ToolSpec, Trace, What,
+};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -181,6 +183,9 @@ enum Job {
     CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
+    /// A tool of the hub has answered in parts: whether they are shown collected, too, is to be
+    /// found in its schema.
+    LookUpOutput { name: ToolName, blocks: Blocks, end: Outcome },
     /// Passed on as it is.
     Pass(Pass),
     /// Said to a server by the way: no client waits for the answer.

@@ -5,19 +5,23 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::native::with_subscription;
-use super::{Conversation, InFlight, Job, Pass, Place, Progress};
+use super::{Conversation, InFlight, Job, Origin, Pass, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::jsonrpc::Id;
 use crate::mcp::translate::{Blocks, refusal, relayed};
 use crate::mcp::wire::{self, Era, Revision, put_member, quoted};
-use crate::tool::{Failure, FailureKind, Outcome, Part};
+use crate::tool::{Failure, FailureKind, Outcome, Part, What};
 
 impl Conversation {
     /// Goes on with the reply to `ticket`. Nothing happens if that request is over.
     pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
         if self.session.as_ref().is_some_and(|session| session.link == Some(ticket)) {
             return self.session_down(ticket, &down);
+        }
+        if let Down::Begin { .. } | Down::Part(_) = &down {
+            self.decide_form(ticket);
         }
         let Some(call) = self.calls.get_mut(ticket) else { return };
         let place = call.origin.place;
@@ -31,7 +35,7 @@ impl Conversation {
                 self.greeted(now, ticket, Some(head.as_str()), true);
             }
             (Down::Begin { head, .. }, Job::CallTool { blocks, .. }) => {
-                let put = blocks.put_value(head.as_ref());
+                let put = blocks.put_head(head.as_ref());
                 self.or_give_up(ticket, put.err());
             }
             (Down::Part(part), Job::CallTool { blocks, progress, .. }) => {
@@ -73,6 +77,22 @@ impl Conversation {
             }
             (Down::Ask(ask, asked), _) => self.pass_question(place, ticket, ask, &asked),
             (Down::Begin { .. } | Down::Part(_) | Down::Progress(_) | Down::Log(_), _) => {}
+        }
+    }
+
+    /// Before the first part of a reply: are they shown collected, too?
+    fn decide_form(&mut self, ticket: Ticket) {
+        let Some(call) = self.calls.get_mut(ticket) else { return };
+        let Job::CallTool { name, blocks, .. } = &call.job else { return };
+        if !blocks.is_undecided() {
+            return;
+        }
+        let (revision, name) = (call.revision, name.clone());
+        let lists_output = self.lists_output(revision, &name);
+        if let Some(Job::CallTool { blocks, .. }) =
+            self.calls.get_mut(ticket).map(|call| &mut call.job)
+        {
+            blocks.decide(lists_output);
         }
     }
 
@@ -131,19 +151,18 @@ impl Conversation {
                 let result = relayed(revision, result, &self.us);
                 self.answer(origin, wire::result(&id, &result));
             }
+            (Job::CallTool { name, blocks, .. }, Ok(end)) if blocks.needs_schema(&end) => {
+                let job = Job::LookUpOutput { name, blocks, end };
+                let call = Box::new(InFlight { id, origin, revision, job });
+                self.ask(now, call, What::Tools, None);
+                return;
+            }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = self.spare.pop().unwrap_or_default();
-                wire::begin_result(&mut text, &id);
-                match blocks.write_result(&mut text, &outcome, &self.us) {
-                    Ok(()) => {
-                        text.put(b"}");
-                        self.answer(origin, text);
-                    }
-                    Err(failure) => {
-                        let job = Job::Discover;
-                        self.fail(InFlight { id, origin, revision, job }, &failure);
-                    }
-                }
+                self.answer_tool(id, origin, revision, blocks, &outcome);
+            }
+            (Job::LookUpOutput { name, mut blocks, end }, _) => {
+                blocks.settle(self.lists_output(revision, &name) == Some(true));
+                self.answer_tool(id, origin, revision, blocks, &end);
             }
             (Job::ListTools { from }, Ok(Outcome::Tools(tools))) => {
                 match self.page(revision, from, &tools) {
@@ -173,6 +192,29 @@ impl Conversation {
         }
         // Whether it went well or not: who waited for it is looked at now.
         self.opened(now, ticket);
+    }
+
+    /// What a tool of the hub answered well.
+    fn answer_tool(
+        &mut self,
+        id: Id,
+        origin: Origin,
+        revision: Revision,
+        blocks: Blocks,
+        outcome: &Outcome,
+    ) {
+        let mut text = self.spare.pop().unwrap_or_default();
+        wire::begin_result(&mut text, &id);
+        match blocks.write_result(&mut text, outcome, &self.us) {
+            Ok(()) => {
+                text.put(b"}");
+                self.answer(origin, text);
+            }
+            Err(failure) => {
+                let job = Job::Discover;
+                self.fail(InFlight { id, origin, revision, job }, &failure);
+            }
+        }
     }
 
     fn fail(&mut self, call: InFlight, failure: &Failure) {

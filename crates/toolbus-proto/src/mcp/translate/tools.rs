@@ -33,7 +33,7 @@ pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
         put_member(out, "description", quoted(description));
     }
     put_member(out, "inputSchema", input_schema(&tool.input).as_bytes());
-    if let Some(output) = tool.output.as_ref().filter(|output| shows_output(revision, output)) {
+    if let Some(output) = shown_output(revision, tool) {
         put_member(out, "outputSchema", output.compact().as_bytes());
     }
     if let Some(hints) = tool.hints.as_ref().filter(|_| Revision::V2025_03_26 <= revision) {
@@ -59,12 +59,13 @@ fn put_hints(out: &mut Vec<u8>, hints: &Hints) {
     }
 }
 
-fn shows_output(revision: Revision, output: &Json) -> bool {
-    match revision {
+/// The schema of the tool's answers, if clients of this revision are shown it.
+pub(in crate::mcp) fn shown_output(revision: Revision, tool: &ToolSpec) -> Option<&Json> {
+    tool.output.as_ref().filter(|output| match revision {
         Revision::V2026_07_28 => true,
         Revision::V2025_06_18 | Revision::V2025_11_25 => is_of_objects(output),
         Revision::V2024_11_05 | Revision::V2025_03_26 => false,
-    }
+    })
 }
 
 fn input_schema(input: &Json) -> Cow<'_, str> {
