@@ -421,3 +421,8 @@ fn addresses_that_cannot_be_served() {
     "#]],
     );
 }
+
+#[test]
+fn a_signature_for_no_tool_is_refused_by_its_name() {
+    serve(&["--fn", "adn(a: u8) -> u8"], "").check(expect![[r#""#]]);
+}
