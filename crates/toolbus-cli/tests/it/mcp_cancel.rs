@@ -66,8 +66,8 @@ fn the_old_transport_is_served_beside_the_new_one() {
     let server = Server::start(&["mcp", "--http", "0", "--sse", "builtin:"], 1);
     let old = server.url().replace("/mcp", "/sse");
     for address in [server.url().to_owned(), old.clone(), old.replace("http:", "mcp+sse:")] {
-        let page = Page::of(&["call", &address, "add", "a=1", "b=2"]).run();
-        assert_eq!(page.to_string(), "stdout\n3\nexit 0\n", "{address}");
+        let page = Page::of(&["call", &address, "upper", "text=hi"]).run();
+        assert_eq!(page.to_string(), "stdout\n\"HI\"\nexit 0\n", "{address}");
     }
     let address = old.replace("http:", "mcp+sse:");
     Page::of(&["check", "mcp", &address]).check(expect![[r#""#]]);
@@ -75,5 +75,11 @@ fn the_old_transport_is_served_beside_the_new_one() {
 
 #[test]
 fn the_old_transport_comes_beside_http_alone() {
-    Page::of(&["mcp", "--sse", "builtin:"]).check(expect![[r#""#]]);
+    Page::of(&["mcp", "--sse", "builtin:"]).check(expect![[r#"
+        stderr
+        error: --http is missing
+        usage: toolbus mcp --http <ADDR> --sse <ADDRESS>...
+        hint: `--help` tells more
+        exit 2
+    "#]]);
 }
