@@ -38,6 +38,7 @@ mod mcp;
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_cancel;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;

@@ -81,6 +81,20 @@ pub struct HttpClient {
     ready: VecDeque<StreamId>,
     /// Notices of our own; the client has others.
     notices: VecDeque<Notice>,
+    parting: Parting,
+}
+
+/// How far the end of the conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parting {
+    /// Nothing is known of it.
+    No,
+    /// No answer is wanted any more.
+    Lost,
+    /// The same, and the session is to be ended.
+    Leaving,
+    /// That was said.
+    Left,
 }
 
 /// A request that was made, or is to be made again.
@@ -155,6 +169,11 @@ impl Request {
         matches!(self.message, Some(Outgoing::Answer(_)))
     }
 
+    /// Does it tell the server to give up a request?
+    fn is_cancel(&self) -> bool {
+        matches!(self.message, Some(Outgoing::Notification { cancels: Some(_), .. }))
+    }
+
     fn weight(&self) -> usize {
         self.message.as_ref().map_or(0, Outgoing::weight)
     }
@@ -192,6 +211,7 @@ impl HttpClient {
             opens: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),
+            parting: Parting::No,
         }
     }
 
@@ -234,6 +254,29 @@ impl HttpClient {
             self.owed.clear();
             self.owed_bytes = 0;
             self.abort(|_| true);
+        }
+        self.part();
+    }
+
+    /// Ends what is not wanted any more once the conversation is over. What the server is told to
+    /// give up it must hear before its session ends: each message has a stream of its own, and
+    /// may be overtaken.
+    fn part(&mut self) {
+        if self.parting == Parting::No {
+            return;
+        }
+        let waits = self.requests.values().any(Request::is_cancel);
+        self.abort_all(|request| match request.purpose {
+            // The session of the old pair ends with its stream.
+            Purpose::Events => !waits,
+            Purpose::Leave => false,
+            _ => !request.is_cancel(),
+        });
+        if self.parting == Parting::Leaving && !waits {
+            self.parting = Parting::Left;
+            if self.session.is_some() {
+                self.open(Request::new(Purpose::Leave, None));
+            }
         }
     }
 
@@ -357,7 +400,11 @@ impl HttpClient {
 
     /// Gives up the streams of requests whose answers are not wanted any more.
     fn abort(&mut self, is_it: impl Fn(Purpose) -> bool) {
-        let found = self.requests.extract_if(.., |_, request| is_it(request.purpose));
+        self.abort_all(|request| is_it(request.purpose));
+    }
+
+    fn abort_all(&mut self, is_it: impl Fn(&Request) -> bool) {
+        let found = self.requests.extract_if(.., |_, request| is_it(request));
         for (stream, request) in found {
             self.posted_bytes -= request.weight();
             match self.opens.iter().position(|(opening, _)| *opening == stream) {
