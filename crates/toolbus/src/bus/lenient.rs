@@ -8,15 +8,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::task::spawn_local;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
+use toolbus_proto::tool::{
+    Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use super::Route;
+use super::back::{Back, tools_in};
 use crate::bus::{Bus, Listed};
 use crate::child::stderr::SHOWN;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
 
@@ -61,7 +65,7 @@ impl LenientBus {
 impl LenientBus {
     /// The tools of all who can be reached.
     pub(super) async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
-        self.0.ask().await
+        self.0.ask(&Asking::default()).await
     }
 }
 
@@ -115,6 +119,34 @@ struct Round {
 
 type Answer = Result<Arc<[ToolSpec]>, Failure>;
 
+/// Who asks for the tools: a back that speaks the same is asked in its caller's own words.
+#[derive(Debug, Clone, Default)]
+struct Asking {
+    caller: CallerId,
+    wire: Option<Wire>,
+    request: Option<Bytes>,
+}
+
+impl Asking {
+    fn of(call: &Call) -> Asking {
+        let (caller, wire) = (call.caller, call.options.native);
+        Asking { caller, wire, request: call.request.clone() }
+    }
+
+    /// Asks one back.
+    async fn ask(self, back: Rc<dyn Back>) -> Answer {
+        let Asking { caller, wire, request } = self;
+        if request.is_none() || wire != Some(back.wire()) {
+            return back.tools().await;
+        }
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call { caller, request, ..Call::of(Instant::now(), What::Tools) };
+        call.options.native = wire;
+        call.deadline.quiet = back.timeout();
+        tools_in(inbox.whole(back.start(call, reply_to)).await?)
+    }
+}
+
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
         self.bus.offered().into_iter().map(|tool| tool.name).collect()
@@ -131,19 +163,23 @@ impl Offered {
     }
 
     /// Asks all backs, and offers from now on what they have.
-    async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+    async fn ask(&self, asking: &Asking) -> Result<Arc<[ToolSpec]>, Failure> {
         let listed = match self.patience {
             None => self.bus.list().await,
-            Some(patience) => self.list_within(patience).await,
+            Some(patience) => self.list_within(patience, asking).await,
         };
         let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
         for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
-            if let Err(failure) = tools {
-                first_failure.get_or_insert(failure);
-                if !self.slow[index].get() {
-                    left_out(back, failure);
+            match tools {
+                Err(failure) => {
+                    first_failure.get_or_insert(failure);
+                    if !self.slow[index].get() {
+                        left_out(back, failure);
+                    }
                 }
+                Ok(_) if !self.slow[index].get() => taken_in(back),
+                Ok(_) => {}
             }
         }
         if let Some(failure) = first_failure
@@ -170,7 +206,7 @@ impl Offered {
 
     /// Asks all backs, and waits for none of them longer than `patience`. Who is slow stands in
     /// the list as it was last, if it ever was, and comes late.
-    async fn list_within(&self, patience: Duration) -> Vec<Listed> {
+    async fn list_within(&self, patience: Duration, asking: &Asking) -> Vec<Listed> {
         let members = &self.bus.members;
         let round = Rc::new(Round {
             answers: RefCell::new(members.iter().map(|_| None).collect()),
@@ -180,8 +216,9 @@ impl Offered {
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
             let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let asking = asking.clone();
             spawn_local(async move {
-                let tools = back.tools().await;
+                let tools = asking.ask(back).await;
                 match this.upgrade() {
                     Some(offered) if round.is_over.get() => offered.came_late(index, tools),
                     _ => round.answers.borrow_mut()[index] = Some(tools),
@@ -232,8 +269,9 @@ impl Offered {
     fn came_late(&self, index: usize, tools: Answer) {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
-        if let Err(failure) = &tools {
-            left_out(&member.name, failure);
+        match &tools {
+            Ok(_) => taken_in(&member.name),
+            Err(failure) => left_out(&member.name, failure),
         }
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
@@ -253,10 +291,16 @@ impl Offered {
 thread_local! {
     /// What backs said when they were left out last, so that it is shown once.
     static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
+    /// The backs of which it was said that they are left out.
+    static LEFT_OUT: RefCell<HashSet<String>> = RefCell::default();
 }
 
-/// Says that a back is left out, and what its process said, unless that was just shown.
+/// Says that a back is left out, and what its process said, unless that was said already and it
+/// has not come since.
 pub fn left_out(back: &str, failure: &Failure) {
+    if !LEFT_OUT.with_borrow_mut(|told| told.insert(back.to_owned())) {
+        return tracing::debug!(peer = %back, "still left out: {failure}");
+    }
     tracing::warn!(peer = %back, "left out: {failure}");
     let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
         return;
@@ -270,17 +314,28 @@ pub fn left_out(back: &str, failure: &Failure) {
     }
 }
 
+/// A back is there: if it goes again, that is news.
+pub fn taken_in(back: &str) {
+    LEFT_OUT.with_borrow_mut(|told| told.remove(back));
+}
+
+/// The backs are put together anew: who is left out now is told again.
+pub(super) fn forget_left_out() {
+    LEFT_OUT.take();
+}
+
 /// A call that waits until all backs have been asked.
 fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
     let tool = match &call.what {
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
     };
+    let asking = Asking::of(&call);
     let relay = Relay::new(call, down);
     let asked = relay.clone();
-    let asking = spawn_local(async move {
+    let listing = spawn_local(async move {
         let before = offered.names();
-        match (offered.ask().await, tool) {
+        match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
@@ -296,8 +351,8 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
             }
         }
     });
-    let asking = asking.abort_handle();
-    relay.at_end(move || asking.abort());
+    let listing = listing.abort_handle();
+    relay.at_end(move || listing.abort());
     // Who waits for the list waits no longer than for the call.
     relay.set_alarm();
     relay.running_call()

@@ -11,7 +11,7 @@ use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool, text_of};
-use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
+use crate::mcp::wire::{self, ERROR_KEY, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
 use crate::tool::{
     Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, TOOLS_MAX, ToolSpec, What,
@@ -111,13 +111,21 @@ impl MessageClient {
         answer: Result<&str, &str>,
     ) {
         match (sent.purpose, answer) {
-            (Purpose::Pass | Purpose::Listen, Ok(result)) => {
+            (Purpose::Pass | Purpose::PassTool | Purpose::Listen, Ok(result)) => {
                 let result = line.slice_ref(result.as_bytes());
                 self.done(ticket, Ok(Outcome::Native(result)));
             }
             (Purpose::Pass | Purpose::Listen, Err(error)) => {
                 // The whole error, raw: the front of this wire passes it on as it is.
                 let detail = Some(Json::part_of(line, error));
+                let failure = Failure { detail, ..failure_of_error(line, error) };
+                self.done(ticket, Err(failure));
+            }
+            (Purpose::PassTool, Err(error)) => {
+                let mut detail = vec![b'{'];
+                wire::put_member(&mut detail, ERROR_KEY, wire::in_a_line(line, error));
+                detail.push(b'}');
+                let detail = Some(Json::from_trusted(detail));
                 let failure = Failure { detail, ..failure_of_error(line, error) };
                 self.done(ticket, Err(failure));
             }
@@ -138,10 +146,10 @@ impl MessageClient {
                 let then = Then::Judge { name, failure };
                 match self.tools.take() {
                     Some(tools) => self.listed(ticket, tools, then),
-                    None => self.send_list(ticket, &call, None, Page::first(then)),
+                    None => self.send_list(ticket, &call, None, Page::first(None, then)),
                 }
             }
-            (Purpose::List(Page { mut tools, mut bytes, number, then }), Ok(result)) => {
+            (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
                 // One more than there may be, so that it is seen.
                 let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
@@ -158,7 +166,7 @@ impl MessageClient {
                     }
                     Some(cursor) => {
                         let call = listing(sent.caller, sent.deadline);
-                        let page = Page { tools, bytes, number: number + 1, then };
+                        let page = Page { tools, bytes, number: number + 1, request, then };
                         self.send_list(ticket, &call, Some(cursor), page);
                     }
                     None => self.listed(ticket, tools, then),

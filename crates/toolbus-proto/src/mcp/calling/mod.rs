@@ -23,6 +23,7 @@ use bytes::Bytes;
 
 use self::asks::Asks;
 use self::opening::{Opening, Step};
+use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
@@ -99,6 +100,9 @@ enum Purpose {
     Pass,
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
+    /// A tool that was called as its caller wrote it, and so is what is said meanwhile. The bus
+    /// knows the call as that of a tool, so an error is told as one.
+    PassTool,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
     Tool { name: String, is_native: bool, as_text: bool },
     /// It is a page of tools.
@@ -112,12 +116,14 @@ struct Page {
     tools: Vec<ToolSpec>,
     bytes: usize,
     number: usize,
+    /// How the client asked, if it speaks MCP.
+    request: Option<Bytes>,
     then: Then,
 }
 
 impl Page {
-    fn first(then: Then) -> Page {
-        Page { tools: Vec::new(), bytes: 0, number: 1, then }
+    fn first(request: Option<Bytes>, then: Then) -> Page {
+        Page { tools: Vec::new(), bytes: 0, number: 1, request, then }
     }
 }
 
@@ -448,8 +454,15 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => {
             Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
-        What::Tool { .. } | What::Tools => Era::Modern,
+        What::Tool { .. } | What::Tools => {
+            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+        }
     }
+}
+
+/// The request of a tool or of tools as its caller wrote it, if that is MCP.
+fn request_of(call: &Call) -> Option<&Bytes> {
+    call.request.as_ref().filter(|_| call.options.native == Some(WIRE))
 }
 
 /// Who listens to a server does so for ever. What the caller allows in all is counted from when

@@ -139,7 +139,9 @@ impl MessageClient {
 
     /// The oldest such call, if all of them are of one caller.
     fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
-        let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
+        let is_pass = |sent: &Sent| {
+            matches!(sent.purpose, Purpose::Pass | Purpose::PassTool | Purpose::Listen)
+        };
         let calls = self.sent.iter().filter(|(_, sent)| is_pass(sent) && is_it(sent));
         let mut oldest: Option<(&Ticket, &Sent)> = None;
         for (ticket, sent) in calls {

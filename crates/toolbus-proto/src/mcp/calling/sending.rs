@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then,
-    counted_from, params_of,
+    counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
@@ -86,15 +86,45 @@ impl MessageClient {
         }
         let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
         match &call.what {
-            What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
+            What::Tools => {
+                let page = Page::first(request_of(&call).cloned(), Then::Reply);
+                self.send_list(ticket, &call, None, page);
+            }
             What::Tool { name, args } => {
-                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                if !self.pass_tool(ticket, &call, name.as_str()) {
+                    self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                }
             }
             What::Native { method, body, .. } => {
                 self.send_native(ticket, &call, method.clone(), body.clone());
             }
         }
         true
+    }
+
+    /// Sends a call of a tool as its caller wrote it, under the tool's own name; tells whether
+    /// the caller and the server speak the same.
+    fn pass_tool(&mut self, ticket: Ticket, call: &Call, name: &str) -> bool {
+        let Some(request) = request_of(call).filter(|request| self.is_spoken(request)) else {
+            return false;
+        };
+        let params = params_of(request).unwrap_or("{}");
+        let own = String::from_utf8(quoted(name)).unwrap_or_default();
+        let Some(params) = edit::replaced(params, "name", &own) else { return false };
+        let meta = Meta::read(Some(&params));
+        let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
+        let with_token = token.and_then(|token| with_token(&params, token));
+        let params = Some(with_token.unwrap_or(params).into());
+        let (method, purpose) = (Bytes::from_static(b"tools/call"), Purpose::PassTool);
+        self.send(ticket, call, Request { method, params, token, level, purpose });
+        true
+    }
+
+    /// Is a request of the era that the server speaks?
+    fn is_spoken(&self, request: &Bytes) -> bool {
+        let speaks = self.greeting.as_ref().map(|greeting| greeting.era());
+        speaks == Some(Meta::in_body(request).era(""))
     }
 
     fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
@@ -154,7 +184,17 @@ impl MessageClient {
         if let Some(cursor) = cursor {
             put_member(&mut params, "cursor", cursor);
         }
-        self.put_meta(&mut params, None, None);
+        match page.request.as_ref().filter(|request| self.is_spoken(request)) {
+            // Whoever asks says who it is and what it can do.
+            Some(request) => {
+                let meta = params_of(request).and_then(|params| edit::member(params, "_meta"));
+                let meta = meta.map(|meta| edit::without(meta, "progressToken"));
+                if let Some(meta) = meta.filter(|meta| meta != "{}") {
+                    put_member(&mut params, "_meta", meta);
+                }
+            }
+            None => self.put_meta(&mut params, None, None),
+        }
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
         let request = Request {

@@ -69,6 +69,9 @@ impl Settings {
 pub enum Behind {
     /// The tools of the hub, whatever wires they speak.
     Hub,
+    /// Tools of the hub, and what several MCP servers have besides: what is no tool passes as it
+    /// is, and [`Several`](super::several::Several) makes one of what they say.
+    Several,
     /// One MCP server: what is said in its era passes as it is.
     Server,
 }
@@ -175,7 +178,7 @@ enum Job {
     /// It is a page of the hub's tools, from this one on.
     ListTools { from: usize },
     /// A tool of the hub.
-    CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
+    CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress>, level: Option<Level> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
     /// Passed on as it is.
@@ -191,6 +194,10 @@ struct ToolCall {
     args: Option<Json>,
     token: Option<Bytes>,
     trace: Option<Trace>,
+    /// The level of log messages that a modern request asked for.
+    level: Option<Level>,
+    /// As the client wrote it, for a back that speaks MCP, too.
+    request: Option<Bytes>,
 }
 
 /// The progress of a call whose caller gave it a token.
@@ -362,6 +369,18 @@ impl Conversation {
         what: What,
         trace: Option<Trace>,
     ) -> Ticket {
+        self.ask_as(now, call, what, trace, None)
+    }
+
+    /// Asks what stands behind; `request` is how the client asked.
+    fn ask_as(
+        &mut self,
+        now: Instant,
+        call: Box<InFlight>,
+        what: What,
+        trace: Option<Trace>,
+        request: Option<Bytes>,
+    ) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let options = CallOptions {
@@ -371,7 +390,8 @@ impl Conversation {
         };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked = Asked::Call(Call { what, caller, deadline, trace, debug: None, options });
+        let asked =
+            Asked::Call(Call { what, caller, deadline, trace, debug: None, options, request });
         self.ups.push_back((ticket, asked));
         ticket
     }

@@ -135,7 +135,7 @@ impl Conversation {
     ) -> Result<(), Refusal> {
         let is_known = match self.settings.behind {
             Behind::Hub => modern::is_of_tools(request.method),
-            Behind::Server => !modern::is_gone(request.method),
+            Behind::Several | Behind::Server => !modern::is_gone(request.method),
         };
         modern::check(request, is_known, mirror, self.tools.as_deref())?;
         match (request.method, self.settings.behind) {
@@ -157,7 +157,12 @@ impl Conversation {
         match (self.settings.behind, request.method) {
             // With an id it is no notification, and no request either.
             (_, method) if method.starts_with("notifications/") => Err(unknown_method(method)),
-            (Behind::Server, "logging/setLevel") => {
+            (Behind::Hub | Behind::Several, "tools/list") => {
+                self.list_tools(now, request, revision)
+            }
+            (Behind::Hub | Behind::Several, "tools/call") => self.call_tool(now, request, revision),
+            (Behind::Hub, method) => Err(unknown_method(method)),
+            (_, "logging/setLevel") => {
                 let raw = request.params.and_then(|params| edit::member(params, "level"));
                 let level = Level::read("level", raw)
                     .map_err(|message| Refusal::new(INVALID_PARAMS, message))?;
@@ -165,13 +170,10 @@ impl Conversation {
                 self.pass(now, request, revision);
                 Ok(())
             }
-            (Behind::Server, _) => {
+            _ => {
                 self.pass(now, request, revision);
                 Ok(())
             }
-            (Behind::Hub, "tools/list") => self.list_tools(now, request, revision),
-            (Behind::Hub, "tools/call") => self.call_tool(now, request, revision),
-            (Behind::Hub, method) => Err(unknown_method(method)),
         }
     }
 
@@ -197,9 +199,11 @@ impl Conversation {
         match (method, params, self.settings.behind) {
             ("notifications/initialized", ..) => {}
             ("notifications/cancelled", Some(params), _) => self.handle_cancelled(line, params),
-            ("notifications/roots/list_changed" | "notifications/progress", _, Behind::Server)
-                if self.session.is_some() =>
-            {
+            (
+                "notifications/roots/list_changed" | "notifications/progress",
+                _,
+                Behind::Several | Behind::Server,
+            ) if self.session.is_some() => {
                 self.pass_notification(now, line, method, params);
             }
             _ => self.ignore(format!("notification {method}")),

@@ -80,6 +80,9 @@ pub(in crate::mcp) fn relayed(revision: Revision, result: Bytes, server: &Json) 
         let relayed = String::from_utf8(relayed).expect("made of text");
         return edit::with_first(&relayed, "resultType", "\"complete\"").into();
     }
+    if edit::member(raw, "resultType").is_none() && Revision::V2025_06_18 <= revision {
+        return result;
+    }
     let structured = edit::member(raw, "structuredContent").map(kind);
     let is_too_new = structured
         .is_some_and(|structured| structured != Kind::Object || revision < Revision::V2025_06_18);

@@ -94,6 +94,7 @@ pub async fn serve(
         loop {
             backs.changed.rung().await;
             front.tell(&Notice::ToolsChanged);
+            backs.tools_changed();
         }
     };
     tokio::select! {
