@@ -104,7 +104,11 @@ impl Conversation {
         };
         let what = What::Tool { name: name.clone(), args };
         let progress = token.map(|token| Progress { token, count: 0 });
-        let job = Job::CallTool { name, blocks: Blocks::new(revision), progress, level };
+        let mut known = self.tools.iter().flat_map(|tools| tools.iter());
+        let describes = known.any(|tool| tool.name == name && tool.output.is_some());
+        let blocks = Blocks::new(revision);
+        let blocks = if describes { blocks.collecting() } else { blocks };
+        let job = Job::CallTool { name, blocks, progress, level };
         let call = Box::new(InFlight { id, origin, revision, job });
         self.ask_as(now, call, what, trace, request);
     }

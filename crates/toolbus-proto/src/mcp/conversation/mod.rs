@@ -7,6 +7,7 @@
 
 mod batch;
 mod calls;
+mod compare;
 mod hub;
 mod modern;
 mod native;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub line_bytes_max: usize,
     /// How many calls of a client run at a time; then no more is read from it.
     pub calls_max: usize,
+    /// Are tools listed before the headers of a call are compared, if they never were?
+    pub lists_first: bool,
 }
 
 impl Settings {
@@ -60,7 +63,8 @@ impl Settings {
     pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
         let version = version.into();
         let name = "toolbus".to_owned();
-        Settings { name, version, caller, behind, line_bytes_max: 16 << 20, calls_max: 1024 }
+        let (line_bytes_max, calls_max, lists_first) = (16 << 20, 1024, false);
+        Settings { name, version, caller, behind, line_bytes_max, calls_max, lists_first }
     }
 }
 
@@ -181,6 +185,8 @@ enum Job {
     CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress>, level: Option<Level> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
+    /// A call over HTTP whose headers can be compared only when the tools are known.
+    Compare(Box<Compare>),
     /// Passed on as it is.
     Pass(Pass),
     /// Said to a server by the way: no client waits for the answer.
@@ -198,6 +204,15 @@ struct ToolCall {
     level: Option<Level>,
     /// As the client wrote it, for a back that speaks MCP, too.
     request: Option<Bytes>,
+}
+
+/// A call that waits for the list of tools.
+#[derive(Debug)]
+struct Compare {
+    line: Bytes,
+    mirror: Mirror,
+    /// How many pages were read.
+    pages: usize,
 }
 
 /// The progress of a call whose caller gave it a token.

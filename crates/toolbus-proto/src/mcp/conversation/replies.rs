@@ -31,7 +31,7 @@ impl Conversation {
                 self.greeted(now, ticket, Some(head.as_str()), true);
             }
             (Down::Begin { head, .. }, Job::CallTool { blocks, .. }) => {
-                let put = blocks.put_value(head.as_ref());
+                let put = blocks.begin(head.as_ref());
                 self.or_give_up(ticket, put.err());
             }
             (Down::Part(Part::Json(note)), Job::CallTool { .. })
@@ -135,6 +135,9 @@ impl Conversation {
         }
         let InFlight { id, origin, revision, job } = *call;
         match (job, outcome) {
+            (Job::Compare(compare), outcome) => {
+                return self.compare(now, origin, *compare, outcome.ok());
+            }
             (Job::LookUpTool(tool), _) => return self.start_tool(now, id, origin, revision, tool),
             (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
                 let result = relayed(revision, result, &self.us);

@@ -30,7 +30,7 @@ pub(super) struct Request<'a> {
 }
 
 /// What is picked out of the parameters of any request.
-const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
+pub(super) const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
 
 impl Conversation {
     /// Takes one message; tells whether an answer will follow.
@@ -91,7 +91,12 @@ impl Conversation {
         self.refuse(origin, &id.unwrap_or(Id::NULL), &Refusal::new(code, message));
     }
 
-    fn handle_request(&mut self, now: Instant, request: &Request<'_>, mirror: Option<&Mirror>) {
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        mirror: Option<&Mirror>,
+    ) {
         // A request that came with its headers is modern whatever else it says.
         let era = mirror.map_or(request.meta.era(request.method), |_| Era::Modern);
         let handled = match era {
@@ -138,6 +143,10 @@ impl Conversation {
             Behind::Several | Behind::Server => !modern::is_gone(request.method),
         };
         modern::check(request, is_known, mirror, self.tools.as_deref())?;
+        if let Some(mirror) = mirror.filter(|mirror| self.must_list(request, mirror)) {
+            self.list_first(now, request, mirror);
+            return Ok(());
+        }
         match (request.method, self.settings.behind) {
             ("server/discover", _) => {
                 self.discover(now, request);

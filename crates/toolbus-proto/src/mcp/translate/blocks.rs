@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::channel::Outbox;
-use crate::collect::{COLLECTED_BYTES_MAX, base64};
+use crate::channel::{Down, Outbox};
+use crate::collect::{COLLECTED_BYTES_MAX, Collector, base64};
 use crate::json::{Json, Kind};
 use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
@@ -22,6 +22,8 @@ pub(in crate::mcp) struct Blocks {
     content: Vec<u8>,
     count: usize,
     blob: Option<Blob>,
+    /// The parts once more, for a tool that says what its result looks like.
+    collector: Option<Collector>,
 }
 
 /// A run of bytes whose pieces are arriving.
@@ -33,7 +35,27 @@ struct Blob {
 
 impl Blocks {
     pub(in crate::mcp) fn new(revision: Revision) -> Blocks {
-        Blocks { revision, content: Vec::new(), count: 0, blob: None }
+        Blocks { revision, content: Vec::new(), count: 0, blob: None, collector: None }
+    }
+
+    /// The same for a tool with an output schema: what comes in parts is also shown as the one
+    /// value that they are collected to.
+    pub(in crate::mcp) fn collecting(self) -> Blocks {
+        Blocks { collector: Some(Collector::new()), ..self }
+    }
+
+    /// The parts are announced.
+    pub(in crate::mcp) fn begin(&mut self, head: Option<&Json>) -> Result<(), Failure> {
+        self.collect(|| Down::Begin { head: head.cloned(), parts: None })?;
+        self.put_value(head)
+    }
+
+    fn collect(&mut self, down: impl FnOnce() -> Down) -> Result<(), Failure> {
+        let Some(collector) = &mut self.collector else { return Ok(()) };
+        match collector.take(down()) {
+            Some(Err(failure)) => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     /// A value before or behind the parts.
@@ -46,6 +68,7 @@ impl Blocks {
 
     /// The next part; gives what to tell as progress once it is whole.
     pub(in crate::mcp) fn put_part(&mut self, part: &Part) -> Result<Option<String>, Failure> {
+        self.collect(|| Down::Part(part.clone()))?;
         match part {
             Part::Text(text) => {
                 self.put_text(text)?;
@@ -131,8 +154,14 @@ impl Blocks {
         outcome: &Outcome,
         server: &Json,
     ) -> Result<(), Failure> {
+        let mut collected = None;
         match outcome {
-            Outcome::End(end) => self.put_value(end.as_ref())?,
+            Outcome::End(end) => {
+                self.put_value(end.as_ref())?;
+                let ended = || Down::Done(Ok(Outcome::End(end.clone())));
+                collected =
+                    self.collector.as_mut().and_then(|all| all.take(ended())).transpose()?;
+            }
             Outcome::Text(_) | Outcome::Value(_) => {}
             Outcome::Native(_) | Outcome::Tools(_) => {
                 let message = "the reply is of a kind that a tool does not give";
@@ -153,9 +182,12 @@ impl Blocks {
             out.put(b"}");
         }
         out.put(b"]");
-        if let Outcome::Value(value) = outcome
-            && self.shows_structured(value)
-        {
+        let structured = match collected.as_ref().unwrap_or(outcome) {
+            Outcome::Value(value) => Some(value.clone()),
+            Outcome::Text(text) if collected.is_some() => Some(Json::of(text)),
+            _ => None,
+        };
+        if let Some(value) = structured.filter(|value| self.shows_structured(value)) {
             out.put(br#","structuredContent":"#);
             out.put_shared(value.compact().as_bytes());
         }

@@ -69,6 +69,8 @@ pub struct Endpoint {
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
     inputs: Inputs,
+    /// Are tools listed before the headers of a call are compared?
+    lists_first: bool,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -113,6 +115,7 @@ impl Endpoint {
             tickets: HashMap::new(),
             tools: None,
             inputs: Inputs::default(),
+            lists_first: false,
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -123,6 +126,12 @@ impl Endpoint {
             notices: VecDeque::new(),
             wake_at: None,
         }
+    }
+
+    /// Lists the tools before the headers of a call are compared, if they never were.
+    #[must_use]
+    pub fn listing_first(self) -> Endpoint {
+        Endpoint { lists_first: true, ..self }
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -294,8 +303,9 @@ impl Endpoint {
         let talk = self.next_talk;
         self.next_talk += 1;
         let caller = CallerId(self.settings.first_caller + talk);
-        let settings =
+        let mut settings =
             conversation::Settings::new(&*self.settings.version, caller, self.settings.behind);
+        settings.lists_first = self.lists_first;
         let mut conversation = Conversation::new(settings);
         if let Some(tools) = &self.tools {
             conversation.set_tools(tools.clone());

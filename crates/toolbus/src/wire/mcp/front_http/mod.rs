@@ -79,7 +79,7 @@ pub async fn serve(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, session_name);
+    let endpoint = Endpoint::new(settings, session_name).listing_first();
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
