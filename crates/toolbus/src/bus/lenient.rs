@@ -219,9 +219,11 @@ impl Offered {
             let asking = asking.clone();
             spawn_local(async move {
                 let tools = asking.ask(back).await;
-                match this.upgrade() {
-                    Some(offered) if round.is_over.get() => offered.came_late(index, tools),
-                    _ => round.answers.borrow_mut()[index] = Some(tools),
+                match (round.is_over.get(), this.upgrade()) {
+                    (false, _) => round.answers.borrow_mut()[index] = Some(tools),
+                    (true, Some(offered)) => offered.came_late(index, tools),
+                    // The front has gone meanwhile.
+                    (true, None) => {}
                 }
                 round.answered.ring();
             });

@@ -32,6 +32,12 @@ impl Conversation {
             Some(raw) => offset(raw)
                 .ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("unknown cursor: {raw}")))?,
         };
+        // The pages of one list are those of one moment.
+        if let Some(tools) = self.tools.clone().filter(|_| 0 < from) {
+            let page = self.page(revision, from, &tools)?;
+            self.answer(request.origin, wire::result(&request.id, &page));
+            return Ok(());
+        }
         self.relink_several(now, revision);
         let call = in_flight(request, revision, Job::ListTools { from });
         let asked = self.request(request);

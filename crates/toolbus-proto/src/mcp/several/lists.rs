@@ -138,6 +138,10 @@ impl Several {
         self.jobs.insert(front, job);
         let servers: Vec<_> = self.servers().collect();
         for back in servers {
+            // The pages of one list are those of one moment.
+            if 0 < from && self.backs[back].listed(kind).is_some() {
+                continue;
+            }
             if self.read_list(now, front, back, kind, &call)
                 && let Some(Job::List { waits, .. }) = self.jobs.get_mut(&front)
             {
