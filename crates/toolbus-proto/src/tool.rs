@@ -427,6 +427,19 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them.
+    pub const ALL: [FailureKind; 9] = [
+        FailureKind::UnknownTool,
+        FailureKind::InvalidArguments,
+        FailureKind::Failed,
+        FailureKind::TimedOut,
+        FailureKind::Cancelled,
+        FailureKind::Gone,
+        FailureKind::BrokeProtocol,
+        FailureKind::Unavailable,
+        FailureKind::TooLarge,
+    ];
+
     /// The name used in `--json` output and on the wires.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -476,6 +489,9 @@ pub struct LastWords {
     pub stderr: Vec<String>,
     /// What the reader can do about it.
     pub hint: Option<String>,
+    /// The process never showed that it speaks the wire it was spoken to in: it may speak
+    /// another.
+    pub is_unproven: bool,
 }
 
 /// How a process ended.

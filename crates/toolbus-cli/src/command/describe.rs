@@ -1,7 +1,6 @@
 //! `toolbus describe`: one tool, for people.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use toolbus::address::Address;
 use toolbus::wire::settings::Settings;
@@ -10,7 +9,8 @@ use toolbus_proto::tool::{Hints, ToolSpec};
 
 use super::call::{described, with_hint};
 use super::tools;
-use crate::args::{Globals, value};
+use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::spinner::Spinner;
@@ -35,12 +35,15 @@ pub(crate) struct DescribeArgs {
     address: Option<String>,
     /// Tool to show, e.g. `add`
     tool: Option<String>,
-    /// Give up if the peer is not ready after this long [default: as its protocol says]
-    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
-    start_timeout: Option<Duration>,
+    #[command(flatten)]
+    limit: LimitArgs,
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     allow_shell: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> {
@@ -52,17 +55,28 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
             .hint("`toolbus tools` lists what can be described"));
     };
     let settings = Settings {
-        start_timeout: args.start_timeout,
+        start_timeout: args.limit.start_timeout,
         allow_shell: args.allow_shell,
+        program: args.program.settings()?,
+        credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
+    let peers = peers.within(args.limit.timeout);
+    let deadline = args.limit.deadline();
     peers.meet(async |bus| {
         let spinner = Spinner::for_people(globals);
-        let found = described::listed(&bus, &tool.into()).await;
+        let found = described::listed(&bus, &tool.into(), deadline).await;
         drop(spinner);
-        let (spec, at) = found.map_err(|failure| failure::failed(&with_hint(failure)))?;
+        let (spec, at) = match found {
+            Ok(found) => found,
+            Err(failure) => {
+                let failure = with_hint(failure);
+                let failure = peers.second_look_if_one(&bus, failure, deadline.total).await;
+                return Err(failure::failed(&failure));
+            }
+        };
         if globals.json {
             return render::print(&tools::line(&spec, &at));
         }

@@ -40,7 +40,7 @@ fn one_tool_gives_one_answer() {
         orchard   count {"elements":[0,1]}
         mcp       add   3
         mcp       upper "HI"
-        mcp       count {"elements":[0,1]}
+        mcp       count "0\n1"
         mediocre  add   3
         mediocre  upper "HI"
         mediocre  count {"elements":[0,1]}

@@ -32,6 +32,16 @@ fn config() {
 }
 
 #[test]
+fn journal() {
+    check("docs/journal.md");
+}
+
+#[test]
+fn admin() {
+    check("docs/admin.md");
+}
+
+#[test]
 fn godex() {
     check("docs/godex.md");
 }

@@ -140,13 +140,13 @@ fn the_servers_of_an_editor_become_backs() {
         # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
         # what can be called, and `toolbus serve` serves all of it.
 
-        # Left out: it is switched off where it comes from
-        # [back.off]
-        # connect = "mcp+stdio:x"
-
         [back.small-tools]
         connect = "mcp+stdio:sh -c 'exec toolbus mcp builtin:'"
         env = { A = "1" }
+
+        # Left out: it is switched off where it comes from
+        # [back.off]
+        # connect = "mcp+stdio:x"
 
         # A secret need not stand here: "${NAME}" is that environment variable.
 

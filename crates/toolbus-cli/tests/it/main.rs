@@ -3,6 +3,7 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod answers;
 mod call;
 mod call_arguments;
@@ -21,15 +22,21 @@ mod found;
 mod godex;
 mod help;
 mod http;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod in_flight;
 mod init;
+mod journal;
 mod listening;
 mod live;
+mod log;
 mod matrix;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
 mod mcp_stop;
@@ -52,6 +59,7 @@ mod reliability;
 mod rpc;
 mod scripts;
 mod secrets;
+mod seen;
 mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]
@@ -62,5 +70,6 @@ mod surroundings;
 mod terminal;
 mod time;
 mod tools;
+mod traces;
 mod usage;
 mod waiting;

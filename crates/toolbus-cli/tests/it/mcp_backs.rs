@@ -69,18 +69,6 @@ fn a_server_of_the_old_era_is_asked_in_it() {
 }
 
 #[test]
-fn a_client_of_both_eras_finds_the_one_of_the_server() {
-    let no = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
-    // The process that was asked in vain serves the client of the other era.
-    let yes = ["read", "read", "answer", FINE, "readall"];
-    let mut live = Live::start(&["mcp", &mcp_server(&[&no[..], &yes].concat())]);
-    expect![[r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"this server speaks only legacy MCP, the call is modern","data":{"kind":"unavailable"}}}"#]].assert_eq(&live.ask(&discover(1)));
-    assert!(live.ask(INITIALIZE).contains("result"));
-    let fine = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{FINE}}}"#);
-    assert_eq!(live.ask(&legacy_call(2, "f", "{}")), fine);
-}
-
-#[test]
 fn a_server_that_dies_of_the_question_is_started_again() {
     let scratch = Scratch::new();
     let dies = ["once", &scratch.file("asked"), "{", "read", "exit", "1", "}"];

@@ -188,7 +188,9 @@ fn names_that_fall_together_are_told() {
     );
     Page::of(&["mcp"]).config("mcp_names", &config).stdin(format!("{INITIALIZE}\n")).check(expect![[r#"
         stdout
-        {"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"tool name a_b_c stands for both a.b_c and a_b.c","data":{"kind":"unavailable"}}}
+        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        stderr
+        warning: the second is left out: tool name a_b_c stands for both a.b_c and a_b.c
         exit 0
     "#]]);
 }

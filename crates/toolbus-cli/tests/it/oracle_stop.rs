@@ -17,10 +17,7 @@ fn shutdown_and_the_end_of_input_are_the_goodbye() {
         stdout
         []
         stderr
-        info: faulty-tool: started, process ID
-        info: faulty-tool: ready
         info: faulty-tool: {"jsonrpc":"2.0","method":"shutdown"}
-        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
     marked(&mark, 1)[0].assert_gone();

@@ -437,14 +437,6 @@ fn an_address_that_is_taken_ends_it() {
 }
 
 #[test]
-fn tables_that_are_not_used_yet_are_named() {
-    let server = Config::of(&format!("{BUILTIN}{MCP}[journal]\npath = \"j\"\n")).serve(1);
-    server.signal(Signal::TERM);
-    let said = server.end();
-    assert!(said.starts_with("warning: `[journal]` in `"), "{said}");
-}
-
-#[test]
 fn other_commands_read_the_same_config() {
     let config = Config::of(&format!("{BUILTIN}{MCP}{TCP}"));
     let path = config.path();

@@ -32,6 +32,10 @@ pub const UNKNOWN_METHOD: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// Something went wrong on our side.
 pub const INTERNAL_ERROR: i64 = -32603;
+/// There is no such resource; legacy only.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+/// The user must have seen a web page first; legacy only.
+pub const URL_REQUIRED: i64 = -32042;
 /// A header says something else than the body.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The caller cannot answer what would have to be asked.

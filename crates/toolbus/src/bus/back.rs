@@ -111,6 +111,11 @@ pub trait Back {
     /// work and must not call back.
     fn listen(&self, _hear: Rc<dyn Fn(&Notice)>) {}
 
+    /// How often its process was started again, where it is a process that is kept.
+    fn restarts(&self) -> Option<u64> {
+        None
+    }
+
     /// Says goodbye and waits until no process is left.
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {})

@@ -17,8 +17,9 @@ use toolbus_proto::tool::{
 };
 
 use super::Route;
-use super::back::{Back, tools_in};
-use crate::bus::{Bus, Listed};
+use super::back::tools_in;
+use super::observe::Observed;
+use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
@@ -76,10 +77,14 @@ impl Route for LenientBus {
             What::Tool { name, .. } => self.0.may_be_left_out(name),
             What::Native { .. } => false,
         };
-        match must_ask {
-            true => later(self.0.clone(), call, down),
-            false => self.0.bus.start(call, down),
-        }
+        self.0.bus.observers.start(call, down, |call, down, seen| match must_ask {
+            true => later(self.0.clone(), call, down, seen),
+            false => self.0.bus.start_seen(call, down, seen),
+        })
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        self.0.bus.refuse(call, down, why);
     }
 }
 
@@ -134,16 +139,20 @@ impl Asking {
     }
 
     /// Asks one back.
-    async fn ask(self, back: Rc<dyn Back>) -> Answer {
+    async fn ask(self, member: &Member) -> Answer {
         let Asking { caller, wire, request } = self;
+        let back = &member.back;
         if request.is_none() || wire != Some(back.wire()) {
-            return back.tools().await;
+            return member.tools().await;
         }
         let (inbox, reply_to) = Inbox::new();
         let mut call = Call { caller, request, ..Call::of(Instant::now(), What::Tools) };
         call.options.native = wire;
         call.deadline.quiet = back.timeout();
-        tools_in(inbox.whole(back.start(call, reply_to)).await?)
+        let outcome = inbox.whole(back.start(call, reply_to)).await;
+        let tools = outcome.and_then(tools_in);
+        member.health.listed(&tools);
+        tools
     }
 }
 
@@ -178,7 +187,7 @@ impl Offered {
                         left_out(back, failure);
                     }
                 }
-                Ok(_) if !self.slow[index].get() => taken_in(back),
+                Ok(_) if !self.slow[index].get() => is_back(back),
                 Ok(_) => {}
             }
         }
@@ -188,7 +197,14 @@ impl Offered {
         {
             return Err(failure.clone());
         }
-        self.bus.offer_leniently(&listed);
+        match self.heard.get() {
+            Heard::None => self
+                .bus
+                .offer(&listed)
+                .map_err(|taken| Failure::new(FailureKind::Unavailable, taken.to_string()))?,
+            // No back loses a tool because another back came.
+            Heard::Some | Heard::All => self.bus.offer_leniently(&listed),
+        }
         let is_all = first_failure.is_none() && !is_slow;
         self.heard.set(if is_all { Heard::All } else { Heard::Some });
         // In the order of the backs, each in its own; of a name that falls together the first.
@@ -215,10 +231,10 @@ impl Offered {
         });
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
-            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
             let asking = asking.clone();
             spawn_local(async move {
-                let tools = asking.ask(back).await;
+                let tools = asking.ask(&member).await;
                 match (round.is_over.get(), this.upgrade()) {
                     (false, _) => round.answers.borrow_mut()[index] = Some(tools),
                     (true, Some(offered)) => offered.came_late(index, tools),
@@ -272,7 +288,7 @@ impl Offered {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
         match &tools {
-            Ok(_) => taken_in(&member.name),
+            Ok(_) => is_back(&member.name),
             Err(failure) => left_out(&member.name, failure),
         }
         let before = self.names();
@@ -291,43 +307,53 @@ impl Offered {
 }
 
 thread_local! {
-    /// What backs said when they were left out last, so that it is shown once.
-    static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
-    /// The backs of which it was said that they are left out.
-    static LEFT_OUT: RefCell<HashSet<String>> = RefCell::default();
+    /// The backs that are left out, and what they said when they were first.
+    static LEFT_OUT: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
 }
 
-/// Says that a back is left out, and what its process said, unless that was said already and it
-/// has not come since.
+/// Says that a back is left out, why, and what its process said: once, however often its tools
+/// are asked for until it is back.
 pub fn left_out(back: &str, failure: &Failure) {
-    if !LEFT_OUT.with_borrow_mut(|told| told.insert(back.to_owned())) {
-        return tracing::debug!(peer = %back, "still left out: {failure}");
+    let words = failure.last_words.as_deref();
+    let stderr = words.map_or(&[][..], |words| &words.stderr);
+    let is_known = LEFT_OUT.with_borrow_mut(|left_out| match left_out.get(back) {
+        // A process that now says something else has another reason.
+        Some(said) if stderr.is_empty() || *said == stderr => true,
+        _ => {
+            left_out.insert(back.to_owned(), stderr.to_vec());
+            false
+        }
+    });
+    if is_known {
+        tracing::info!(peer = %back, "still left out: {failure}");
+        return;
     }
     tracing::warn!(peer = %back, "left out: {failure}");
-    let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
-        return;
-    };
-    let is_news = LAST_WORDS.with_borrow_mut(|shown| {
-        shown.insert(back.to_owned(), words.stderr.clone()).as_ref() != Some(&words.stderr)
-    });
-    if is_news {
-        let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
-        words.stderr.iter().for_each(show);
+    let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
+    stderr.iter().for_each(show);
+    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+        tracing::warn!(peer = %back, "hint: {hint}");
     }
 }
 
-/// A back is there: if it goes again, that is news.
-pub fn taken_in(back: &str) {
-    LEFT_OUT.with_borrow_mut(|told| told.remove(back));
+/// The back has listed its tools: if it is left out again, that is news.
+pub fn is_back(back: &str) {
+    LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
 }
 
-/// The backs are put together anew: who is left out now is told again.
-pub(super) fn forget_left_out() {
-    LEFT_OUT.take();
+/// The backs are others now: whoever is left out of them is news.
+pub fn forget_left_out() {
+    LEFT_OUT.with_borrow_mut(HashMap::clear);
 }
 
 /// A call that waits until all backs have been asked.
-fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
+fn later(
+    offered: Rc<Offered>,
+    call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    let seen = seen.cloned();
     let tool = match &call.what {
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
@@ -348,7 +374,9 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
                 // Its back has just been asked: it need not fail a second time.
                 match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
                     Some(outage) => asked.finish(Err(outage)),
-                    None => asked.begin(|call, down| offered.bus.start(call, down)),
+                    None => {
+                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()))
+                    }
                 }
             }
         }

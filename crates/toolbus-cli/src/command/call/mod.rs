@@ -127,8 +127,9 @@ impl CallArgs {
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals).and_then(|(peers, asked)| {
-        peers.meet(async |bus| match answer(&bus, asked, args, globals).await? {
-            Err(failure) => Ok(Err(peers.second_look_if_one(failure).await)),
+        let as_front = |bus: Bus| bus.for_front("call");
+        peers.meet_as(as_front, async |bus| match answer(&bus, asked, args, globals).await? {
+            Err(failure) => Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await)),
             answered => Ok(answered),
         })
     }) {
@@ -278,15 +279,17 @@ fn json(outcome: Outcome) -> Json {
 }
 
 pub(super) fn with_hint(failure: Failure) -> Failure {
+    let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+    let says_enough = words.exit.is_some() || !words.stderr.is_empty() || words.hint.is_some();
     let hint = match failure.kind {
-        _ if failure.last_words.is_some() => return failure,
+        _ if says_enough => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
         FailureKind::TooLarge => {
             "`--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come"
         }
         _ => return failure,
     };
-    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
+    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..words })
 }
 
 /// With `--json` a failure is also a line on standard output.

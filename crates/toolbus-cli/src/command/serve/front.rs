@@ -27,7 +27,8 @@ impl Plan {
                 "`front.{name}.serve`: fronts like `{serve}` are not there yet"
             )));
         };
-        let plan = kind.plan(serve, settings).map_err(|error| failed(name, error))?;
+        let plan = kind.plan(serve, settings);
+        let plan = plan.map_err(|error| failed(&format!("front.{name}"), error))?;
         Ok(Plan { config: config.clone(), plan })
     }
 }
@@ -50,17 +51,22 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, plan } = plan;
-        let opened = plan.open(bus.clone(), number).await;
-        let Listening { line, front, serving } =
-            opened.map_err(|error| failed(&config.name, error))?;
+        let opened = plan.open(bus.clone().for_front(&config.name), number).await;
+        let table = format!("front.{}", config.name);
+        let Listening { line, front, serving } = opened.map_err(|error| failed(&table, error))?;
         stderr::write(&logging::announcement(&line));
-        let (breaking, name) = (breaking.clone(), config.name.clone());
+        let breaking = breaking.clone();
         let serving = spawn_local(async move {
             if let Err(error) = serving.await {
-                let _ = breaking.send(failed(&name, error));
+                let _ = breaking.send(failed(&table, error));
             }
         });
         Ok(Front { config, running: front, serving })
+    }
+
+    /// Its name in the config.
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
     }
 
     /// Is it all that `plan` wants, once it leads to the backs of `after`?
@@ -81,7 +87,7 @@ impl Front {
 
     /// Calls go to the backs of `bus` from now on.
     pub(super) fn lead_to(&self, bus: &Bus) {
-        self.running.lead_to(bus.clone());
+        self.running.lead_to(bus.clone().for_front(&self.config.name));
     }
 
     /// Takes no client any more. It is over when its last calls are.
@@ -91,11 +97,11 @@ impl Front {
     }
 }
 
-/// Why the front of this name cannot be opened, or go on.
-fn failed(name: &str, error: FrontError) -> Failed {
+/// Why what this table of the config asks for cannot be opened, or go on.
+pub(super) fn failed(table: &str, error: FrontError) -> Failed {
     let FrontError { is_usage, key, message, causes, hint } = error;
     let message = match key {
-        Some(key) => format!("`front.{name}.{key}`: {message}"),
+        Some(key) => format!("`{table}.{key}`: {message}"),
         None => message,
     };
     let exit = if is_usage { Exit::Usage } else { Exit::Failed };

@@ -1,19 +1,27 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
+mod admin;
 mod front;
 
 use std::convert::Infallible;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
-use toolbus::bus::config::Config;
-use toolbus::bus::lenient::{SLOW, left_out};
+use toolbus::address::Address;
+use toolbus::bus::admin::AdminPlan;
+use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::journal::Journal;
+use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
+use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
+use toolbus_proto::tool::Failure;
 
+use self::admin::Pages;
 use self::front::{Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::Globals;
@@ -22,8 +30,9 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::peers::{found_out_backs, not_opened};
+use crate::peers::{found_out_backs, not_opened, second_look};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::spans;
 
 /// What calls to a back have that is no longer in the config.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -67,6 +76,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let asked = Asked { globals, peers: args.settings()? };
     let wanted = Wanted::read(&asked)?;
+    spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
@@ -83,6 +93,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             running.kill();
         };
         signals.or_kill(goodbye, kill).await;
+        running.pages.stop().await;
         Err(ended)
     })
 }
@@ -136,12 +147,14 @@ impl ServeArgs {
 struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
+    admin: Option<AdminPlan>,
 }
 
 impl Wanted {
-    /// The same with the wire of each program, where that is not said.
+    /// The same with the wire of each program, where that is not said; but one that is slow to
+    /// show it does not keep the others from being served.
     async fn found_out(mut self) -> Wanted {
-        found_out_backs(&mut self.config).await;
+        found_out_backs(&mut self.config, SLOW).await;
         self
     }
 
@@ -159,21 +172,16 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        for (table, is_there) in
-            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
-        {
-            if is_there {
-                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
-            }
-        }
+        let admin = admin::plan(&config)?;
         peer::add_to(&mut config, &asked.peers);
-        Ok(Wanted { config: config.for_many_clients(), fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
 
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
     opened: u64,
@@ -183,6 +191,8 @@ struct Running {
     leaving: Vec<Leaving>,
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
+    pages: Pages,
+    spans: Option<Rc<dyn Observer>>,
 }
 
 /// Backs that are no longer in the config.
@@ -198,12 +208,15 @@ impl Running {
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            journal: None,
             fronts: Vec::new(),
             opened: 0,
             breaking,
             broken,
             leaving: Vec::new(),
             looking: JoinSet::new(),
+            pages: Pages::default(),
+            spans: spans::observer(),
         })
     }
 
@@ -239,10 +252,24 @@ impl Running {
         failing: impl Fn(Failed) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
+        // A file that cannot be opened is told before anything changes.
+        let journal = self.journal_of(wanted.config.journal.as_ref())?;
+        // Before the backs are opened: who looks sees how far the start has come.
+        let names = wanted.config.fronts.iter().map(|front| front.name.clone()).collect();
+        match self.pages.follow(wanted.admin, &bus, names).await {
+            Ok(()) => {}
+            Err(failed) => failing(failed)?,
+        }
+        self.journal = journal;
+        let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
+        // Last, so that they count what the journal makes of a call.
+        let spans = self.spans.clone();
+        let all = [journal, spans, self.pages.metrics()];
+        let bus = bus.observed_only_by(all.into_iter().flatten());
         let before = mem::replace(&mut self.bus, bus);
         self.leaving.retain(|leaving| !leaving.is_gone());
         self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
-        self.look_for_missing().await;
+        self.look_for_missing(wanted.config.clone()).await;
 
         let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
         let mut to_open = Vec::new();
@@ -251,6 +278,7 @@ impl Running {
             match fronts.iter_mut().find_map(|front| front.take_if(fits)) {
                 Some(front) => {
                     front.lead_to(&self.bus);
+                    self.pages.listens(front.name());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
@@ -261,29 +289,56 @@ impl Running {
         for plan in to_open {
             self.opened += 1;
             match Front::open(plan, &self.bus, self.opened, &self.breaking).await {
-                Ok(front) => self.fronts.push(front),
+                Ok(front) => {
+                    self.pages.listens(front.name());
+                    self.fronts.push(front);
+                }
                 Err(failed) => failing(failed)?,
             }
         }
+        self.pages.announce();
         self.leaving.iter_mut().for_each(Leaving::begin);
         Ok(())
     }
 
+    /// The journal that is wanted: that of before, with its file opened anew, or another.
+    fn journal_of(&self, wanted: Option<&JournalConfig>) -> Result<Option<Rc<Journal>>, Failed> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let same = self.journal.as_ref().filter(|journal| journal.config() == wanted);
+        let journal = same.cloned().unwrap_or_else(|| Rc::new(Journal::new(wanted)));
+        runtime::survive_file_limits();
+        journal.open().map_err(|error| {
+            let path = wanted.path.display();
+            Failed::usage(format!("cannot open the journal `{path}`, which is required"))
+                .caused_by(&error)
+        })?;
+        Ok(Some(journal))
+    }
+
     /// Opens all backs before a client is served; but one that is slow does not keep the others
     /// from being served.
-    async fn look_for_missing(&mut self) {
+    async fn look_for_missing(&mut self, config: Config) {
         let bus = self.bus.clone();
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
+        forget_left_out();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
+            for Listed { back, address, tools } in &listed {
+                let settings = config.backs.iter().find(|known| *known.name == **back);
+                if let (Err(failure), Some(known)) = (tools, settings) {
+                    tell_of_wire(back, address, &known.settings, failure).await;
+                }
+            }
         });
         let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
     }
 
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
         self.looking.abort_all();
+        let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
+        self.pages.part(&self.bus, names);
         self.fronts.drain(..).map(Front::stop).collect()
     }
 
@@ -329,13 +384,23 @@ impl Leaving {
 /// Tells which tools cannot be called for now.
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
-        if let Err(failure) = tools {
-            left_out(back, failure);
+        match tools {
+            Ok(_) => is_back(back),
+            Err(failure) => left_out(back, failure),
         }
     }
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
+    }
+}
+
+/// Tells the address that would work for a program that speaks another wire than it says.
+async fn tell_of_wire(back: &str, address: &Address, settings: &Settings, failure: &Failure) {
+    let hint = |failure: &Failure| failure.last_words.as_ref().and_then(|words| words.hint.clone());
+    let looked_at = second_look(address, settings, failure.clone(), None).await;
+    if let Some(found) = hint(&looked_at).filter(|_| hint(&looked_at) != hint(failure)) {
+        tracing::warn!(peer = %back, "hint: {found}");
     }
 }
 

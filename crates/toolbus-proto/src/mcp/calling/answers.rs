@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::crossing::failed;
 use super::{MessageClient, Page, Purpose, Sent, Then, glimpse};
 use crate::channel::{Notice, Readiness, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
@@ -11,7 +12,7 @@ use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool, text_of};
-use crate::mcp::wire::{self, ERROR_KEY, INVALID_PARAMS, RULES, Revision};
+use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
 use crate::tool::{
     Call, CallerId, Code, Deadline, Failure, FailureKind, Outcome, TOOLS_MAX, ToolSpec, What,
@@ -27,6 +28,7 @@ impl MessageClient {
     /// Takes one message, or a batch of them where the revision has batches. Once the
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
+        self.latest = Some(now);
         if let Readiness::Broken(_) = self.readiness {
             return;
         }
@@ -53,7 +55,7 @@ impl MessageClient {
                 self.handle_note(now, line, &method, params);
             }
             Err(invalid) => match nameless_error(line) {
-                Some(error) => self.handle_nameless(line, error),
+                Some(error) => self.handle_nameless(now, line, error),
                 None => self.handle_invalid(line, &invalid),
             },
         }
@@ -94,7 +96,7 @@ impl MessageClient {
         };
         let Some(sent) = self.forget(ticket) else { return };
         match answer {
-            Ok(answer) => self.handle_answer(line, ticket, sent, answer),
+            Ok(answer) => self.handle_answer(now, line, ticket, sent, answer),
             Err(why) => self.done(ticket, Err(Failure::new(FailureKind::BrokeProtocol, why))),
         }
     }
@@ -105,29 +107,22 @@ impl MessageClient {
 
     fn handle_answer(
         &mut self,
+        now: Instant,
         line: &Bytes,
         ticket: Ticket,
-        sent: Sent,
+        mut sent: Sent,
         answer: Result<&str, &str>,
     ) {
+        if let Some(crossing) = sent.crossing.take() {
+            return self.answer_across(now, line, ticket, sent, *crossing, answer);
+        }
         match (sent.purpose, answer) {
-            (Purpose::Pass | Purpose::PassTool | Purpose::Listen, Ok(result)) => {
+            (Purpose::Pass | Purpose::Listen | Purpose::Own, Ok(result)) => {
                 let result = line.slice_ref(result.as_bytes());
                 self.done(ticket, Ok(Outcome::Native(result)));
             }
-            (Purpose::Pass | Purpose::Listen, Err(error)) => {
-                // The whole error, raw: the front of this wire passes it on as it is.
-                let detail = Some(Json::part_of(line, error));
-                let failure = Failure { detail, ..failure_of_error(line, error) };
-                self.done(ticket, Err(failure));
-            }
-            (Purpose::PassTool, Err(error)) => {
-                let mut detail = vec![b'{'];
-                wire::put_member(&mut detail, ERROR_KEY, wire::in_a_line(line, error));
-                detail.push(b'}');
-                let detail = Some(Json::from_trusted(detail));
-                let failure = Failure { detail, ..failure_of_error(line, error) };
-                self.done(ticket, Err(failure));
+            (Purpose::Pass | Purpose::Listen | Purpose::Own, Err(error)) => {
+                self.done(ticket, Err(failed(line, error)));
             }
             (Purpose::Tool { is_native: true, .. }, Ok(result)) if is_complete(result) => {
                 self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
@@ -198,19 +193,24 @@ impl MessageClient {
     }
 
     /// An error that names no request. If there is no doubt whose it is, it ends that call.
-    fn handle_nameless(&mut self, line: &Bytes, error: &str) {
+    fn handle_nameless(&mut self, now: Instant, line: &Bytes, error: &str) {
         let shown = printable(line, LINE_SHOWN_MAX);
         self.notices.push_back(Notice::Ignored(format!("an error without an id: {shown}")));
-        let tickets: Vec<_> = self.sent.keys().copied().collect();
+        let calls = self.sent.iter().filter(|(_, sent)| !matches!(sent.purpose, Purpose::Own));
+        let tickets: Vec<_> = calls.map(|(ticket, _)| *ticket).collect();
         if let [ticket] = tickets[..]
             && let Some(sent) = self.forget(ticket)
         {
-            self.handle_answer(line, ticket, sent, Err(error));
+            self.handle_answer(now, line, ticket, sent, Err(error));
         }
     }
 
     /// A line too long to be kept; what is known of its ends.
-    pub(super) fn handle_too_long(&mut self, too_long: &TooLong, glimpse: Option<&Glimpse>) {
+    pub(in crate::mcp) fn handle_too_long(
+        &mut self,
+        too_long: &TooLong,
+        glimpse: Option<&Glimpse>,
+    ) {
         self.notices.push_back(Notice::Stray(too_long.to_string()));
         if self.readiness != Readiness::Open {
             return;

@@ -288,7 +288,7 @@ impl Conversation {
         let bytes_max = self.settings.line_bytes_max;
         let message = format!("line is longer than the limit of {bytes_max} bytes");
         let refusal = Refusal::new(wire::INVALID_REQUEST, message);
-        self.answer(Origin { place, batch: None }, refusal.answer(&Id::NULL));
+        self.refuse(Origin { place, batch: None }, &Id::NULL, &refusal);
     }
 
     /// Nothing more will be said by the client: who only listens is told that this is over.
@@ -425,6 +425,7 @@ impl Conversation {
     }
 
     fn refuse(&mut self, origin: Origin, id: &Id, refusal: &Refusal) {
+        self.notices.push_back(Notice::Refused(refusal.message.to_string()));
         self.answer(origin, refusal.answer(id));
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::native::{with_subscription, withdrawn};
-use super::{Conversation, InFlight, Job, Pass, Place, Progress};
+use super::{Behind, Conversation, InFlight, Job, Pass, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
@@ -140,7 +140,11 @@ impl Conversation {
             }
             (Job::LookUpTool(tool), _) => return self.start_tool(now, id, origin, revision, tool),
             (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
-                let result = relayed(revision, result, &self.us);
+                // A server that was asked as the client asked has answered in the client's era.
+                let result = match self.settings.behind {
+                    Behind::Several => result,
+                    Behind::Hub | Behind::Server => relayed(revision, result, &self.us),
+                };
                 self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {

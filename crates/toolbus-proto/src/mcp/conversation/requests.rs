@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::session::Session;
 use super::{Behind, Conversation, Origin, Waiting, modern};
 use crate::channel::{Asked, Up};
 use crate::json::edit;
@@ -206,6 +207,12 @@ impl Conversation {
         params: Option<&str>,
     ) {
         match (method, params, self.settings.behind) {
+            // A server of the other era is listened to from now on.
+            ("notifications/initialized", _, Behind::Server)
+                if self.session.as_ref().is_some_and(Session::is_crossed) =>
+            {
+                self.pass_notification(now, line, method, params);
+            }
             ("notifications/initialized", ..) => {}
             ("notifications/cancelled", Some(params), _) => self.handle_cancelled(line, params),
             (

@@ -36,9 +36,18 @@ pub(super) struct Session {
     /// The long call to the server; none where there is no server, or where it was lost.
     pub(super) link: Option<Ticket>,
     params: Bytes,
+    /// The server is of the other era.
+    is_crossed: bool,
     /// What the server has to be told again after a restart.
     level_said: Option<Bytes>,
     subscriptions: Vec<(String, Bytes)>,
+}
+
+impl Session {
+    /// Does it lead to a server of the other era, which is there?
+    pub(super) fn is_crossed(&self) -> bool {
+        self.is_crossed && self.link.is_some()
+    }
 }
 
 /// An `initialize` that is being answered.
@@ -124,6 +133,7 @@ impl Conversation {
     ) {
         let Some(call) = self.forget(ticket) else { return };
         let greeting = self.greeting(raw);
+        let is_modern = raw.is_some_and(|raw| edit::member(raw, "supportedVersions").is_some());
         match call.job {
             Job::Initialize { params } => {
                 let result = greeting.of_initialize(call.revision);
@@ -134,6 +144,7 @@ impl Conversation {
                     level: None,
                     link,
                     params,
+                    is_crossed: is_modern,
                     level_said: None,
                     subscriptions: Vec::new(),
                 });

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::{
     Back, Job, Purpose, Several, SeveralNotice, at, era_of, meta_of, on_behalf, params_of,
+    unknown_method,
 };
 use crate::channel::{Down, Ticket};
 use crate::json::{Json, Kind as JsonKind, edit};
@@ -294,13 +295,18 @@ impl Several {
             return;
         }
         let Some(Job::List { call, kind, from, .. }) = self.jobs.remove(&front) else { return };
+        let era = era_of(&call);
+        let lacks = |back| self.has(back, era, kind.capability()) == Some(false);
+        if self.servers().all(lacks) {
+            return self.refuse(front, &unknown_method(kind.method()));
+        }
         let entries = self.entries(kind);
         let shown = entries.get(from..).filter(|shown| from == 0 || !shown.is_empty());
         let Some(shown) = shown else {
             let message = format!("unknown cursor: \"tb{from}\"");
             return self.refuse(front, &Refusal::new(INVALID_PARAMS, message));
         };
-        let result = self.page(era_of(&call), kind, from, shown);
+        let result = self.page(era, kind, from, shown);
         self.succeed(front, result);
     }
 

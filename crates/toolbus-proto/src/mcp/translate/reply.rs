@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::failure_of_result;
+use super::{failure_of_result, legacy_result, modern_result};
+use crate::json::Json;
 use crate::json::edit;
-use crate::json::{Json, Kind};
-use crate::jsonrpc::kind;
-use crate::mcp::wire::{Revision, SERVER_KEY, in_a_line, put_member};
+use crate::mcp::wire::{Revision, in_a_line};
 use crate::tool::{Code, Failure, FailureKind, Outcome};
 
 /// What a result means to a caller who does not speak MCP.
@@ -70,35 +69,9 @@ pub(in crate::mcp) fn relayed(revision: Revision, result: Bytes, server: &Json) 
         if edit::member(raw, "resultType").is_some() {
             return result;
         }
-        let meta = edit::member(raw, "_meta").unwrap_or("{}");
-        let meta = edit::with_first(meta, SERVER_KEY, server.as_str());
-        let mut relayed = edit::without(raw, "_meta");
-        relayed.pop();
-        let mut relayed = relayed.into_bytes();
-        put_member(&mut relayed, "_meta", meta);
-        relayed.push(b'}');
-        let relayed = String::from_utf8(relayed).expect("made of text");
-        return edit::with_first(&relayed, "resultType", "\"complete\"").into();
+        return modern_result("tools/call", raw, server.as_str());
     }
-    if edit::member(raw, "resultType").is_none() && Revision::V2025_06_18 <= revision {
-        return result;
-    }
-    let structured = edit::member(raw, "structuredContent").map(kind);
-    let is_too_new = structured
-        .is_some_and(|structured| structured != Kind::Object || revision < Revision::V2025_06_18);
-    let mut relayed = Cow::from(raw);
-    for name in ["resultType", "ttlMs", "cacheScope"] {
-        if edit::member(raw, name).is_some() {
-            relayed = edit::without(&relayed, name).into();
-        }
-    }
-    if is_too_new {
-        relayed = edit::without(&relayed, "structuredContent").into();
-    }
-    match relayed {
-        Cow::Borrowed(_) => result,
-        Cow::Owned(relayed) => relayed.into(),
-    }
+    legacy_result(revision, "tools/call", result)
 }
 
 #[cfg(test)]

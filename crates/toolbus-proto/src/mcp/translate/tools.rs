@@ -21,7 +21,13 @@ pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
         let name = String::from_utf8(quoted(tool.name.as_str())).unwrap_or_default();
         let is_renamed = edit::text(raw, "name").as_deref() != Some(tool.name.as_str());
         let renamed = edit::replaced(raw, "name", &name).filter(|_| is_renamed);
-        out.extend_from_slice(renamed.as_deref().unwrap_or(raw).as_bytes());
+        let mut shown = Cow::from(renamed.as_deref().unwrap_or(raw));
+        // A legacy client takes an output schema for one of objects, and insists on it.
+        let is_unfit = |schema: &str| edit::text(schema, "type").as_deref() != Some("object");
+        if revision != Revision::MODERN && edit::member(raw, "outputSchema").is_some_and(is_unfit) {
+            shown = edit::without(&shown, "outputSchema").into();
+        }
+        out.extend_from_slice(shown.as_bytes());
         return;
     }
     out.push(b'{');

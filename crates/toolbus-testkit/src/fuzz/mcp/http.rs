@@ -19,8 +19,12 @@ use super::{Answerer, Asker, BYTES_MAX, behind, calling_settings, gone};
 pub fn endpoint(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let mut now = Instant::now();
-    let entrance =
-        Entrance { admission: Admission::LOOPBACK, path: "/".into(), body_bytes_max: BYTES_MAX };
+    let entrance = Entrance {
+        admission: Admission::LOOPBACK,
+        path: "/".into(),
+        sse: true,
+        body_bytes_max: BYTES_MAX,
+    };
     let version = "1".to_owned();
     let settings = Settings { version, behind: behind(*kind), entrance, first_caller: 0 };
     let mut sessions = 0;
@@ -72,6 +76,7 @@ pub fn http_client(data: &[u8]) {
         calling: calling_settings(),
         path: "/".into(),
         origin: "http://h:80".into(),
+        sse: false,
         start_timeout: Duration::from_secs(200),
     });
     let mut asker = Asker::new(now, &mut client);

@@ -120,9 +120,7 @@ impl Server<'_> {
                 peer.headers.extend(from_env);
                 peer.token_env = self.text("bearer_token_env_var");
                 if self.text("type").or_else(|| self.text("transport")).as_deref() == Some("sse") {
-                    let why = "the old transport HTTP+SSE is not there yet; try the server's URL \
-                               for streamable HTTP, if it has one";
-                    peer.left_out = Some(why.to_owned());
+                    peer.connect = as_pair(&peer.connect);
                 }
             }
             (None, None) => peer.left_out = Some("it has neither a command nor a URL".to_owned()),
@@ -217,6 +215,15 @@ fn replaced(text: &str, replace: impl Fn(&str) -> Option<String>) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// The URL of a server of the old HTTP+SSE as our addresses have it.
+fn as_pair(url: &str) -> String {
+    match url.split_once("://") {
+        Some(("https", rest)) => format!("mcp+sses://{rest}"),
+        Some(("http", rest)) => format!("mcp+sse://{rest}"),
+        _ => url.to_owned(),
+    }
 }
 
 /// `api-key` as a variable is called.
@@ -345,16 +352,13 @@ mod tests {
                 "toolbus": {"command": "/usr/bin/toolbus", "args": ["mcp"]},
                 "default": {"command": "${SET:-a}", "args": ["${UNSET:-b c}", "${UNSET}"]}
             }}"#,
-            expect![[r##"
-                # what stands in `${…}` is not known here: write what it should be
-                [back.default]
-                connect = "mcp+stdio:'its value' 'b c' '${UNSET}'"
+            expect![[r#"
+                [back.every-thing]
+                connect = "mcp+stdio:npx -y @scope/server 'a b' 'it'\\''s' ''"
                 [back.env]
                 connect = "mcp+stdio:s"
                 env = { A = "${SET}", B-C = "x\"y" }
                 cwd = "/work/x"
-                [back.every-thing]
-                connect = "mcp+stdio:npx -y @scope/server 'a b' 'it'\\''s' ''"
                 # Left out: `https://h.example/mcp?key=***` is no address: blanks cannot stand in it; write them as `%20`
                 # [back.far]
                 # connect = "https://h.example/mcp?key=its value"
@@ -364,16 +368,18 @@ mod tests {
                 # Left out: it is switched off where it comes from
                 # [back.off]
                 # connect = "mcp+stdio:s"
-                # Left out: the old transport HTTP+SSE is not there yet; try the server's URL for streamable HTTP, if it has one
-                # [back.old]
-                # connect = "https://h/sse"
-                # Left out: it is toolbus itself
-                # [back.server]
-                # connect = "mcp+stdio:/usr/bin/toolbus mcp"
+                [back.old]
+                connect = "mcp+sses://h/sse"
                 # Left out: unsupported connection scheme: "ftp://h"
                 # [back.wrong]
                 # connect = "ftp://h"
-            "##]],
+                # Left out: it is toolbus itself
+                # [back.server]
+                # connect = "mcp+stdio:/usr/bin/toolbus mcp"
+                # what stands in `${…}` is not known here: write what it should be
+                [back.default]
+                connect = "mcp+stdio:'its value' 'b c' '${UNSET}'"
+            "#]],
         );
     }
 

@@ -7,13 +7,13 @@ use toolbus_proto::channel::Ended;
 
 use super::McpKind;
 use super::front::{self, Options};
-use super::settings::FRONT_KEYS;
+use super::kind::is_pair;
+use super::settings::{FRONT_KEYS, McpFrontSettings};
 use crate::address::{Address, Place, Transport};
 use crate::bus::Bus;
 use crate::bus::back::LocalFuture;
 use crate::bus::config::{Key, Values};
 use crate::transport::stdio;
-use crate::wire::access::AccessSettings;
 use crate::wire::settings::WireSettings;
 use crate::wire::{FrontError, FrontKind, FrontPlan};
 
@@ -23,12 +23,15 @@ impl FrontKind for McpKind {
     }
 
     fn settings(&self, values: &Values) -> WireSettings {
-        WireSettings::of(AccessSettings::read(values))
+        WireSettings::of(McpFrontSettings::read(values))
     }
 
     fn can_listen(&self, address: &Address) -> bool {
         match address.place() {
-            Place::Url(url) => url.carrier == Transport::Http && !url.path.contains('?'),
+            // The old pair comes beside streamable HTTP, never alone.
+            Place::Url(url) => {
+                url.carrier == Transport::Http && !url.path.contains('?') && !is_pair(address)
+            }
             _ => false,
         }
     }
@@ -83,7 +86,8 @@ mod http {
     use crate::address::{Address, Place};
     use crate::bus::Bus;
     use crate::bus::back::LocalFuture;
-    use crate::wire::access::{AccessSettings, Asks};
+    use crate::wire::access::Asks;
+    use crate::wire::mcp::settings::McpFrontSettings;
     use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
 
     /// Callers of one front are never as many.
@@ -91,12 +95,12 @@ mod http {
 
     pub(super) fn plan(
         address: &Address,
-        settings: &AccessSettings,
+        settings: &McpFrontSettings,
     ) -> Result<Box<dyn FrontPlan>, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("nobody can listen on `{address}`")));
         };
-        let access = settings.access().map_err(|error| {
+        let access = settings.access.access().map_err(|error| {
             let hint = error.hint();
             FrontError::usage(error.to_string()).by_key(error.key()).hint(Some(hint))
         })?;
@@ -104,7 +108,13 @@ mod http {
             let hint = error.hint_for_config();
             FrontError::usage(error.to_string()).by_key("serve").hint(Some(hint))
         })?;
-        let options = Options { path: url.path.clone(), access, ..Options::default() };
+        if settings.sse && front_http::is_of_pair(&url.path) {
+            let message = format!("with `sse` the path `{}` is taken", url.path);
+            let hint = "give streamable HTTP another path, such as `/mcp`".to_owned();
+            return Err(FrontError::usage(message).by_key("serve").hint(Some(hint)));
+        }
+        let path = url.path.clone();
+        let options = Options { path, sse: settings.sse, access, ..Options::default() };
         let at = At { host: url.host.clone(), port: url.port };
         Ok(Box::new(Plan { at, options }))
     }

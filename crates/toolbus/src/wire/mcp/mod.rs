@@ -11,6 +11,8 @@ pub mod check;
 #[cfg(feature = "bus")]
 mod clients;
 #[cfg(feature = "bus")]
+mod eras;
+#[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "http")]
 pub mod front_http;
@@ -18,6 +20,8 @@ pub mod front_http;
 mod kind;
 #[cfg(feature = "bus")]
 mod listening;
+#[cfg(feature = "bus")]
+mod processes;
 #[cfg(feature = "bus")]
 mod rules;
 #[cfg(feature = "bus")]

@@ -4,7 +4,7 @@
 //! A session is one long call, `initialize`. With the last such call of a caller its process
 //! is told goodbye.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
@@ -21,6 +21,10 @@ pub(super) trait Private {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
     /// Says goodbye.
     fn leave(&self) -> LocalFuture<'_, ()>;
+    /// How often it was started again.
+    fn restarts(&self) -> u64 {
+        0
+    }
 }
 
 /// The processes of one server, by whom they are for.
@@ -30,6 +34,8 @@ pub(super) struct Sessions<C> {
     open: RefCell<HashMap<CallerId, Session<C>>>,
     /// Told goodbye, and not gone yet.
     leaving: RefCell<Vec<Rc<C>>>,
+    /// How often those were started again that are gone.
+    restarts: Cell<u64>,
 }
 
 struct Session<C> {
@@ -46,6 +52,7 @@ impl<C: Private + 'static> Sessions<C> {
             make: Box::new(make),
             open: RefCell::default(),
             leaving: RefCell::default(),
+            restarts: Cell::new(0),
         })
     }
 
@@ -104,6 +111,7 @@ impl<C: Private + 'static> Sessions<C> {
         self.leaving.borrow_mut().push(session.child.clone());
         spawn_local(async move {
             session.child.leave().await;
+            this.restarts.set(this.restarts.get() + session.child.restarts());
             this.leaving.borrow_mut().retain(|child| !Rc::ptr_eq(child, &session.child));
         });
     }
@@ -113,6 +121,11 @@ impl<C: Private + 'static> Sessions<C> {
         let open = self.open.borrow();
         let leaving = self.leaving.borrow();
         open.values().map(|session| &session.child).chain(leaving.iter()).cloned().collect()
+    }
+
+    /// How often one of them was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.restarts.get() + self.living().iter().map(|child| child.restarts()).sum::<u64>()
     }
 
     pub(super) async fn shutdown(&self) {

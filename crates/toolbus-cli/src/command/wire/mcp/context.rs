@@ -16,6 +16,7 @@ use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 
 use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -90,6 +91,19 @@ struct ListArgs {
     /// Server to ask: an address, or the name of a back in the config
     #[arg(value_name = "ADDRESS")]
     peer: Option<String>,
+    #[command(flatten)]
+    how: HowArgs,
+}
+
+/// How a server is reached, and for how long it is waited for.
+#[derive(Debug, clap::Args)]
+struct HowArgs {
+    #[command(flatten)]
+    limit: LimitArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -102,6 +116,8 @@ struct GetArgs {
     /// Its arguments, as `key=value`; all of them are texts
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -114,18 +130,22 @@ struct ReadArgs {
     /// Write what it holds to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 impl Run for PromptCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            PromptCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let prompts = server.list("prompts/list", "prompts").await?;
-                print_list(&prompts, globals, prompt_row)
-            }),
+            PromptCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
+                    let prompts = server.list("prompts/list", "prompts").await?;
+                    print_list(&prompts, globals, prompt_row)
+                })
+            }
             PromptCommand::Get(args) => {
                 let params = args.params()?;
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("prompts/get", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -154,16 +174,19 @@ impl GetArgs {
 impl Run for ResourceCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            ResourceCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let mut found = server.list("resources/list", "resources").await?;
-                // Not every server knows of templates.
-                let templates = server.list("resources/templates/list", "resourceTemplates").await;
-                found.extend(templates.unwrap_or_default());
-                print_list(&found, globals, resource_row)
-            }),
+            ResourceCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
+                    let mut found = server.list("resources/list", "resources").await?;
+                    // Not every server knows of templates.
+                    let templates =
+                        server.list("resources/templates/list", "resourceTemplates").await;
+                    found.extend(templates.unwrap_or_default());
+                    print_list(&found, globals, resource_row)
+                })
+            }
             ResourceCommand::Read(args) => {
                 let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("resources/read", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -178,31 +201,39 @@ impl Run for ResourceCommand {
 /// Opens the one server that is meant, and asks it.
 fn ask(
     peer: Option<&str>,
+    how: &HowArgs,
     globals: &Globals,
     work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let address: Vec<&str> =
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
-    let peers = Peers::of(&address, globals, Settings::default())?;
+    let settings = Settings {
+        start_timeout: how.limit.start_timeout,
+        program: how.program.settings()?,
+        credentials: how.http.credentials()?,
+        ..Settings::default()
+    };
+    let peers = Peers::of(&address, globals, settings)?;
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
-    peers.meet(async |bus| {
+    peers.meet_within(how.limit.timeout, async |bus| {
         if bus.native_wire() != Some(WIRE) {
             let message = "this needs one MCP server, and all of its tools allowed";
             return Err(Failed::usage(message)
                 .hint("name it: by its address, or by the name of a back in the config"));
         }
         let spinner = Spinner::for_people(globals);
-        work(&Server { bus: &bus, spinner: spinner.into() }).await
+        work(&Server { bus: &bus, peers: &peers, spinner: spinner.into() }).await
     })
 }
 
 /// A server that is asked in its own words.
 struct Server<'a> {
     bus: &'a Bus,
+    peers: &'a Peers,
     spinner: std::cell::RefCell<Option<Spinner>>,
 }
 
@@ -241,7 +272,12 @@ impl Server<'_> {
             asked => asked,
         };
         self.spinner.take();
-        asked.map_err(|failure| failure::failed(&failure))
+        match asked {
+            Ok(result) => Ok(result),
+            Err(failure) => {
+                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
+            }
+        }
     }
 
     async fn ask(&self, method: &str, params: &str) -> Result<Json, Failure> {

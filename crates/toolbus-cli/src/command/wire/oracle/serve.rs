@@ -34,7 +34,9 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         },
         timeout: Some(args.timeout),
     };
-    Peers::of(&args.addresses, globals, settings)?.meet(async |bus| run(bus, options).await)
+    crate::spans::say_if_missing();
+    Peers::of(&args.addresses, globals, settings)?
+        .meet_as(|bus| bus.for_front("oracle"), async |bus| run(bus, options).await)
 }
 
 async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {

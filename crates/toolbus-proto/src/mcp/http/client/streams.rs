@@ -120,7 +120,7 @@ impl Streams for HttpClient {
                     _ => FailureKind::Unavailable,
                 };
                 let failure = Failure { kind, last_words: None, ..why.failure };
-                self.handle_failed(now, &request, failure);
+                self.handle_failed(now, request, failure);
             }
         }
         self.settle(now);
@@ -173,7 +173,11 @@ impl HttpClient {
     }
 
     /// The tools that can be called over HTTP.
-    fn fit(&mut self, tools: &[ToolSpec]) -> Arc<[ToolSpec]> {
+    fn fit(&mut self, tools: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+        if self.pair.is_some() {
+            // It repeats no arguments in headers.
+            return tools.clone();
+        }
         let notices = &mut self.notices;
         let is_fit = |tool: &&ToolSpec| match mirrored(tool.input.as_str()) {
             Ok(_) => true,

@@ -115,7 +115,7 @@ impl Endpoint {
     ) -> Result<(), Answer> {
         let opens = posted.method() == "initialize" && posted.id.is_some();
         let talk = if opens {
-            if SESSIONS_MAX <= self.by_name.len() && !self.make_room() {
+            if !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
                 return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
             }
@@ -212,7 +212,7 @@ impl Endpoint {
     }
 }
 
-fn has_line_breaks(text: &[u8]) -> bool {
+pub(super) fn has_line_breaks(text: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', text).is_some()
 }
 

@@ -1,9 +1,9 @@
 //! An MCP server somewhere else: its tools are tools, and whatever an MCP client says to it
 //! passes as it is.
 //!
-//! Each era has a conversation of its own, begun by the first call that is made in it; or each
-//! legacy session has, if that is asked for. One that cannot go on fails its calls, and the next
-//! call begins another; if none can be begun, calls are refused for a while.
+//! Each era that it speaks has a conversation of its own, begun by the first call that is made in
+//! it; or each legacy session has, if that is asked for. One that cannot go on fails its calls, and
+//! the next call begins another; if none can be begun, calls are refused for a while.
 
 mod back_off;
 mod options;
@@ -19,6 +19,7 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
+use super::eras::Eras;
 use super::sessions::{Private, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
@@ -34,6 +35,7 @@ const GOODBYE: Duration = Patience::MCP.goodbye;
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
     options: Rc<Options>,
+    eras: Eras,
     /// The conversations of legacy sessions, where each has its own.
     sessions: Option<Rc<Sessions<Conversation>>>,
     legacy: RefCell<Option<Rc<Conversation>>>,
@@ -55,6 +57,7 @@ impl McpHttp {
             Sessions::new(move || begin(&options, &watchers))
         });
         McpHttp {
+            eras: Eras::new(options.settings.calling.memory.clone()),
             options,
             sessions,
             legacy: RefCell::default(),
@@ -133,15 +136,16 @@ impl Back for McpHttp {
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let era = era_of(&call);
+        let own = era_of(&call);
+        if let (Some(sessions), Era::Legacy) = (&self.sessions, own) {
+            return sessions.start(call, down);
+        }
+        let era = self.eras.conversation(own);
         if let Some(failure) = self.refusal(Instant::now(), era) {
             let _ = down.send(Down::Done(Err(failure)));
             return RunningCall::ended();
         }
-        match (&self.sessions, era) {
-            (Some(sessions), Era::Legacy) => sessions.start(call, down),
-            _ => self.conversation(era).start(call, down),
-        }
+        self.conversation(era).start(call, down)
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {

@@ -11,15 +11,18 @@ use thiserror::Error;
 use toolbus_proto::channel::Notice;
 use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
+use super::eras::unguessable;
 use super::front::Backs;
-use crate::chance;
 use crate::child::Patience;
 use crate::engine::front::Front;
 use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
 use crate::wire::access::Access;
 
-pub use listen::{At, AtError, OpenError, listen, listening_on};
+pub use toolbus_proto::mcp::http::is_of_pair;
+
+pub use crate::wire::at::{At, AtError};
+pub use listen::{OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
 const LAST_CALLS: Duration = Patience::MCP.last_calls;
@@ -29,8 +32,10 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// What can be set about an MCP server of ours over HTTP.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The one path there is.
+    /// Where streamable HTTP is spoken.
     pub path: String,
+    /// Serve the old pair of HTTP+SSE as well, at `/sse` and `/messages`.
+    pub sse: bool,
     /// Who may come in.
     pub access: Access,
     /// The longest body of a request.
@@ -48,6 +53,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             path: "/mcp".to_owned(),
+            sse: false,
             access: Access::default(),
             body_bytes_max: 16 << 20,
             timeout: None,
@@ -74,12 +80,13 @@ pub async fn serve(
     let entrance = Entrance {
         admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
+        sse: options.sse,
         body_bytes_max: options.body_bytes_max,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, session_name).listing_first();
+    let endpoint = Endpoint::new(settings, unguessable).listing_first();
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
@@ -103,11 +110,6 @@ pub async fn serve(
         () = telling => {}
     }
     Ok(())
-}
-
-/// A name that cannot be guessed: 32 hex digits.
-fn session_name() -> String {
-    format!("{:032x}", u128::from_be_bytes(chance::bytes()))
 }
 
 /// Why no client can be served.

@@ -70,6 +70,7 @@ impl Mediocre {
         };
         let (source, sink, rest) = stream.split();
         let front = self.front();
+        front.set_peer(peer.clone());
         let heard = Rc::new(Cell::new(tokio::time::Instant::now()));
         let (quiet, last) = (front.clone(), heard.clone());
         member.opened(move || quiet.is_idle().then(|| last.get()));
