@@ -39,6 +39,7 @@ mod mcp_backs;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
+mod mcp_several;
 mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
