@@ -42,6 +42,7 @@ mod mcp_cancel;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
+mod mcp_several;
 mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]

@@ -171,10 +171,10 @@ impl MessageClient {
                 let then = Then::Judge { name, failure };
                 match self.tools.take() {
                     Some(tools) => self.listed(ticket, tools, then),
-                    None => self.send_list(ticket, &call, None, Page::first(then)),
+                    None => self.send_list(ticket, &call, None, Page::first(None, then)),
                 }
             }
-            (Purpose::List(Page { mut tools, mut bytes, number, then }), Ok(result)) => {
+            (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
                 // One more than there may be, so that it is seen.
                 let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
@@ -192,7 +192,7 @@ impl MessageClient {
                     }
                     Some(cursor) => {
                         let call = listing(sent.caller, sent.deadline);
-                        let page = Page { tools, bytes, number: number + 1, then };
+                        let page = Page { tools, bytes, number: number + 1, request, then };
                         self.send_list(ticket, &call, Some(cursor), page);
                     }
                     None => self.listed(ticket, tools, then),
