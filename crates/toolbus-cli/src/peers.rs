@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
+use toolbus::bus::journal::Journal;
 use toolbus::wire::found::Look;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
@@ -22,6 +23,7 @@ use crate::config;
 use crate::failed::Failed;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
+use crate::spans;
 
 /// How long a program that did not get ready is looked at, to see what it does speak.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
@@ -161,11 +163,28 @@ impl Peers {
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
     pub(crate) fn open(&self) -> Result<Bus, Failed> {
-        let bus = match self {
-            Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
-            Peers::Config(config) => Bus::of_config(config),
-        };
-        bus.map_err(|error| not_opened(&error))
+        let bus = self.opened()?;
+        Ok(match spans::observer() {
+            Some(spans) => bus.observed_by(spans),
+            None => bus,
+        })
+    }
+
+    fn opened(&self) -> Result<Bus, Failed> {
+        let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
+        match self {
+            Peers::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
+            Peers::Config(config) => {
+                let bus = opened(Bus::of_config(config))?;
+                Ok(match &config.journal {
+                    Some(journal) => {
+                        runtime::survive_file_limits();
+                        bus.observed_by(Rc::new(Journal::new(journal)))
+                    }
+                    None => bus,
+                })
+            }
+        }
     }
 
     /// Like [`Peers::meet`], but all of it takes no longer than `limit`, the start included.

@@ -329,11 +329,11 @@ impl<S: Serving + Streams + 'static> Front<S> {
         let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
         let refusal = asker.as_ref().filter(|asker| asker.is_full()).map(Account::refusal);
         self.running.borrow_mut().insert(ticket, Running { asker, ..Running::default() });
+        let reply_to = ReplyTo::new(this, ticket);
         if let Some(refusal) = refusal {
-            let _ = self.receive(ticket, Down::Done(Err(refusal)));
-            return;
+            return self.route.refuse(call, reply_to, refusal);
         }
-        let uplink = self.route.start(call, ReplyTo::new(this, ticket));
+        let uplink = self.route.start(call, reply_to);
         match self.running.borrow_mut().get_mut(&ticket) {
             Some(running) => running.call = Some(Rc::new(uplink)),
             None => uplink.forget(),

@@ -476,6 +476,10 @@ impl Back for FoundOut {
         }
     }
 
+    fn restarts(&self) -> Option<u64> {
+        self.0.known()?.restarts()
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         match self.0.known() {
             Some(back) => Box::pin(async move { back.shutdown().await }),

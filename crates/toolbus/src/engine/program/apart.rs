@@ -58,6 +58,8 @@ struct Inner {
     happened: Box<dyn Fn(Life<'_>)>,
     /// The processes that have not been forgotten yet.
     runs: RefCell<HashMap<RunId, Run>>,
+    /// How many processes have been started.
+    starts: Cell<u64>,
     /// It was told to end.
     is_stopping: Cell<bool>,
     gone: Notify,
@@ -91,6 +93,7 @@ impl Apart {
             supervisor: RefCell::new(supervisor.elsewhere()),
             happened: Box::new(happened),
             runs: RefCell::default(),
+            starts: Cell::new(0),
             is_stopping: Cell::new(false),
             gone: Notify::new(),
             armed: Cell::new(None),
@@ -130,6 +133,11 @@ impl Apart {
     /// It was asked to end, and has answered or will not.
     pub(crate) fn end_goodbye(&self) {
         self.inner.act(Supervisor::handle_goodbye);
+    }
+
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.inner.starts.get().saturating_sub(1)
     }
 
     /// Waits until no process is left.
@@ -227,6 +235,7 @@ impl Inner {
         match watched {
             Ok(watched) => {
                 let pid = watched.process.pid();
+                self.starts.set(self.starts.get() + 1);
                 self.runs.borrow_mut().insert(run, watched);
                 (self.happened)(Life::Spawned(run, pid));
             }

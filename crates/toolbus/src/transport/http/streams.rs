@@ -219,6 +219,7 @@ fn texts(
 /// The head of a request, and over HTTP/2 the host, which is no header field there.
 fn to_head(parts: &request::Parts, text: fn(&HeaderValue) -> Option<String>) -> RequestHead {
     let mut head = RequestHead::new(parts.method.as_str().to_owned(), parts.uri.path());
+    head.query = parts.uri.query().map(str::to_owned);
     let host = parts.uri.authority().map(|host| ("host", host.as_str().to_owned()));
     head.headers.extend(host);
     head.headers.extend(texts(&parts.headers, text));

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::mcp::{calling, native};
+use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 use super::back::{Mcp, Options};
 #[cfg(feature = "http")]
@@ -15,11 +16,12 @@ use super::back_http;
 use super::back_http::McpHttp;
 use super::clients::McpClients;
 use super::settings::McpSettings;
-use super::{WIRE, check, settings};
+use super::{WIRE, check, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
+use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
@@ -58,7 +60,15 @@ const SCHEMES: &[Scheme] = &[
     Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+    // The old pair of HTTP+SSE.
+    Scheme::url("mcp+sse://", Transport::Http).with_path("/sse").with_query(Query::Peers),
+    Scheme::url("mcp+sses://", Transport::Https).with_path("/sse").with_query(Query::Peers),
 ];
+
+/// Is the old pair of HTTP+SSE spoken there, and nothing else?
+pub(super) fn is_pair(address: &Address) -> bool {
+    matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
+}
 
 impl PeerKind for McpKind {
     fn wire(&self) -> Wire {
@@ -77,6 +87,10 @@ impl PeerKind for McpKind {
         &[
             ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
             ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+            (
+                "mcp+sse://HOST/PATH",
+                "an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS",
+            ),
         ]
     }
 
@@ -94,7 +108,8 @@ impl PeerKind for McpKind {
             #[cfg(feature = "http")]
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                let options = back_http::Options::of(&name, url, is_pair(address), settings);
+                let options = options.map_err(|error| {
                     OpenError::unusable(address, error.to_string()).hinted(error.hint())
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
@@ -114,6 +129,15 @@ impl PeerKind for McpKind {
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
         let event = toolbus_proto::mcp::decode::event;
         Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
+    }
+
+    fn native_call(&self, method: &[u8], body: &Bytes) -> Option<NativeCall> {
+        let (tool, arguments, trace) = native::tool_call(method, body)?;
+        Some(NativeCall { tool, arguments, trace })
+    }
+
+    fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
+        native::tool_failure(result)
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
@@ -165,7 +189,8 @@ impl CheckKind for McpKind {
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {
@@ -204,6 +229,7 @@ fn options(words: &[String], settings: &Settings) -> Options {
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(usual.line_bytes_max),
             ..usual
         },

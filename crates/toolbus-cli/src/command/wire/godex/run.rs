@@ -117,7 +117,8 @@ impl Buses {
     /// Opens all peers, and offers their tools.
     async fn open(&mut self, plan: &mut Plan) -> Result<(), RunError> {
         for peers in &plan.peers {
-            let bus = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
+            let bus =
+                peers.open().map_err(|failed| RunError::usage(failed.message()))?.for_front("exec");
             self.all.push(bus.clone());
             bus.open().await.map_err(|error| match &error {
                 BusError::Unreachable { address, failure } => {

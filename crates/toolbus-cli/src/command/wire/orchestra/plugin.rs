@@ -91,8 +91,9 @@ impl Run for PluginArgs {
             ..Settings::default()
         };
         let peers = Peers::of(&self.addresses, globals, backs)?;
+        crate::spans::say_if_missing();
         peers.meet_with_signals(
-            |bus| bus,
+            |bus| bus.for_front("plugin"),
             async |bus, signals| match self.manifest {
                 true => {
                     let told = tokio::select! {

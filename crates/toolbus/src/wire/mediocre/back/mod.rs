@@ -163,6 +163,13 @@ impl Back for Mediocre {
         }
     }
 
+    fn restarts(&self) -> Option<u64> {
+        match &self.peer {
+            Peer::Program(child) => Some(child.restarts()),
+            _ => None,
+        }
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         match &self.peer {
             Peer::Host(pool) => Box::pin(pool.shutdown()),
