@@ -119,7 +119,14 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         Ok(listing) if listing.find(name).is_none() => {
             match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
                 true => failure,
-                false => Failure { last_words: failure.last_words, ..listing.unknown(name) },
+                false => {
+                    let mut unknown = listing.unknown(name);
+                    // Perhaps it speaks another wire, where the name is known.
+                    if failure.last_words.is_some_and(|words| words.is_unproven) {
+                        unknown.last_words.get_or_insert_default().is_unproven = true;
+                    }
+                    unknown
+                }
             }
         }
         _ => failure,
