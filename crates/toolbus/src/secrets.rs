@@ -277,7 +277,7 @@ mod tests {
             (r#"{"key":"p4ss\/\ud83d\uDE00w\u0022r\u0064","a":1.50}"#, r#"{"key":"***","a":1.50}"#),
             (r#"{"key":"\u00704ss/\ud83d\ude00w\"rd\n"}"#, r#"{"key":"***\n"}"#),
             (r#"{"pin":1234567}"#, r#""***""#),
-            (r#"["p4ss\\/","\ud83dx","\u12"]"#, r#"["p4ss\\/","\ud83dx","\u12"]"#),
+            (r#"["p4ss\\/","\ud83dx","\u0012"]"#, r#"["p4ss\\/","\ud83dx","\u0012"]"#),
         ] {
             let value = Json::from_trusted(text);
             assert_eq!(known.masked_json(&value).as_str(), expected);
@@ -310,6 +310,7 @@ mod tests {
             exit: None,
             stderr: vec!["with s3cret".into()],
             hint: Some("it wrote `s3cret`".into()),
+            ..LastWords::default()
         };
         let mut ours = Failure::new(FailureKind::Gone, "s3cret").with_last_words(words());
         ours.detail = Some(Json::parse(r#"{"line":"s3cret","at":1}"#).unwrap());

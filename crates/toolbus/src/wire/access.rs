@@ -35,6 +35,14 @@ pub(super) const ORIGINS: Key =
     Key::new("origins", KeyKind::Texts, HTTP, "Origins that may come in besides our own")
         .needs_http()
         .default("[]");
+pub(super) const HOSTS: Key = Key::new(
+    "hosts",
+    KeyKind::Texts,
+    HTTP,
+    "Names by which clients may call us besides our own, as a proxy that keeps `Host` passes them on",
+)
+.needs_http()
+.default("[]");
 pub(super) const INSECURE: Key = Key::new(
     "insecure",
     KeyKind::Bool,
@@ -55,6 +63,8 @@ pub struct AccessSettings {
     pub insecure: bool,
     /// Allowed besides our own.
     pub origins: Vec<String>,
+    /// The same for the names by which we are called.
+    pub hosts: Vec<String>,
 }
 
 impl AccessSettings {
@@ -64,6 +74,7 @@ impl AccessSettings {
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
             origins: values.texts("origins").unwrap_or_default(),
+            hosts: values.texts("hosts").unwrap_or_default(),
         }
     }
 
@@ -73,6 +84,7 @@ impl AccessSettings {
             token: token(self.token.as_ref(), self.token_env.as_deref())?,
             insecure: self.insecure,
             origins: self.origins.clone(),
+            hosts: self.hosts.clone(),
         })
     }
 }
@@ -163,6 +175,8 @@ pub struct Access {
     pub insecure: bool,
     /// Origins that may come in besides our own, e.g. `https://app.example`.
     pub origins: Vec<String>,
+    /// Names by which we may be called besides our own, e.g. `tools.example`.
+    pub hosts: Vec<String>,
 }
 
 /// What tells callers apart, besides the words of a wire itself.
@@ -232,7 +246,8 @@ impl Access {
     /// The same where it is known who can reach us.
     pub(crate) fn admission_at(&self, bound: Bound) -> Admission {
         let token = self.token.as_ref().map(|token| Token::new(token.reveal()));
-        Admission { bound, origins: self.origins.clone(), token }
+        let (origins, hosts) = (self.origins.clone(), self.hosts.clone());
+        Admission { bound, origins, hosts, token }
     }
 }
 

@@ -166,7 +166,7 @@ impl Told {
 /// Answers one request at once: nothing that is asked here waits for a back.
 fn answer(told: &Told, admission: &Admission, exchange: Exchange) {
     let (head, _, writer) = exchange.into_stream(garbled);
-    let AnswerWriter::Awaiting(responder) = writer else { return };
+    let AnswerWriter::Awaiting(responder, _) = writer else { return };
     let mut answer = match admission.admit(&head) {
         Err(refused) => {
             let text = format!("{refused}: {}\n", refused.hint());

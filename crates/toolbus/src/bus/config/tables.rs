@@ -160,6 +160,7 @@ fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
             token_env: keys.take("token_env", Entry::string)?,
             insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
             origins: keys.take("origins", Entry::strings)?.unwrap_or_default(),
+            hosts: keys.take("hosts", Entry::strings)?.unwrap_or_default(),
         },
     };
     keys.finish()?;

@@ -80,10 +80,18 @@ impl Journal {
 
 impl Observer for Journal {
     fn begins(&self, _call: &ObservedCall) -> Result<(), Failure> {
-        match &self.state.borrow().trouble {
+        if !self.config.required {
+            return Ok(());
+        }
+        let state = &mut *self.state.borrow_mut();
+        // Better than to find out when the call was made.
+        if let Err(error) = state.file.open_if_closed() {
+            state.failed(&self.config, &error);
+        }
+        match &state.trouble {
             // Its line is tried all the same when it ends, which is now.
-            Some(trouble) if self.config.required => Err(self.refusal(trouble)),
-            _ => Ok(()),
+            Some(trouble) => Err(self.refusal(trouble)),
+            None => Ok(()),
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use toolbus_proto::channel::Notice;
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supervisor};
@@ -173,6 +174,13 @@ impl Inner {
             let order = self.supervisor.borrow_mut().poll_order();
             let Some((run, order)) = order else { break };
             self.carry_out(run, order);
+        }
+        loop {
+            let notice = self.supervisor.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            if let Notice::Warning(warning) = notice {
+                tracing::warn!("{warning}");
+            }
         }
         loop {
             let departure = self.supervisor.borrow_mut().poll_departure();

@@ -16,7 +16,7 @@ use super::back_http;
 use super::back_http::McpHttp;
 use super::clients::McpClients;
 use super::settings::McpSettings;
-use super::{WIRE, check, settings};
+use super::{WIRE, check, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
@@ -37,6 +37,7 @@ impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
     pub const MCP: Patience = Patience {
         start: Duration::from_secs(20),
+        waits_for: Some("the first answer of an MCP server"),
         back_off: Duration::from_millis(500),
         back_off_max: Duration::from_secs(30),
         meanwhile: Meanwhile::Refuse,
@@ -59,7 +60,15 @@ const SCHEMES: &[Scheme] = &[
     Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+    // The old pair of HTTP+SSE.
+    Scheme::url("mcp+sse://", Transport::Http).with_path("/sse").with_query(Query::Peers),
+    Scheme::url("mcp+sses://", Transport::Https).with_path("/sse").with_query(Query::Peers),
 ];
+
+/// Is the old pair of HTTP+SSE spoken there, and nothing else?
+pub(super) fn is_pair(address: &Address) -> bool {
+    matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
+}
 
 impl PeerKind for McpKind {
     fn wire(&self) -> Wire {
@@ -78,6 +87,10 @@ impl PeerKind for McpKind {
         &[
             ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
             ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+            (
+                "mcp+sse://HOST/PATH",
+                "an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS",
+            ),
         ]
     }
 
@@ -95,7 +108,8 @@ impl PeerKind for McpKind {
             #[cfg(feature = "http")]
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                let options = back_http::Options::of(&name, url, is_pair(address), settings);
+                let options = options.map_err(|error| {
                     OpenError::unusable(address, error.to_string()).hinted(error.hint())
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
@@ -175,7 +189,8 @@ impl CheckKind for McpKind {
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {
@@ -214,6 +229,7 @@ fn options(words: &[String], settings: &Settings) -> Options {
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(usual.line_bytes_max),
             ..usual
         },

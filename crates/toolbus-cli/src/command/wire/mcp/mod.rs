@@ -43,7 +43,7 @@ impl WireFace for Face {
 
     fn command(&self) -> clap::Command {
         let mut command = McpArgs::augment_args(clap::Command::new("mcp"));
-        for name in ["origins", "token_env", "insecure"] {
+        for name in ["origins", "hosts", "token_env", "insecure"] {
             command = command.mut_arg(name, |arg| arg.requires("http"));
         }
         command
@@ -130,6 +130,9 @@ pub(crate) struct McpArgs {
     /// Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
+    #[arg(long, requires = "http")]
+    sse: bool,
     #[command(flatten)]
     access: AccessArgs,
     /// Refuse lines longer than this, e.g. `16MiB`
@@ -182,6 +185,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
     Ok(mcp_http::Options {
+        sse: args.sse,
         access: args.access.access()?,
         body_bytes_max: args.line_max,
         timeout: args.timeout,
