@@ -69,20 +69,6 @@ fn a_server_of_the_old_era_is_asked_in_it() {
 }
 
 #[test]
-fn a_client_of_both_eras_finds_the_one_of_the_server() {
-    let no = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
-    let yes = ["read", "answer", INITIALIZED, "read", "read", "answer", FINE, "readall"];
-    let scratch = Scratch::new();
-    let asked = scratch.file("asked");
-    let probed = [&["once", &asked, "{"], &no[..], &["readall", "}"]].concat();
-    let mut live = Live::start(&["mcp", &mcp_server(&[&probed[..], &yes].concat())]);
-    expect![[r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"this server speaks only legacy MCP, the call is modern","data":{"kind":"unavailable"}}}"#]].assert_eq(&live.ask(&discover(1)));
-    assert!(live.ask(INITIALIZE).contains("result"));
-    let fine = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{FINE}}}"#);
-    assert_eq!(live.ask(&legacy_call(2, "f", "{}")), fine);
-}
-
-#[test]
 fn a_server_that_dies_of_the_question_is_started_again() {
     let scratch = Scratch::new();
     let dies = ["once", &scratch.file("asked"), "{", "read", "exit", "1", "}"];
@@ -213,12 +199,16 @@ fn everything_passes_as_it_is() {
 fn a_result_passes_as_it_is_beside_other_backs_too() {
     let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
     let odd = r#"{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}"#;
-    let legacy = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
-    let modern = ["read", "answer", DISCOVERED];
+    // Asked in the era of the client, and then in the other; a second process is asked only
+    // whether it is modern.
+    let scratch = Scratch::new();
+    let probed = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "readall"];
+    let again = ["once", &scratch.file("again"), "{", "read", "answer", INITIALIZED, "read"];
+    let modern = ["read", "refuse", "-32601", "what?", "read", "answer", DISCOVERED];
     let mut heard = String::new();
-    for greeting in [&legacy[..], &modern] {
+    for (greeting, end) in [(&again[..], &[&["}"], &probed[..]].concat()[..]), (&modern, &[])] {
         let serving = ["read", "answer", tools, "forever", "{", "read", "answer", odd, "}"];
-        let server = mcp_server(&[greeting, &serving].concat());
+        let server = mcp_server(&[greeting, &serving, end].concat());
         let mut live = Live::start(&["mcp", &server, "builtin:"]);
         live.ask(INITIALIZE);
         heard += &format!("{}\n", live.ask(&legacy_call(1, "faulty-tool_f", "{}")));

@@ -40,6 +40,8 @@ pub struct ResponseHead {
     pub status: u16,
     /// Its header fields.
     pub headers: Headers,
+    /// Why a request is refused by it: for the log, and not on the wire.
+    pub why: Option<String>,
 }
 
 /// Header fields, in order. Names are compared ignoring case.
@@ -68,7 +70,7 @@ impl RequestHead {
 impl ResponseHead {
     /// A head without header fields.
     pub fn new(status: u16) -> ResponseHead {
-        ResponseHead { status, headers: Headers::new() }
+        ResponseHead { status, ..ResponseHead::default() }
     }
 
     /// The first header field of that name.

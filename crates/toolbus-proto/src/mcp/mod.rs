@@ -2,8 +2,8 @@
 //!
 //! Two eras are spoken on both sides. Between two ends of one era everything passes as it
 //! is, as native calls of the contract; other wires are met through the hub, by `translate`.
-//! Translation between the eras is not here yet: its places are `conversation/native.rs` and
-//! `calling/sending.rs`, where what passes is looked at by era.
+//! Where the eras differ, the calling end translates: it knows what its server speaks, and it is
+//! where the calls of all clients meet (`calling/crossing.rs`).
 
 pub mod decode;
 mod revision;
@@ -13,8 +13,10 @@ pub mod conversation;
 mod serving;
 
 pub mod calling;
+pub mod several;
 
 pub mod http;
+pub mod native;
 pub mod translate;
 
 use crate::tool::Wire;

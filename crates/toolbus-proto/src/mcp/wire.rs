@@ -32,6 +32,10 @@ pub const UNKNOWN_METHOD: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// Something went wrong on our side.
 pub const INTERNAL_ERROR: i64 = -32603;
+/// There is no such resource; legacy only.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+/// The user must have seen a web page first; legacy only.
+pub const URL_REQUIRED: i64 = -32042;
 /// A header says something else than the body.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The caller cannot answer what would have to be asked.
@@ -51,6 +55,8 @@ pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Which listening a notification belongs to.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where the failure of a call that was passed on keeps the error of the server, raw.
+pub const ERROR_KEY: &str = "dev.toolbus/error";
 /// Where a failure of a tool keeps what `content` cannot say.
 pub const FAILURE_KEY: &str = "dev.toolbus/failure";
 

@@ -153,7 +153,7 @@ impl AnswerHead {
             405 => fields.push(("allow", "POST".to_owned())),
             _ => {}
         }
-        ResponseHead { status: self.status, headers: fields.into_iter().collect() }
+        ResponseHead { headers: fields.into_iter().collect(), ..ResponseHead::new(self.status) }
     }
 }
 

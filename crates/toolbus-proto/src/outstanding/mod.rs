@@ -93,6 +93,13 @@ impl Outstanding {
         }
     }
 
+    /// The question `id` belongs to another ticket from now on, and has other limits.
+    pub fn hand_over(&mut self, id: u64, ticket: Ticket, deadline: Deadline) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            (waiting.ticket, waiting.deadline) = (ticket, deadline);
+        }
+    }
+
     /// When the next question may have waited long enough.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.earliest

@@ -1,6 +1,8 @@
 //! Clients and a server of MCP with us between them, replayed from `transcripts/mcp/bridge`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -13,17 +15,24 @@ use toolbus_proto::tool::{Call, CallerId, Exit, Failure, FailureKind, LastWords,
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player};
 
 use crate::mcp_serving::{arriving, lines};
+use crate::mcp_several::Backs;
 
 #[test]
 fn conversations_come_out_as_they_are_written() {
-    transcript::check_folder("transcripts/mcp/bridge", |_| Bridge::new());
+    transcript::check_folder("transcripts/mcp/bridge", player);
 }
 
 #[test]
 fn where_a_read_ends_does_not_matter() {
     for file in transcript::files("transcripts/mcp/bridge") {
-        transcript::sweep(&transcript::read(&file), Bridge::new);
+        transcript::sweep(&transcript::read(&file), || player(&file));
     }
+}
+
+fn player(file: &Path) -> Box<dyn Player> {
+    let is_several =
+        file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"several_"));
+    if is_several { Box::new(Backs::new()) } else { Box::new(Bridge::new()) }
 }
 
 /// Fronts by their names, one back, and the calls that hang between them.
@@ -35,6 +44,8 @@ struct Bridge {
     back_input: BytesMut,
     calls: HashMap<Ticket, (&'static str, Ticket)>,
     next_ticket: u64,
+    /// Between the eras only the wires are told of.
+    is_crossed: bool,
 }
 
 struct Front {
@@ -43,11 +54,38 @@ struct Front {
 }
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const SETUP: Ticket = Ticket(u64::MAX - 1);
+const SETUP: Ticket = Ticket(1 << 40);
+
+/// What a modern server says of itself.
+fn discovered(back: &str) -> String {
+    let can = capabilities(back).unwrap_or(r#"{"tools":{"x":1.0}}"#.into());
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{can},"instructions":"h\u00e9","ttlMs":9,"cacheScope":"public","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"w","version":"3"}}}}}}}}"#
+    )
+}
+
+/// What a legacy server answers to the handshake.
+fn initialized(id: u64, back: &str) -> String {
+    let can = capabilities(back).unwrap_or(r#"{"tools":{}}"#.into());
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","capabilities":{can},"serverInfo":{{"name":"w","version":"3"}}}}}}"#
+    )
+}
+
+/// What stands behind `with` or `with capabilities`.
+fn capabilities(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once(" with ")?;
+    let rest = rest.strip_prefix("capabilities ").unwrap_or(rest);
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
+    values.next()?.ok().map(|value| value.to_string())
+}
 
 impl Bridge {
     fn new() -> Bridge {
-        let settings = calling::Settings::new("w", "VERSION");
+        let count = AtomicU64::new(0);
+        let fresh = move || format!("TOKEN{}", count.fetch_add(1, Ordering::Relaxed) + 1);
+        let tokens = Some(calling::Tokens::new(fresh));
+        let settings = calling::Settings { tokens, ..calling::Settings::new("w", "VERSION") };
         Bridge {
             clock: Clock::new(),
             fronts: BTreeMap::new(),
@@ -56,6 +94,7 @@ impl Bridge {
             back_input: BytesMut::new(),
             calls: HashMap::new(),
             next_ticket: 0,
+            is_crossed: false,
         }
     }
 
@@ -71,45 +110,76 @@ impl Bridge {
     }
 
     /// `client legacy 2025-11-25 [with CAPABILITIES], back legacy 2025-11-25 [with
-    /// CAPABILITIES], next id 3`, `clients c and d, …`, or `client modern, back modern, …`
+    /// CAPABILITIES], next id 3`, `clients c and d, …`, or either of them `modern`.
     fn set_scene(&mut self, scene: &str) {
         let (client, back) = scene.split_once(" back ").unwrap();
-        let capabilities = |text: &str| {
-            let (_, rest) = text.split_once(" with ")?;
-            let mut values =
-                serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
-            values.next()?.ok().map(|value| value.to_string())
-        };
         let names: &[&'static str] =
             if client.starts_with("clients c and d") { &["c", "d"] } else { &["c"] };
-        if client.contains("modern") {
-            self.add_front("c");
-            let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
-            self.say(
-                "c",
-                &format!(
-                    r#"{{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{meta}}}"#
-                ),
-            );
-            self.say("b", r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"x":1.0}},"instructions":"h\u00e9","ttlMs":9,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"w","version":"3"}}}}"#);
-            assert!(back.starts_with("modern, next id 2") || back.contains("next id 2"), "{back}");
-            return;
-        }
-        for name in names {
-            self.add_front(name);
-            let can = capabilities(client).unwrap_or("{}".into());
-            self.say(name, &format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{can},"clientInfo":{{"name":"ed","version":"1"}}}}}}"#));
-            let can = capabilities(back).unwrap_or(r#"{"tools":{}}"#.into());
-            if self.back.revision().is_none() {
-                self.say("b", &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25","capabilities":{can},"serverInfo":{{"name":"w","version":"3"}}}}}}"#));
+        names.iter().for_each(|name| self.add_front(name));
+        let next_id = match (client.contains("modern"), back.starts_with("modern")) {
+            (true, true) => {
+                self.discover("c");
+                self.say("b", &discovered(back));
+                2
             }
+            (true, false) => {
+                self.is_crossed = true;
+                self.discover("c");
+                let no = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+                self.say("b", no);
+                self.say("b", &initialized(2, back));
+                3
+            }
+            (false, true) => {
+                self.is_crossed = true;
+                // The server was asked by another before.
+                self.ask_back("server/discover");
+                self.say("b", &discovered(back));
+                self.initialize("c", client);
+                2
+            }
+            (false, false) => {
+                for name in names {
+                    self.initialize(name, client);
+                    if self.back.revision().is_none() {
+                        self.say("b", &initialized(1, back));
+                    }
+                }
+                // Uses up an id, so that the conversation begins where it says.
+                self.ask_back("x/setup");
+                self.say("b", r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+                3
+            }
+        };
+        assert!(back.contains(&format!("next id {next_id}")), "{back}");
+        if back.contains("held under TOKEN1") {
+            let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}}}"#;
+            self.say("c", &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"book","arguments":{{}},"_meta":{meta}}}}}"#));
+            let asked = [
+                r#"{"jsonrpc":"2.0","id":100,"method":"elicitation/create","params":{"message":"who?"}}"#,
+                r#"{"jsonrpc":"2.0","id":101,"method":"roots/list"}"#,
+            ];
+            self.say("b", &asked.join("\n"));
         }
-        // Uses up an id, so that the conversation begins where it says.
-        let method = Bytes::from_static(b"x/setup");
+    }
+
+    fn discover(&mut self, front: &str) {
+        let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
+        let asked =
+            format!(r#"{{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{meta}}}"#);
+        self.say(front, &asked);
+    }
+
+    fn initialize(&mut self, front: &str, client: &str) {
+        let can = capabilities(client).unwrap_or("{}".into());
+        self.say(front, &format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{can},"clientInfo":{{"name":"ed","version":"1"}}}}}}"#));
+    }
+
+    /// Asks the server something that no front hears of.
+    fn ask_back(&mut self, method: &'static str) {
+        let method = Bytes::from_static(method.as_bytes());
         let what = What::Native { wire: WIRE, method, body: Bytes::new() };
         self.back.call(self.clock.now, SETUP, Call::of(self.clock.now, what));
-        self.say("b", r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
-        assert!(back.contains("next id 3"), "{back}");
     }
 
     fn say(&mut self, wire: &str, line: &str) {
@@ -141,7 +211,9 @@ impl Bridge {
                     Notice::Logged { level, data, is_wanted: true } => {
                         came.push(format!("== log w {level} {data}"));
                     }
-                    Notice::ToolsChanged => came.push("== the tools changed".to_owned()),
+                    Notice::ToolsChanged if !self.is_crossed => {
+                        came.push("== the tools changed".to_owned())
+                    }
                     _ => {}
                 }
             }

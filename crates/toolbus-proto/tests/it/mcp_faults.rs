@@ -158,6 +158,9 @@ fn who_waits_behind_endless_listening_is_let_go_in_time() {
     let found = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}"#;
     client.handle_bytes(now, &mut BytesMut::from(&bytes(&[found])[..]));
     client.poll_transmit(&mut Outbox::new());
+    let agreed = [2, 3].map(|id| format!(r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#));
+    client.handle_bytes(now, &mut BytesMut::from(&bytes(&[&agreed[0], &agreed[1]])[..]));
+    while client.poll_down().is_some() {}
 
     // A call that can never go out, and one that would listen.
     let mut late = Call::tool(now, "a", None);

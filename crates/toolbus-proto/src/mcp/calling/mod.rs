@@ -2,43 +2,57 @@
 //!
 //! Messages of the server come in by [`MessageClient::handle_message`], those for it come out
 //! of [`MessageClient::poll_message`]; [`Client`] puts them on a pipe, `http` on exchanges.
-//! Calls of the hub are translated, native ones pass as they are, and the long native call
-//! `initialize` is one legacy session of a front: what the server says to no request in
-//! particular goes to those.
+//! Calls of the hub are translated, native ones pass as they are or, by `crossing`, to the other
+//! era; and the long native call `initialize` is one legacy session of a front: what the server
+//! says to no request in particular goes to those.
 
 mod answers;
 mod asks;
+mod crossing;
 mod glimpse;
+mod holds;
+mod listens;
 mod notes;
 mod opening;
 mod outgoing;
 mod pipe;
+mod rounds;
 mod sending;
 mod settings;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use self::asks::Asks;
+use self::crossing::{Crossing, LegacyCaller};
+use self::holds::Holds;
+use self::listens::Listens;
 use self::opening::{Opening, Step};
+use self::rounds::Round;
+use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::counted::Counted;
 use crate::json::Json;
+use crate::mcp::WIRE;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
-use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
+};
 
 pub use self::opening::Memory;
 pub use self::outgoing::{Outgoing, RequestId};
 pub use self::pipe::Client;
-pub use self::settings::{Introduction, Settings};
+pub use self::settings::{EVERYTHING, Introduction, Settings, Tokens};
 
 /// What we may owe a server that asks and does not read before it is read no more.
 const OWED_BYTES_MAX: usize = 1 << 20;
+/// Tickets of requests that we make for ourselves. The hands never count so far.
+const OWN_TICKETS: u64 = 1 << 63;
 
 /// Our end of a conversation with a server, whatever carries its messages.
 #[derive(Debug)]
@@ -52,6 +66,10 @@ pub struct MessageClient {
     opened: Option<Instant>,
     /// Was it asked whether it is modern?
     was_discovered: bool,
+    /// May one connection carry both eras, as a pipe may?
+    carries_both: bool,
+    /// Has it said of itself that it is modern, though the handshake was legacy?
+    speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
     line: Line,
@@ -63,6 +81,22 @@ pub struct MessageClient {
     next_token: u64,
     sessions: HashMap<CallerId, Session>,
     asks: Asks,
+    /// Calls of tools that are passed on as their callers wrote them. The bus knows them as those
+    /// of tools, so that an error is told as one.
+    passed_tools: HashSet<Ticket>,
+    /// Calls whose callers are to be answered with the questions of the server, and since when.
+    holding: VecDeque<(Ticket, Instant)>,
+    holds: Holds,
+    /// Calls that are made once more when their callers have answered.
+    rounds: Counted<Ticket, Round>,
+    /// How many web pages a legacy client was sent to for a modern server.
+    elicitations: u64,
+    listens: Listens,
+    next_own: u64,
+    /// When something last happened.
+    latest: Option<Instant>,
+    /// The request whose answer brings what is just being heard, if the transport knows.
+    heard_for: Option<u64>,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
@@ -90,6 +124,8 @@ struct Sent {
     /// The level of log messages that a modern request asked for.
     level: Option<Level>,
     purpose: Purpose,
+    /// Who asks, if the server is of another era.
+    crossing: Option<Box<Crossing>>,
 }
 
 /// What is to become of the answer to a request.
@@ -100,9 +136,34 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, is_native: bool, as_text: bool },
+    Tool { name: String, form: Form, user: Option<Box<LegacyCaller>> },
     /// It is a page of tools.
     List(Page),
+    /// It is for us alone.
+    Own,
+}
+
+/// What a caller makes of the result of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing: it speaks MCP, too.
+    Native,
+    Reply,
+    /// The text blocks, where there are some.
+    Text,
+    /// What the tool's output schema says that a text is.
+    Typed,
+}
+
+impl Form {
+    fn wanted_by(call: &Call) -> Form {
+        match call.options {
+            CallOptions { native: Some(WIRE), .. } => Form::Native,
+            CallOptions { text: true, .. } => Form::Text,
+            CallOptions { typed: true, .. } => Form::Typed,
+            _ => Form::Reply,
+        }
+    }
 }
 
 /// A list of tools that is being read.
@@ -112,12 +173,14 @@ struct Page {
     tools: Vec<ToolSpec>,
     bytes: usize,
     number: usize,
+    /// How the client asked, if it speaks MCP.
+    request: Option<Bytes>,
     then: Then,
 }
 
 impl Page {
-    fn first(then: Then) -> Page {
-        Page { tools: Vec::new(), bytes: 0, number: 1, then }
+    fn first(request: Option<Bytes>, then: Then) -> Page {
+        Page { tools: Vec::new(), bytes: 0, number: 1, request, then }
     }
 }
 
@@ -130,14 +193,36 @@ enum Then {
         name: String,
         failure: Failure,
     },
+    /// A text came, and is the JSON of something else: does the tool's schema say so?
+    Read {
+        name: String,
+        text: String,
+    },
+}
+
+impl Then {
+    /// How the call ends if there is no list after all.
+    fn unlisted(self, failure: Failure) -> Result<Outcome, Failure> {
+        match self {
+            Then::Reply => Err(failure),
+            Then::Judge { failure, .. } => Err(failure),
+            Then::Read { text, .. } => Ok(Outcome::Text(text)),
+        }
+    }
 }
 
 /// A legacy session of a front.
 #[derive(Debug)]
 struct Session {
     ticket: Ticket,
+    revision: Revision,
     capabilities: Json,
+    client: Json,
     level: Option<Level>,
+    /// The resources that it has subscribed to.
+    uris: Vec<String>,
+    /// Its client has said something since: there is someone to tell of changes.
+    is_heard: bool,
 }
 
 impl MessageClient {
@@ -150,6 +235,8 @@ impl MessageClient {
             greeting: None,
             opened: None,
             was_discovered: false,
+            carries_both: false,
+            speaks_both: false,
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
@@ -159,6 +246,15 @@ impl MessageClient {
             next_token: 1,
             sessions: HashMap::new(),
             asks: Asks::default(),
+            passed_tools: HashSet::new(),
+            holding: VecDeque::new(),
+            holds: Holds::default(),
+            rounds: Counted::default(),
+            elicitations: 0,
+            listens: Listens::default(),
+            next_own: OWN_TICKETS,
+            latest: None,
+            heard_for: None,
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -212,6 +308,7 @@ impl MessageClient {
 
     /// The request `id` will not be answered, and `failure` says why.
     pub(super) fn fail(&mut self, now: Instant, id: u64, failure: Failure) {
+        self.latest = Some(now);
         if let Some(opening) = &mut self.opening {
             // Who cannot come in at all need not ask otherwise.
             let step = match failure.last_words.is_some() {
@@ -225,8 +322,8 @@ impl MessageClient {
             return self.take_step(now, step);
         }
         let Some(ticket) = self.outstanding.ticket(id) else { return };
-        if self.forget(ticket).is_some() {
-            self.done(ticket, Err(failure));
+        if let Some(sent) = self.forget(ticket) {
+            self.end(ticket, sent, failure);
         }
     }
 
@@ -235,12 +332,16 @@ impl MessageClient {
             Step::Wait => {}
             Step::Discover => {
                 self.was_discovered = true;
-                let params = format!("{{\"_meta\":{}}}", self.modern_meta());
+                let params = format!("{{\"_meta\":{}}}", self.modern_meta("{}"));
                 self.send_opening(now, "server/discover", params.into());
             }
             Step::Initialize => {
                 let params = self.initialize_params();
                 self.send_opening(now, "initialize", params);
+            }
+            Step::OpenBoth(revision, greeting) => {
+                self.speaks_both = true;
+                self.take_step(now, Step::Open(revision, greeting));
             }
             Step::Open(revision, greeting) => {
                 if revision.era() == Era::Legacy {
@@ -288,7 +389,36 @@ impl MessageClient {
         for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
             self.answer(refused);
         }
-        self.downs.push_back((ticket, Down::Done(outcome)));
+        let outcome = match self.passed_tools.remove(&ticket) {
+            true => outcome.map_err(as_of_tool),
+            false => outcome,
+        };
+        match OWN_TICKETS <= ticket.0 {
+            true => self.own_done(ticket, outcome),
+            false => self.downs.push_back((ticket, Down::Done(outcome))),
+        }
+    }
+
+    /// A ticket for something that no caller waits for.
+    fn own_ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next_own);
+        self.next_own += 1;
+        ticket
+    }
+
+    /// About what time it is, for a call that was asked then.
+    fn now(&self, asked: Instant) -> Instant {
+        self.latest.map_or(asked, |latest| latest.max(asked))
+    }
+
+    /// A request that is not answered as it should be ends its call, unless that has its answer
+    /// already.
+    fn end(&mut self, ticket: Ticket, sent: Sent, failure: Failure) {
+        let outcome = match sent.purpose {
+            Purpose::List(Page { then: then @ Then::Read { .. }, .. }) => then.unlisted(failure),
+            _ => Err(failure),
+        };
+        self.done(ticket, outcome);
     }
 
     /// Takes a request out, whose answer is here or will not be awaited.
@@ -298,6 +428,7 @@ impl MessageClient {
         if let Some(token) = sent.token {
             self.tokens.remove(&token);
         }
+        self.listens.forget(ticket);
         Some(sent)
     }
 
@@ -325,16 +456,15 @@ impl MessageClient {
 
 impl Machine for MessageClient {
     fn handle_timeout(&mut self, now: Instant) {
+        self.latest = Some(now);
         if let Some(opening) = &mut self.opening {
             let step = opening.handle_timeout(now);
             self.take_step(now, step);
         }
-        for (ticket, unanswered) in self.asks.expire(now, self.settings.input_timeout) {
-            self.answer(unanswered);
-            if let Some(sent) = self.sent.get(&ticket) {
-                self.outstanding.heard(now, sent.id);
-            }
-        }
+        self.expire_asks(now);
+        self.expire_holds(now);
+        self.expire_rounds(now);
+        self.expire_listens(now);
         for Waiting { ticket, call, .. } in self.line.expire(now) {
             let deadline = self.deadline(&call);
             self.done(ticket, Err(missed(now, &deadline)));
@@ -343,7 +473,8 @@ impl Machine for MessageClient {
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
             hangs |= self.silence.timed_out(sent.since);
-            self.done(ticket, Err(missed(now, &sent.deadline)));
+            let failure = missed(now, &sent.deadline);
+            self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
         if hangs && self.readiness == Readiness::Open {
@@ -354,7 +485,10 @@ impl Machine for MessageClient {
     fn poll_timeout(&self) -> Option<Instant> {
         let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
         let (asks, line) = (self.asks.poll_timeout(), self.line.poll_timeout());
-        [opening, asks, line, self.outstanding.poll_timeout()].into_iter().flatten().min()
+        let (holds, listens) = (self.holds.poll_timeout(), self.listens.poll_timeout());
+        let rounds = self.rounds.values().filter_map(Round::at).min();
+        let outstanding = self.outstanding.poll_timeout();
+        [opening, asks, line, holds, listens, rounds, outstanding].into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -362,12 +496,13 @@ impl Machine for MessageClient {
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.owed_bytes
+        self.line.weight() + self.owed_bytes + self.holds.weight()
     }
 }
 
 impl Calling for MessageClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        self.latest = Some(now);
         let give_up = give_up(self.opened, self.settings.timeout_total, &call);
         if let Err(failure) = self.line.push(ticket, call, give_up) {
             return self.done(ticket, Err(failure));
@@ -378,17 +513,9 @@ impl Calling for MessageClient {
     }
 
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
+        self.latest = Some(now);
         match up {
-            Up::Answer(ask, answer) => {
-                if let Some(text) = self.asks.answer(ticket, ask, &answer) {
-                    self.answer(text);
-                }
-                if let Some(sent) = self.sent.get(&ticket)
-                    && !self.asks.waits(ticket)
-                {
-                    self.outstanding.heard(now, sent.id);
-                }
-            }
+            Up::Answer(ask, answer) => self.handle_answered(now, ticket, ask, &answer),
             Up::Cancel(reason) => self.handle_cancel(ticket, reason.as_ref()),
             // Arguments of a tool are one message; nothing follows them.
             Up::Part(_) | Up::End(_) => {}
@@ -401,7 +528,7 @@ impl Calling for MessageClient {
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front()
+        self.downs.pop_front().or_else(|| self.hold_next())
     }
 
     fn readiness(&self) -> &Readiness {
@@ -427,19 +554,40 @@ impl Calling for MessageClient {
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
         self.handle_end();
-        let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
-        sent.sort_unstable();
+        let mut sent: Vec<_> = self.sent.drain().collect();
+        // What was asked for ourselves is asked of the next, if it is still wanted.
+        sent.retain(|(ticket, _)| ticket.0 < OWN_TICKETS);
+        sent.sort_unstable_by_key(|(_, sent)| sent.id);
         self.outstanding.take_all();
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
-        let mut lost: Vec<_> = sessions.collect();
+        let rounds = self.rounds.drain().map(|(ticket, _)| ticket);
+        let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
         let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
-        for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
+        for (ticket, sent) in sent {
+            self.end(ticket, sent, why.clone());
+        }
+        for ticket in lost.into_iter().chain(unsent) {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
         self.asks = Asks::default();
+        self.passed_tools.clear();
+        (self.holds, self.holding) = (Holds::default(), VecDeque::new());
     }
+}
+
+/// The failure of a tool that was called as its caller wrote it. What failures of tools have as
+/// their detail is not the error itself, so that is told by a name.
+fn as_of_tool(failure: Failure) -> Failure {
+    let raw = failure.detail.as_ref().filter(|_| failure.from_peer);
+    let detail = raw.map(|raw| {
+        let mut detail = vec![b'{'];
+        wire::put_member(&mut detail, wire::ERROR_KEY, raw.compact().as_bytes());
+        detail.push(b'}');
+        Json::from_trusted(detail)
+    });
+    Failure { detail: detail.or(failure.detail), ..failure }
 }
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
@@ -448,8 +596,15 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => {
             Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
-        What::Tool { .. } | What::Tools => Era::Modern,
+        What::Tool { .. } | What::Tools => {
+            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+        }
     }
+}
+
+/// The request of a tool or of tools as its caller wrote it, if that is MCP.
+fn request_of(call: &Call) -> Option<&Bytes> {
+    call.request.as_ref().filter(|_| call.options.native == Some(WIRE))
 }
 
 /// Who listens to a server does so for ever. What the caller allows in all is counted from when

@@ -5,6 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::asks::Whom;
+use super::crossing::Crossing;
+use super::listens::ACKNOWLEDGED;
 use super::{MessageClient, Purpose, Sent, Session};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
@@ -83,6 +85,11 @@ impl MessageClient {
     fn handle_withdrawn(&mut self, line: &Bytes, params: &str) {
         let id = edit::member(params, "requestId").and_then(|raw| Id::part_of(line, raw));
         let Some((ticket, ask)) = id.and_then(|id| self.asks.withdraw(&id)) else { return };
+        let crossing = self.sent.get(&ticket).and_then(|sent| sent.crossing.as_ref());
+        if crossing.is_some() {
+            // A modern caller learns it when it calls again: what it is asked no more is ignored.
+            return;
+        }
         let params = edit::replaced(params, "requestId", &ask.0.to_string());
         self.tell(ticket, "notifications/cancelled", params.as_deref());
     }
@@ -99,7 +106,12 @@ impl MessageClient {
         let params = params.as_ref().and_then(|params| str::from_utf8(params).ok());
         if let Some(tag) = tag {
             let ticket = tag.parse().ok().and_then(|id: u64| self.outstanding.ticket(id));
-            if let Some(ticket) = ticket {
+            let Some(ticket) = ticket else { return };
+            if self.listens.is_own(ticket) {
+                return self.handle_own_note(ticket, method, params);
+            }
+            let is_news = method != ACKNOWLEDGED || self.handle_agreement(ticket);
+            if is_news {
                 self.tell(ticket, method, params);
             }
             return;
@@ -109,9 +121,10 @@ impl MessageClient {
         for ticket in sessions {
             self.tell(ticket, method, params);
         }
+        self.tell_listeners(method, params);
     }
 
-    fn tell(&mut self, ticket: Ticket, method: &str, params: Option<&str>) {
+    pub(super) fn tell(&mut self, ticket: Ticket, method: &str, params: Option<&str>) {
         let mut note = vec![b'{'];
         put_member(&mut note, "method", quoted(method));
         if let Some(params) = params {
@@ -124,11 +137,32 @@ impl MessageClient {
 
     /// Whose it is, among those whose session is `able`: the caller with a call under way, if
     /// there is one such caller; else the one session there is.
-    pub(super) fn whom(&self, able: impl Fn(&Session) -> bool) -> Whom {
+    fn whom(&self, able: impl Fn(&Session) -> bool) -> Whom {
         let session_of = |caller: &CallerId| self.sessions.get(caller).filter(|s| able(s));
-        match self.whom_of_calls(|sent| session_of(&sent.caller).is_some()) {
-            Whom::None => {}
-            found => return found,
+        // What modern calls want they say themselves.
+        let is_legacy = |sent: &Sent| sent.crossing.is_none();
+        match self.whom_of_calls(|sent| is_legacy(sent) && session_of(&sent.caller).is_some()) {
+            Whom::None => self.whom_of_sessions(able),
+            found => found,
+        }
+    }
+
+    /// Likewise, among those whose capabilities are `able`, of whichever era.
+    pub(super) fn whom_able(&self, able: impl Fn(&Json) -> bool) -> Whom {
+        let is_able = |sent: &Sent| match sent.crossing.as_deref() {
+            Some(Crossing::Modern(caller)) => able(&caller.capabilities),
+            _ => self.sessions.get(&sent.caller).is_some_and(|s| able(&s.capabilities)),
+        };
+        match self.whom_of_calls(is_able) {
+            Whom::None => self.whom_of_sessions(|session| able(&session.capabilities)),
+            found => found,
+        }
+    }
+
+    /// The one session there is.
+    fn whom_of_sessions(&self, able: impl Fn(&Session) -> bool) -> Whom {
+        if self.heard_for.is_some_and(|id| self.outstanding.ticket(id).is_some()) {
+            return Whom::None;
         }
         let mut sessions = self.sessions.values();
         match (sessions.next(), sessions.next()) {
@@ -137,19 +171,25 @@ impl MessageClient {
         }
     }
 
-    /// The oldest such call, if all of them are of one caller.
+    /// The oldest such call, if all of them are of one caller; rather one that does not wait for
+    /// an answer already, since most servers ask one thing after the other.
     fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
         let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
-        let calls = self.sent.iter().filter(|(_, sent)| is_pass(sent) && is_it(sent));
-        let mut oldest: Option<(&Ticket, &Sent)> = None;
-        for (ticket, sent) in calls {
+        let is_it = |sent: &Sent| is_pass(sent) && is_it(sent);
+        if let Some(ticket) = self.heard_for.and_then(|id| self.outstanding.ticket(id)) {
+            let is_it = self.sent.get(&ticket).is_some_and(is_it);
+            return if is_it { Whom::One(ticket) } else { Whom::None };
+        }
+        let mut oldest: Option<(bool, u64, Ticket, CallerId)> = None;
+        for (ticket, sent) in self.sent.iter().filter(|(_, sent)| is_it(sent)) {
+            let this = (self.asks.waits(*ticket), sent.id, *ticket, sent.caller);
             match oldest {
-                Some((_, other)) if other.caller != sent.caller => return Whom::Many,
-                Some((_, other)) if other.id < sent.id => {}
-                _ => oldest = Some((ticket, sent)),
+                Some((.., caller)) if caller != sent.caller => return Whom::Many,
+                Some(other) if (other.0, other.1) < (this.0, this.1) => {}
+                _ => oldest = Some(this),
             }
         }
-        oldest.map_or(Whom::None, |(ticket, _)| Whom::One(*ticket))
+        oldest.map_or(Whom::None, |(_, _, ticket, _)| Whom::One(ticket))
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
@@ -160,6 +200,18 @@ impl MessageClient {
         let is_session = |session: &Session| session.ticket == ticket;
         if let Some(caller) = self.sessions.iter().find(|(_, s)| is_session(s)).map(|(c, _)| *c) {
             self.sessions.remove(&caller);
+            if let Some(now) = self.latest {
+                self.listen_for_sessions(now, 0);
+            }
+            return self.done(ticket, cancelled());
+        }
+        if let Some(round) = self.rounds.remove(&ticket) {
+            if let Some(token) = round.token() {
+                self.tokens.remove(&token);
+            }
+            return self.done(ticket, cancelled());
+        }
+        if self.leave_listening(ticket) {
             return self.done(ticket, cancelled());
         }
         if let Some(sent) = self.forget(ticket) {

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
-    Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent, Session, Then,
-    counted_from, params_of,
+    EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
+    Sent, Session, Then, counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::WIRE;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -19,16 +19,17 @@ use crate::outstanding::Waiting;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
-struct Request {
-    method: Bytes,
-    params: Option<Bytes>,
-    token: Option<u64>,
-    level: Option<Level>,
-    purpose: Purpose,
+pub(super) struct Request {
+    pub(super) method: Bytes,
+    pub(super) params: Option<Bytes>,
+    pub(super) token: Option<u64>,
+    pub(super) level: Option<Level>,
+    pub(super) purpose: Purpose,
+    pub(super) crossing: Option<Box<Crossing>>,
 }
 
 /// What a user at a terminal can do.
-const USER: &str = r#"{"elicitation":{"form":{}}}"#;
+pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
 
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
@@ -43,11 +44,12 @@ impl MessageClient {
     }
 
     pub(super) fn initialize_params(&self) -> Bytes {
-        let nothing = Json::from_trusted("{}");
         let (capabilities, client) = match &self.settings.introduction {
             Introduction::AsOurselves(capabilities) => (capabilities.clone(), self.us.clone()),
             Introduction::AsUser => (Json::from_trusted(USER), self.us.clone()),
-            Introduction::AsCaller => self.first_client().unwrap_or((nothing, self.us.clone())),
+            Introduction::AsCaller => {
+                self.first_client().unwrap_or_else(|| (self.without_client(), self.us.clone()))
+            }
         };
         let mut params = vec![b'{'];
         put_member(&mut params, "protocolVersion", quoted(Revision::LAST_LEGACY.as_str()));
@@ -63,17 +65,43 @@ impl MessageClient {
             What::Native { method, body, .. } if method == "initialize" => Some(body),
             _ => None,
         })?;
+        Some(self.introduced(params))
+    }
+
+    /// What the `initialize` of a client says that it can do, and who it is.
+    fn introduced(&self, params: &Bytes) -> (Json, Json) {
         let raw = params_of(params).unwrap_or("{}");
         let part = |name: &str| Some(Json::part_of(params, edit::member(raw, name)?));
         let capabilities = part("capabilities").unwrap_or_else(|| Json::from_trusted("{}"));
-        Some((capabilities, part("clientInfo").unwrap_or_else(|| self.us.clone())))
+        (capabilities, part("clientInfo").unwrap_or_else(|| self.us.clone()))
+    }
+
+    /// What we say that we can do where no legacy client waits: what one or the other modern
+    /// client can, or nothing.
+    fn without_client(&self) -> Json {
+        let is_modern =
+            |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
+        let is_modern = self.line.calls().any(is_modern);
+        Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
+    }
+
+    /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
+    /// that speaks both eras is, whatever the handshake was.
+    fn speaks_modern(&self) -> bool {
+        let era = self.greeting.as_ref().map(Greeting::era);
+        era == Some(Era::Modern) || (self.carries_both && self.speaks_both)
+    }
+
+    /// One connection may carry both eras.
+    pub(super) fn carrying_both(self) -> MessageClient {
+        MessageClient { carries_both: true, ..self }
     }
 
     /// The `_meta` of a modern request of our own.
-    pub(super) fn modern_meta(&self) -> String {
+    pub(super) fn modern_meta(&self, capabilities: &str) -> String {
         let mut meta = vec![b'{'];
         put_member(&mut meta, VERSION_KEY, quoted(Revision::MODERN.as_str()));
-        put_member(&mut meta, CAPABILITIES_KEY, "{}");
+        put_member(&mut meta, CAPABILITIES_KEY, capabilities);
         put_member(&mut meta, CLIENT_KEY, self.us.as_bytes());
         meta.push(b'}');
         String::from_utf8(meta).expect("made of text")
@@ -86,15 +114,38 @@ impl MessageClient {
         }
         let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
         match &call.what {
-            What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
+            What::Tools => {
+                let page = Page::first(request_of(&call).cloned(), Then::Reply);
+                self.send_list(ticket, &call, None, page);
+            }
             What::Tool { name, args } => {
-                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                if !self.pass_tool(ticket, &call, name.as_str()) {
+                    self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                }
             }
             What::Native { method, body, .. } => {
                 self.send_native(ticket, &call, method.clone(), body.clone());
             }
         }
         true
+    }
+
+    /// Sends a call of a tool as its caller wrote it, under the tool's own name; tells whether
+    /// there is such a text.
+    fn pass_tool(&mut self, ticket: Ticket, call: &Call, name: &str) -> bool {
+        let Some(request) = request_of(call) else { return false };
+        let own = String::from_utf8(quoted(name)).unwrap_or_default();
+        let named = edit::replaced(params_of(request).unwrap_or("{}"), "name", &own);
+        let Some(params) = named else { return false };
+        self.passed_tools.insert(ticket);
+        self.send_native(ticket, call, Bytes::from_static(b"tools/call"), params.into());
+        true
+    }
+
+    /// Is a request of the era that the server speaks?
+    fn is_spoken(&self, request: &Bytes) -> bool {
+        let speaks = self.greeting.as_ref().map(|greeting| greeting.era());
+        speaks == Some(Meta::in_body(request).era(""))
     }
 
     fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
@@ -112,20 +163,26 @@ impl MessageClient {
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(WIRE);
-        let as_text = call.options.text;
-        let purpose = Purpose::Tool { name: name.to_owned(), is_native, as_text };
-        let params = Some(params.into());
-        let method = Bytes::from_static(b"tools/call");
-        let request = Request { method, params, token, level: None, purpose };
+        let form = Form::wanted_by(call);
+        let (method, params) = (Bytes::from_static(b"tools/call"), Bytes::from(params));
+        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
+        let user = can_ask.then(|| Box::new(LegacyCaller::user(method.clone(), params.clone())));
+        let purpose = Purpose::Tool { name: name.to_owned(), form, user };
+        let params = Some(params);
+        let request = Request { method, params, token, level: None, purpose, crossing: None };
         self.send(ticket, call, request);
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
     fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let is_modern =
-            self.greeting.as_ref().is_some_and(|greeting| greeting.era() == Era::Modern);
-        let mut meta = if is_modern { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
+        let capabilities = match self.settings.introduction {
+            Introduction::AsUser => USER,
+            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
+        };
+        let mut meta = match self.speaks_modern() {
+            true => self.modern_meta(capabilities).into_bytes(),
+            false => b"{}".to_vec(),
+        };
         meta.pop();
         if let Some(token) = token {
             put_member(&mut meta, "progressToken", token.to_string());
@@ -154,7 +211,17 @@ impl MessageClient {
         if let Some(cursor) = cursor {
             put_member(&mut params, "cursor", cursor);
         }
-        self.put_meta(&mut params, None, None);
+        match page.request.as_ref().filter(|request| self.is_spoken(request)) {
+            // Whoever asks says who it is and what it can do.
+            Some(request) => {
+                let meta = params_of(request).and_then(|params| edit::member(params, "_meta"));
+                let meta = meta.map(|meta| edit::without(meta, "progressToken"));
+                if let Some(meta) = meta.filter(|meta| meta != "{}") {
+                    put_member(&mut params, "_meta", meta);
+                }
+            }
+            None => self.put_meta(&mut params, None, None),
+        }
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
         let request = Request {
@@ -163,36 +230,45 @@ impl MessageClient {
             token: None,
             level: None,
             purpose: Purpose::List(page),
+            crossing: None,
         };
         self.send(ticket, call, request);
     }
 
     fn send_native(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: Bytes) {
         let name = str::from_utf8(&method).unwrap_or_default();
-        let Some(greeting) = &self.greeting else { return };
-        let raw = greeting.raw.clone();
-        let speaks = greeting.era();
-        match name {
-            "initialize" if speaks == Era::Legacy => {
-                return self.begin_session(ticket, call, &body, raw);
+        let Some(speaks) = self.greeting.as_ref().map(Greeting::era) else { return };
+        let meta = Meta::in_body(&body);
+        let era = meta.era(name);
+        match (name, self.greeting_for(era)) {
+            ("initialize", Some(greeting)) => {
+                return self.begin_session(ticket, call, &body, greeting);
             }
-            // A client that knows both eras asks this first: told no, it speaks the other.
-            "server/discover" if speaks == Era::Modern => {
-                return self.done(ticket, Ok(Outcome::Native(raw.as_bytes().clone())));
+            ("server/discover", Some(greeting)) => {
+                return self.done(ticket, Ok(Outcome::Native(greeting.as_bytes().clone())));
             }
             _ => {}
         }
-        if name.starts_with("notifications/") {
-            let params = Some(body).filter(|body| !body.is_empty());
-            let told = Outgoing::Notification { method, params, cancels: None };
-            self.outgoing.push_back(told);
-            return self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
+        if era == Era::Legacy && speaks == Era::Modern {
+            self.hear_session(call);
         }
-        let meta = Meta::in_body(&body);
-        let era = meta.era(name);
+        if name.starts_with("notifications/") {
+            // What legacy clients tell their server, modern ones do not; and we have shaken hands
+            // with ours already.
+            if era == speaks && name != "notifications/initialized" {
+                let params = Some(body).filter(|body| !body.is_empty());
+                let told = Outgoing::Notification { method, params, cancels: None };
+                self.outgoing.push_back(told);
+            }
+            return self.done(ticket, empty());
+        }
         if era != speaks {
-            let message = format!("this server speaks only {speaks} MCP, the call is {era}");
-            return self.done(ticket, Err(Failure::new(FailureKind::Unavailable, message)));
+            return self.send_across(ticket, call, era, method, body);
+        }
+        if matches!(name, "resources/subscribe" | "resources/unsubscribe")
+            && self.keeps_subscription(call.caller, name, &body)
+        {
+            return self.done(ticket, empty());
         }
         let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
         let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
@@ -203,18 +279,24 @@ impl MessageClient {
         let with_token = token.and_then(|token| with_token(params_of(&body)?, token));
         let body = with_token.map_or(body, Bytes::from);
         let purpose = match name {
-            "subscriptions/listen" => Purpose::Listen,
+            "subscriptions/listen" => {
+                self.expect_agreement(self.now(call.deadline.asked), ticket, &body);
+                Purpose::Listen
+            }
             _ => Purpose::Pass,
         };
         let params = Some(body).filter(|body| !body.is_empty());
-        self.send(ticket, call, Request { method, params, token, level, purpose });
+        let crossing = None;
+        self.send(ticket, call, Request { method, params, token, level, purpose, crossing });
     }
 
     fn begin_session(&mut self, ticket: Ticket, call: &Call, body: &Bytes, greeting: Json) {
-        let capabilities = params_of(body).and_then(|params| edit::member(params, "capabilities"));
-        let capabilities =
-            capabilities.map_or_else(|| Json::from_trusted("{}"), |raw| Json::part_of(body, raw));
-        let session = Session { ticket, capabilities, level: None };
+        let (capabilities, client) = self.introduced(body);
+        let version = params_of(body).and_then(|params| edit::text(params, "protocolVersion"));
+        let revision = version.and_then(|version| Revision::legacy(&version));
+        let revision = revision.unwrap_or(Revision::LAST_LEGACY);
+        let (level, uris, is_heard) = (None, Vec::new(), false);
+        let session = Session { ticket, revision, capabilities, client, level, uris, is_heard };
         self.sessions.insert(call.caller, session);
         self.downs.push_back((ticket, Down::Begin { head: Some(greeting), parts: None }));
     }
@@ -238,8 +320,8 @@ impl MessageClient {
     }
 
     /// Where all requests leave.
-    fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
-        let Request { method, params, token, level, purpose } = request;
+    pub(super) fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
+        let Request { method, params, token, level, purpose, crossing } = request;
         let deadline = self.deadline(call);
         let from = counted_from(self.opened, call.deadline.asked);
         let id = self.outstanding.ask(ticket, deadline);
@@ -249,10 +331,11 @@ impl MessageClient {
         let asked = Outgoing::Request { id: RequestId::Number(id), method, params };
         self.outgoing.push_back(asked);
         let (caller, since) = (call.caller, self.silence.since());
-        self.sent.insert(ticket, Sent { id, caller, deadline, since, token, level, purpose });
+        let sent = Sent { id, caller, deadline, since, token, level, purpose, crossing };
+        self.sent.insert(ticket, sent);
     }
 
-    fn new_token(&mut self, ticket: Ticket) -> u64 {
+    pub(super) fn new_token(&mut self, ticket: Ticket) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
         self.tokens.insert(token, ticket);
@@ -261,7 +344,7 @@ impl MessageClient {
 }
 
 /// The parameters with our own token in the place of the caller's.
-fn with_token(params: &str, token: u64) -> Option<String> {
+pub(super) fn with_token(params: &str, token: u64) -> Option<String> {
     let meta = edit::member(params, "_meta")?;
     let meta = edit::replaced(meta, "progressToken", &token.to_string())?;
     edit::replaced(params, "_meta", &meta)

@@ -1,5 +1,7 @@
 //! What can be set about the calling end, and how it introduces itself.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Memory;
@@ -25,6 +27,9 @@ pub struct Settings {
     pub probe_timeout: Duration,
     /// How long a question to a caller may stay open.
     pub input_timeout: Duration,
+    /// By what modern callers find a call again that waits for their answers; without it such
+    /// callers cannot be asked.
+    pub tokens: Option<Tokens>,
     /// How long a call may last whatever progress it makes; else ten times its timeout.
     pub timeout_total: Option<Duration>,
 }
@@ -41,6 +46,7 @@ impl Settings {
             calls_max: 1024,
             probe_timeout: Duration::from_secs(2),
             input_timeout: Duration::from_secs(300),
+            tokens: None,
             timeout_total: None,
         }
     }
@@ -57,4 +63,29 @@ pub enum Introduction {
     AsUser,
     /// As ourselves, with these capabilities: several clients share the server.
     AsOurselves(Json),
+}
+
+/// What we can do for servers on behalf of clients that may each do something else: who cannot is
+/// not asked.
+pub const EVERYTHING: &str = r#"{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
+
+/// Makes texts that cannot be guessed. Chance is the hands', so they give it.
+#[derive(Clone)]
+pub struct Tokens(Arc<dyn Fn() -> String + Send + Sync>);
+
+impl Tokens {
+    /// `fresh` gives another text of at least 128 random bits each time.
+    pub fn new(fresh: impl Fn() -> String + Send + Sync + 'static) -> Tokens {
+        Tokens(Arc::new(fresh))
+    }
+
+    pub(super) fn fresh(&self) -> String {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tokens")
+    }
 }

@@ -51,8 +51,11 @@ impl Answer {
 
     /// A refusal; `id` is that of the request, if it is known.
     pub(super) fn refusal(status: u16, id: &Id, code: i64, message: impl Into<String>) -> Answer {
-        let refusal = Refusal::new(code, message.into());
-        Answer::json(status, refusal.answer(id).take())
+        let message = message.into();
+        let refusal = Refusal::new(code, message.clone());
+        let mut answer = Answer::json(status, refusal.answer(id).take());
+        answer.head.why = Some(message);
+        answer
     }
 
     /// A refusal with a header field before the others.
@@ -65,7 +68,7 @@ impl Answer {
         let others = refused.head.headers.iter().map(|(name, value)| (name.to_owned(), value));
         let mut headers: Headers = [field].into_iter().collect();
         headers.extend(others);
-        Answer { head: ResponseHead { status, headers }, body: refused.body }
+        Answer { head: ResponseHead { headers, ..refused.head }, body: refused.body }
     }
 
     /// A body came, but too slowly.

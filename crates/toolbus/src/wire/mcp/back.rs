@@ -2,9 +2,10 @@
 //! passes as it is.
 //!
 //! A server may know two eras and yet keep a process to the one it was first spoken to in.
-//! So each era has a process of its own, started by the first call that is made in it; or each
-//! legacy session has, if that is asked for.
+//! So each era that it speaks has a process of its own, started by the first call that is made in
+//! it; or each legacy session has, if that is asked for.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use toolbus_proto::mcp::calling::{Settings, era_of};
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Wire};
 
-use super::sessions::Sessions;
+use super::processes::Processes;
+use super::sessions::{Private, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
@@ -40,34 +42,40 @@ pub struct Options {
 
 /// An MCP server that is started by the first call and kept.
 pub struct Mcp {
-    legacy: Legacy,
-    modern: Child<Client>,
+    share: Shared,
     timeout: Duration,
 }
 
-enum Legacy {
-    All(Child<Client>),
-    Sessions(Rc<Sessions>),
+enum Shared {
+    ByAll(Rc<Processes>),
+    /// Only modern callers share one.
+    BySession(Rc<Sessions<Child<Client>>>, Child<Client>),
 }
 
 impl Mcp {
     /// Starts nothing yet. Must be called inside a `LocalSet`.
     pub fn new(options: Options) -> Mcp {
+        let timeout = options.timeout;
         // The settings share what is known of the server's eras.
-        let (modern, timeout) = (child(&options), options.timeout);
-        let legacy = match options.share {
-            Share::All => Legacy::All(child(&options)),
-            Share::Session => Legacy::Sessions(Sessions::new(move || child(&options))),
+        let memory = options.settings.memory.clone();
+        let share = match options.share {
+            Share::All => Shared::ByAll(Processes::new(memory, move || child(&options))),
+            Share::Session => {
+                let modern = child(&options);
+                Shared::BySession(Sessions::new(move || child(&options)), modern)
+            }
         };
-        Mcp { legacy, modern, timeout }
+        Mcp { share, timeout }
     }
 
     fn each(&self, tell: impl Fn(&Child<Client>)) {
-        match &self.legacy {
-            Legacy::All(child) => tell(child),
-            Legacy::Sessions(sessions) => sessions.living().iter().for_each(|child| tell(child)),
+        match &self.share {
+            Shared::ByAll(processes) => processes.each(tell),
+            Shared::BySession(sessions, modern) => {
+                sessions.living().iter().for_each(|child| tell(child));
+                tell(modern);
+            }
         }
-        tell(&self.modern);
     }
 }
 
@@ -77,6 +85,20 @@ fn child(options: &Options) -> Child<Client> {
     let make = move || Client::new(settings.clone());
     let supervisor = Supervisor::new(name.clone(), patience, restart, make);
     Child::new(name, program, Sharing::Shared, supervisor)
+}
+
+impl Private for Child<Client> {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        Child::start(self, call, down)
+    }
+
+    fn leave(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.shutdown())
+    }
+
+    fn restarts(&self) -> u64 {
+        Child::restarts(self)
+    }
 }
 
 impl Back for Mcp {
@@ -89,30 +111,36 @@ impl Back for Mcp {
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        match (era_of(&call), &self.legacy) {
-            (Era::Modern, _) => self.modern.start(call, down),
-            (Era::Legacy, Legacy::All(child)) => child.start(call, down),
-            (Era::Legacy, Legacy::Sessions(sessions)) => sessions.start(call, down),
+        match (&self.share, era_of(&call)) {
+            (Shared::ByAll(processes), _) => processes.start(call, down),
+            (Shared::BySession(sessions, _), Era::Legacy) => sessions.start(call, down),
+            (Shared::BySession(_, modern), Era::Modern) => modern.start(call, down),
         }
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {
-        // A session hears from its own server what has changed.
-        if let Legacy::All(child) = &self.legacy {
-            child.watch(changed.clone());
+        match &self.share {
+            Shared::ByAll(processes) => processes.watch(changed),
+            // A session hears from its own server what has changed.
+            Shared::BySession(_, modern) => modern.watch(changed),
         }
-        self.modern.watch(changed);
+    }
+
+    fn restarts(&self) -> Option<u64> {
+        Some(match &self.share {
+            Shared::ByAll(processes) => processes.restarts(),
+            Shared::BySession(sessions, modern) => sessions.restarts() + modern.restarts(),
+        })
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
-        let legacy = async {
-            match &self.legacy {
-                Legacy::All(child) => child.shutdown().await,
-                Legacy::Sessions(sessions) => sessions.shutdown().await,
-            }
-        };
         Box::pin(async {
-            tokio::join!(legacy, self.modern.shutdown());
+            match &self.share {
+                Shared::ByAll(processes) => processes.shutdown().await,
+                Shared::BySession(sessions, modern) => {
+                    tokio::join!(sessions.shutdown(), modern.shutdown());
+                }
+            }
         })
     }
 

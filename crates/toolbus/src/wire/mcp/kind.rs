@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::mcp::{calling, native};
+use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 use super::back::{Mcp, Options};
 #[cfg(feature = "http")]
@@ -15,11 +16,12 @@ use super::back_http;
 use super::back_http::McpHttp;
 use super::clients::McpClients;
 use super::settings::McpSettings;
-use super::{WIRE, check, settings};
+use super::{WIRE, check, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
+use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
@@ -35,6 +37,7 @@ impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
     pub const MCP: Patience = Patience {
         start: Duration::from_secs(20),
+        waits_for: Some("the first answer of an MCP server"),
         back_off: Duration::from_millis(500),
         back_off_max: Duration::from_secs(30),
         meanwhile: Meanwhile::Refuse,
@@ -128,6 +131,15 @@ impl PeerKind for McpKind {
         Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
     }
 
+    fn native_call(&self, method: &[u8], body: &Bytes) -> Option<NativeCall> {
+        let (tool, arguments, trace) = native::tool_call(method, body)?;
+        Some(NativeCall { tool, arguments, trace })
+    }
+
+    fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
+        native::tool_failure(result)
+    }
+
     fn fixture(&self) -> Option<&'static Fixture> {
         Some(&FIXTURE)
     }
@@ -217,6 +229,7 @@ fn options(words: &[String], settings: &Settings) -> Options {
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(usual.line_bytes_max),
             ..usual
         },

@@ -11,6 +11,8 @@ pub mod check;
 #[cfg(feature = "bus")]
 mod clients;
 #[cfg(feature = "bus")]
+mod eras;
+#[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "http")]
 pub mod front_http;
@@ -19,11 +21,15 @@ mod kind;
 #[cfg(feature = "bus")]
 mod listening;
 #[cfg(feature = "bus")]
+mod processes;
+#[cfg(feature = "bus")]
 mod rules;
 #[cfg(feature = "bus")]
 mod sessions;
 #[cfg(feature = "bus")]
 pub mod settings;
+#[cfg(feature = "bus")]
+mod several;
 
 #[cfg(feature = "bus")]
 pub use kind::{MCP, McpKind};

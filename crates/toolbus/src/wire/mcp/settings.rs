@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolbus_proto::json::Json;
-use toolbus_proto::mcp::calling::Introduction;
+use toolbus_proto::mcp::calling::{EVERYTHING, Introduction};
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access::{self, AccessSettings};
@@ -148,15 +148,14 @@ impl McpSettings {
     /// As whom we come to it, where that is said once for all (`docs/protocols/mcp.md` 2.3.5).
     pub(super) fn introduction(&self, clients: Clients) -> Introduction {
         match (clients, self.share) {
-            (Clients::Many, Share::All) => Introduction::AsOurselves(Json::from_trusted(ALL_OF_US)),
+            (Clients::Many, Share::All) => {
+                Introduction::AsOurselves(Json::from_trusted(EVERYTHING))
+            }
             (Clients::User, _) => Introduction::AsUser,
             (Clients::One, _) | (_, Share::Session) => Introduction::AsCaller,
         }
     }
 }
-
-/// What one or the other client can do: who cannot is not asked.
-const ALL_OF_US: &str = r#"{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
 
 /// Who shares one process of an MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

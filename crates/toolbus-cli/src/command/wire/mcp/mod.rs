@@ -168,6 +168,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
+    crate::spans::say_if_missing();
     let peers = Peers::of(&args.addresses, globals, settings)?;
     if let Some(at) = &args.http {
         let at = at
@@ -193,7 +194,7 @@ fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
 }
 
 fn name_tools(bus: Bus) -> Bus {
-    MCP.name_tools(bus)
+    MCP.name_tools(bus).for_front("mcp")
 }
 
 /// Serves until a signal; what is under way then may end.

@@ -38,7 +38,9 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         },
         timeout: Some(args.timeout),
     };
-    Peers::of(&args.addresses, globals, settings)?.meet(async |bus| run(bus, options).await)
+    crate::spans::say_if_missing();
+    Peers::of(&args.addresses, globals, settings)?
+        .meet_as(|bus| bus.for_front("oracle"), async |bus| run(bus, options).await)
 }
 
 /// A signature for a tool that is not there would never be used.

@@ -76,6 +76,10 @@ pub struct HttpClient {
     resumes: Vec<(Instant, Request)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
+    /// Are tools listed before one of them is called with arguments?
+    lists_first: bool,
+    /// The tools were listed, or could not be.
+    was_listed: bool,
     next_stream: u64,
     opens: VecDeque<(StreamId, RequestHead)>,
     ready: VecDeque<StreamId>,
@@ -207,12 +211,21 @@ impl HttpClient {
             refused: Vec::new(),
             resumes: Vec::new(),
             inputs: Inputs::default(),
+            lists_first: false,
+            was_listed: false,
             next_stream: 1,
             opens: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),
             parting: Parting::No,
         }
+    }
+
+    /// Lists the tools before one of them is called with arguments, so that it is known from the
+    /// first call on which of them headers repeat.
+    #[must_use]
+    pub fn listing_first(self) -> HttpClient {
+        HttpClient { lists_first: true, ..self }
     }
 
     /// The input schema of a tool, as the server listed it.
@@ -325,7 +338,11 @@ impl HttpClient {
         if message.method() == "initialize" {
             self.greeting = Some(message.clone());
         }
-        self.open(Request::new(purpose, Some(message)));
+        let request = Request::new(purpose, Some(message));
+        match self.needs_list(&request) {
+            true => self.open_when_listed(request),
+            false => self.open(request),
+        }
     }
 
     fn open(&mut self, mut request: Request) {
@@ -424,6 +441,7 @@ impl HttpClient {
                 request.retry = retry.unwrap_or(request.retry);
             }
             learn(&mut self.inputs, request, heard);
+            self.was_listed |= request.asks("tools/list") && heard.result().is_some();
         }
         match purpose {
             Purpose::Relist { .. } if heard.iter().any(|heard| heard.result().is_some()) => {
@@ -475,6 +493,7 @@ impl HttpClient {
             (Ok(heard), purpose) => {
                 for heard in heard {
                     learn(&mut self.inputs, &request, &heard);
+                    self.was_listed |= request.asks("tools/list") && heard.result().is_some();
                     hear(&mut self.client, now, purpose, heard);
                 }
                 match purpose {

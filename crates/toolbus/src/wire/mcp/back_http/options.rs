@@ -14,7 +14,8 @@ use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
 };
 use crate::wire::credentials::CredentialsError;
-use crate::wire::mcp::settings::McpSettings;
+use crate::wire::mcp::eras;
+use crate::wire::mcp::settings::{McpSettings, Share};
 use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
@@ -30,6 +31,8 @@ pub struct Options {
     pub(super) settings: ClientSettings,
     /// How long it may take to list its tools.
     pub(super) timeout: Duration,
+    /// Who shares a conversation of the old era.
+    pub(super) share: Share,
     /// Where on the server it is, with a query if there is one.
     path: Uri,
     /// Sent with every request, besides those of the protocol.
@@ -65,6 +68,7 @@ impl Options {
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
+            tokens: Some(eras::tokens()),
             line_bytes_max: own.reply_bytes_max_of(settings).unwrap_or(defaults.line_bytes_max),
             ..defaults
         };
@@ -77,6 +81,7 @@ impl Options {
                 start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
             timeout: settings.timeout.unwrap_or(TIMEOUT),
+            share: own.share,
             path,
             headers,
             client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),
