@@ -146,6 +146,10 @@ pub struct Call {
     pub debug: Option<Box<Json>>,
     /// What the caller can make use of besides the answer.
     pub options: CallOptions,
+    /// The request of a tool, or of a list of them, as the caller wrote it in the wire that
+    /// [`CallOptions::native`] names: a back that speaks it, too, passes it on as it is, under
+    /// the tool's own name.
+    pub request: Option<Bytes>,
 }
 
 impl Call {
@@ -163,6 +167,7 @@ impl Call {
             trace: None,
             debug: None,
             options: CallOptions::default(),
+            request: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod admin;
 mod answers;
+mod author;
 mod call;
 mod call_arguments;
 mod check_mcp;
@@ -31,14 +32,17 @@ mod listening;
 mod live;
 mod log;
 mod matrix;
+mod matrix_killed;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_cancel;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
+mod mcp_several;
 mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
@@ -56,6 +60,7 @@ mod page;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod reliability;
+mod reload;
 mod rpc;
 mod scripts;
 mod secrets;
@@ -65,6 +70,9 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod serve_ends;
 mod shell;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod soak;
 mod streams;
 mod surroundings;
 mod terminal;

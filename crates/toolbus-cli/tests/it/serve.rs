@@ -27,7 +27,7 @@ impl Config {
         config
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         fs::write(self.path(), text).expect("the folder is ours");
     }
 

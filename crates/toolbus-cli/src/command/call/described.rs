@@ -120,9 +120,12 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
             match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
                 true => failure,
                 false => {
-                    let unknown = listing.unknown(name);
-                    let last_words = unknown.last_words.clone().or(failure.last_words);
-                    Failure { last_words, ..unknown }
+                    let mut unknown = listing.unknown(name);
+                    // Perhaps it speaks another wire, where the name is known.
+                    if failure.last_words.is_some_and(|words| words.is_unproven) {
+                        unknown.last_words.get_or_insert_default().is_unproven = true;
+                    }
+                    unknown
                 }
             }
         }

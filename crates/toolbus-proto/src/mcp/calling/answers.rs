@@ -27,6 +27,13 @@ const LINE_SHOWN_MAX: usize = 200;
 const PAGES_MAX: usize = 100;
 
 impl MessageClient {
+    /// Takes a message that came on the stream of this request: what names no call is for that.
+    pub(in crate::mcp) fn handle_message_for(&mut self, now: Instant, id: u64, message: &Bytes) {
+        self.heard_for = Some(id);
+        self.handle_message(now, message);
+        self.heard_for = None;
+    }
+
     /// Takes one message, or a batch of them where the revision has batches. Once the
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
@@ -150,7 +157,7 @@ impl MessageClient {
                     let then = Then::Read { name, text };
                     match self.tools.take() {
                         Some(tools) => self.listed(ticket, tools, then),
-                        None => self.send_list(ticket, &call, None, Page::first(then)),
+                        None => self.send_list(ticket, &call, None, Page::first(None, then)),
                     }
                 }
                 outcome => self.done(ticket, outcome),
@@ -164,10 +171,10 @@ impl MessageClient {
                 let then = Then::Judge { name, failure };
                 match self.tools.take() {
                     Some(tools) => self.listed(ticket, tools, then),
-                    None => self.send_list(ticket, &call, None, Page::first(then)),
+                    None => self.send_list(ticket, &call, None, Page::first(None, then)),
                 }
             }
-            (Purpose::List(Page { mut tools, mut bytes, number, then }), Ok(result)) => {
+            (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
                 // One more than there may be, so that it is seen.
                 let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
@@ -185,7 +192,7 @@ impl MessageClient {
                     }
                     Some(cursor) => {
                         let call = listing(sent.caller, sent.deadline);
-                        let page = Page { tools, bytes, number: number + 1, then };
+                        let page = Page { tools, bytes, number: number + 1, request, then };
                         self.send_list(ticket, &call, Some(cursor), page);
                     }
                     None => self.listed(ticket, tools, then),

@@ -20,7 +20,7 @@ mod rounds;
 mod sending;
 mod settings;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -31,13 +31,13 @@ use self::holds::Holds;
 use self::listens::Listens;
 use self::opening::{Opening, Step};
 use self::rounds::Round;
+use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::mcp::WIRE;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
@@ -80,6 +80,9 @@ pub struct MessageClient {
     next_token: u64,
     sessions: HashMap<CallerId, Session>,
     asks: Asks,
+    /// Calls of tools that are passed on as their callers wrote them. The bus knows them as those
+    /// of tools, so that an error is told as one.
+    passed_tools: HashSet<Ticket>,
     /// Calls whose callers are to be answered with the questions of the server, and since when.
     holding: VecDeque<(Ticket, Instant)>,
     holds: Holds,
@@ -91,6 +94,8 @@ pub struct MessageClient {
     next_own: u64,
     /// When something last happened.
     latest: Option<Instant>,
+    /// The request whose answer brings what is just being heard, if the transport knows.
+    heard_for: Option<u64>,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
@@ -167,12 +172,14 @@ struct Page {
     tools: Vec<ToolSpec>,
     bytes: usize,
     number: usize,
+    /// How the client asked, if it speaks MCP.
+    request: Option<Bytes>,
     then: Then,
 }
 
 impl Page {
-    fn first(then: Then) -> Page {
-        Page { tools: Vec::new(), bytes: 0, number: 1, then }
+    fn first(request: Option<Bytes>, then: Then) -> Page {
+        Page { tools: Vec::new(), bytes: 0, number: 1, request, then }
     }
 }
 
@@ -238,6 +245,7 @@ impl MessageClient {
             next_token: 1,
             sessions: HashMap::new(),
             asks: Asks::default(),
+            passed_tools: HashSet::new(),
             holding: VecDeque::new(),
             holds: Holds::default(),
             rounds: Counted::default(),
@@ -245,6 +253,7 @@ impl MessageClient {
             listens: Listens::default(),
             next_own: OWN_TICKETS,
             latest: None,
+            heard_for: None,
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -379,6 +388,10 @@ impl MessageClient {
         for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
             self.answer(refused);
         }
+        let outcome = match self.passed_tools.remove(&ticket) {
+            true => outcome.map_err(as_of_tool),
+            false => outcome,
+        };
         match OWN_TICKETS <= ticket.0 {
             true => self.own_done(ticket, outcome),
             false => self.downs.push_back((ticket, Down::Done(outcome))),
@@ -558,8 +571,22 @@ impl Calling for MessageClient {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
         self.asks = Asks::default();
+        self.passed_tools.clear();
         (self.holds, self.holding) = (Holds::default(), VecDeque::new());
     }
+}
+
+/// The failure of a tool that was called as its caller wrote it. What failures of tools have as
+/// their detail is not the error itself, so that is told by a name.
+fn as_of_tool(failure: Failure) -> Failure {
+    let raw = failure.detail.as_ref().filter(|_| failure.from_peer);
+    let detail = raw.map(|raw| {
+        let mut detail = vec![b'{'];
+        wire::put_member(&mut detail, wire::ERROR_KEY, raw.compact().as_bytes());
+        detail.push(b'}');
+        Json::from_trusted(detail)
+    });
+    Failure { detail: detail.or(failure.detail), ..failure }
 }
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
@@ -568,8 +595,15 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => {
             Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
-        What::Tool { .. } | What::Tools => Era::Modern,
+        What::Tool { .. } | What::Tools => {
+            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+        }
     }
+}
+
+/// The request of a tool or of tools as its caller wrote it, if that is MCP.
+fn request_of(call: &Call) -> Option<&Bytes> {
+    call.request.as_ref().filter(|_| call.options.native == Some(WIRE))
 }
 
 /// Who listens to a server does so for ever. What the caller allows in all is counted from when

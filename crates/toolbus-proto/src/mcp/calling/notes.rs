@@ -161,6 +161,9 @@ impl MessageClient {
 
     /// The one session there is.
     fn whom_of_sessions(&self, able: impl Fn(&Session) -> bool) -> Whom {
+        if self.heard_for.is_some_and(|id| self.outstanding.ticket(id).is_some()) {
+            return Whom::None;
+        }
         let mut sessions = self.sessions.values();
         match (sessions.next(), sessions.next()) {
             (Some(session), None) if able(session) => Whom::One(session.ticket),
@@ -168,19 +171,25 @@ impl MessageClient {
         }
     }
 
-    /// The oldest such call, if all of them are of one caller.
+    /// The oldest such call, if all of them are of one caller; rather one that does not wait for
+    /// an answer already, since most servers ask one thing after the other.
     fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
         let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
-        let calls = self.sent.iter().filter(|(_, sent)| is_pass(sent) && is_it(sent));
-        let mut oldest: Option<(&Ticket, &Sent)> = None;
-        for (ticket, sent) in calls {
+        let is_it = |sent: &Sent| is_pass(sent) && is_it(sent);
+        if let Some(ticket) = self.heard_for.and_then(|id| self.outstanding.ticket(id)) {
+            let is_it = self.sent.get(&ticket).is_some_and(is_it);
+            return if is_it { Whom::One(ticket) } else { Whom::None };
+        }
+        let mut oldest: Option<(bool, u64, Ticket, CallerId)> = None;
+        for (ticket, sent) in self.sent.iter().filter(|(_, sent)| is_it(sent)) {
+            let this = (self.asks.waits(*ticket), sent.id, *ticket, sent.caller);
             match oldest {
-                Some((_, other)) if other.caller != sent.caller => return Whom::Many,
-                Some((_, other)) if other.id < sent.id => {}
-                _ => oldest = Some((ticket, sent)),
+                Some((.., caller)) if caller != sent.caller => return Whom::Many,
+                Some(other) if (other.0, other.1) < (this.0, this.1) => {}
+                _ => oldest = Some(this),
             }
         }
-        oldest.map_or(Whom::None, |(ticket, _)| Whom::One(*ticket))
+        oldest.map_or(Whom::None, |(_, _, ticket, _)| Whom::One(ticket))
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {

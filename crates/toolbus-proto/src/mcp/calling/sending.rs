@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
-    Sent, Session, Then, counted_from, params_of,
+    Sent, Session, Then, counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
@@ -79,7 +79,8 @@ impl MessageClient {
     /// What we say that we can do where no legacy client waits: what one or the other modern
     /// client can, or nothing.
     fn without_client(&self) -> Json {
-        let is_modern = |call: &Call| matches!(&call.what, What::Native { .. });
+        let is_modern =
+            |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
         let is_modern = self.line.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
@@ -113,15 +114,38 @@ impl MessageClient {
         }
         let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
         match &call.what {
-            What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
+            What::Tools => {
+                let page = Page::first(request_of(&call).cloned(), Then::Reply);
+                self.send_list(ticket, &call, None, page);
+            }
             What::Tool { name, args } => {
-                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                if !self.pass_tool(ticket, &call, name.as_str()) {
+                    self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                }
             }
             What::Native { method, body, .. } => {
                 self.send_native(ticket, &call, method.clone(), body.clone());
             }
         }
         true
+    }
+
+    /// Sends a call of a tool as its caller wrote it, under the tool's own name; tells whether
+    /// there is such a text.
+    fn pass_tool(&mut self, ticket: Ticket, call: &Call, name: &str) -> bool {
+        let Some(request) = request_of(call) else { return false };
+        let own = String::from_utf8(quoted(name)).unwrap_or_default();
+        let named = edit::replaced(params_of(request).unwrap_or("{}"), "name", &own);
+        let Some(params) = named else { return false };
+        self.passed_tools.insert(ticket);
+        self.send_native(ticket, call, Bytes::from_static(b"tools/call"), params.into());
+        true
+    }
+
+    /// Is a request of the era that the server speaks?
+    fn is_spoken(&self, request: &Bytes) -> bool {
+        let speaks = self.greeting.as_ref().map(|greeting| greeting.era());
+        speaks == Some(Meta::in_body(request).era(""))
     }
 
     fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
@@ -187,7 +211,17 @@ impl MessageClient {
         if let Some(cursor) = cursor {
             put_member(&mut params, "cursor", cursor);
         }
-        self.put_meta(&mut params, None, None);
+        match page.request.as_ref().filter(|request| self.is_spoken(request)) {
+            // Whoever asks says who it is and what it can do.
+            Some(request) => {
+                let meta = params_of(request).and_then(|params| edit::member(params, "_meta"));
+                let meta = meta.map(|meta| edit::without(meta, "progressToken"));
+                if let Some(meta) = meta.filter(|meta| meta != "{}") {
+                    put_member(&mut params, "_meta", meta);
+                }
+            }
+            None => self.put_meta(&mut params, None, None),
+        }
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
         let request = Request {

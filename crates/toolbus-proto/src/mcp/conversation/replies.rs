@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::native::with_subscription;
-use super::{Conversation, InFlight, Job, Origin, Pass, Place, Progress};
+use super::native::{with_subscription, withdrawn};
+use super::{Behind, Conversation, InFlight, Job, Origin, Pass, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::Id;
 use crate::mcp::translate::{Blocks, refusal, relayed};
-use crate::mcp::wire::{self, Era, Revision, put_member, quoted};
+use crate::mcp::wire::{self, ERROR_KEY, Era, Revision, put_member, quoted};
 use crate::tool::{Failure, FailureKind, Outcome, Part, What};
 
 impl Conversation {
@@ -38,6 +38,13 @@ impl Conversation {
                 let put = blocks.put_head(head.as_ref());
                 self.or_give_up(ticket, put.err());
             }
+            (Down::Part(Part::Json(note)), Job::CallTool { .. })
+                if withdrawn(&note).is_some_and(|ask| {
+                    self.questions.values().any(|known| *known == (ticket, ask))
+                }) =>
+            {
+                self.pass_on(place, ticket, None, &note);
+            }
             (Down::Part(part), Job::CallTool { blocks, progress, .. }) => {
                 let put = blocks.put_part(&part);
                 let told = put.as_ref().ok().and_then(Clone::clone);
@@ -55,10 +62,12 @@ impl Conversation {
                 listening.is_acknowledged |= is_acknowledged;
                 match is_acknowledged && 0 < listening.losses {
                     true => self.listens_again(place, &id, &note),
-                    false => self.pass_on(place, Some(&id), &note),
+                    false => self.pass_on(place, ticket, Some(&id), &note),
                 }
             }
-            (Down::Part(Part::Json(note)), Job::Pass(_)) => self.pass_on(place, None, &note),
+            (Down::Part(Part::Json(note)), Job::Pass(_)) => {
+                self.pass_on(place, ticket, None, &note);
+            }
             (Down::Progress(params), Job::CallTool { progress: Some(progress), .. }) => {
                 let note = progress.told(&params);
                 self.say(place, wire::notification("notifications/progress", Some(&note)));
@@ -69,8 +78,8 @@ impl Conversation {
                 let note = edit::with_first(params.as_str(), "progressToken", token);
                 self.say(place, wire::notification("notifications/progress", Some(&note.into())));
             }
-            (Down::Log(params), Job::Pass(pass)) => {
-                let (era, level) = (call.revision.era(), pass.level);
+            (Down::Log(params), Job::Pass(Pass { level, .. }) | Job::CallTool { level, .. }) => {
+                let (era, level) = (call.revision.era(), *level);
                 let session = self.session.as_ref().and_then(|session| session.level);
                 let level = if era == Era::Legacy { session } else { level };
                 self.pass_log(place, era, level, &params);
@@ -100,7 +109,7 @@ impl Conversation {
     fn session_down(&mut self, ticket: Ticket, down: &Down) {
         match down {
             Down::Begin { head: Some(greeting), .. } => self.relinked(greeting.as_str()),
-            Down::Part(Part::Json(note)) => self.pass_on(Place::SESSION, None, note),
+            Down::Part(Part::Json(note)) => self.pass_on(Place::SESSION, ticket, None, note),
             Down::Log(params) => {
                 let level = self.session.as_ref().and_then(|session| session.level);
                 self.pass_log(Place::SESSION, Era::Legacy, level, params);
@@ -146,9 +155,16 @@ impl Conversation {
         }
         let InFlight { id, origin, revision, job } = *call;
         match (job, outcome) {
+            (Job::Compare(compare), outcome) => {
+                return self.compare(now, origin, *compare, outcome.ok());
+            }
             (Job::LookUpTool(tool), _) => return self.start_tool(now, id, origin, revision, tool),
             (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
-                let result = relayed(revision, result, &self.us);
+                // A server that was asked as the client asked has answered in the client's era.
+                let result = match self.settings.behind {
+                    Behind::Several => result,
+                    Behind::Hub | Behind::Server => relayed(revision, result, &self.us),
+                };
                 self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { name, blocks, .. }, Ok(end)) if blocks.needs_schema(&end) => {
@@ -223,7 +239,18 @@ impl Conversation {
             return self.leave_unanswered(origin);
         }
         let (tool, blocks) = match job {
-            Job::CallTool { name, blocks, .. } => (Some(name), Some(blocks)),
+            Job::CallTool { name, blocks, .. } => {
+                // The error of a server that was asked as the client asked passes as it is.
+                let detail = failure.detail.as_ref().filter(|_| failure.from_peer);
+                let raw = detail.and_then(|detail| {
+                    let raw = edit::member(detail.as_str(), ERROR_KEY)?;
+                    Some(detail.as_bytes().slice_ref(raw.as_bytes()))
+                });
+                if let Some(raw) = raw {
+                    return self.answer(origin, wire::error(&id, &raw));
+                }
+                (Some(name), Some(blocks))
+            }
             Job::Pass(_) => {
                 // What a server answered passes as it is, whatever it means.
                 if let Some(error) = failure.detail.as_ref().filter(|_| failure.from_peer) {
@@ -258,8 +285,14 @@ impl Progress {
         params.into()
     }
 
-    /// What a back of another wire tells of its progress.
+    /// What a back tells of its progress.
     fn told(&mut self, told: &Json) -> Bytes {
+        // A server was given a token in the place of the client's; all else is as it says.
+        if let Ok(token) = str::from_utf8(&self.token)
+            && let Some(told) = edit::replaced(told.as_str(), "progressToken", token)
+        {
+            return told.into();
+        }
         let mut params = self.begin();
         let own = edit::member(told.as_str(), "progress");
         if own.is_some() {

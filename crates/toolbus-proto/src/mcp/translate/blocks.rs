@@ -218,9 +218,12 @@ impl Blocks {
             out.put(b"}");
         }
         out.put(b"]");
-        if let Outcome::Value(value) = collected.as_ref().unwrap_or(outcome)
-            && self.shows_structured(value)
-        {
+        let structured = match collected.as_ref().unwrap_or(outcome) {
+            Outcome::Value(value) => Some(value.clone()),
+            Outcome::Text(text) if collected.is_some() => Some(Json::of(text)),
+            _ => None,
+        };
+        if let Some(value) = structured.filter(|value| self.shows_structured(value)) {
             out.put(br#","structuredContent":"#);
             out.put_shared(value.compact().as_bytes());
         }

@@ -78,6 +78,7 @@ impl FrontKind for McpKind {
 #[cfg(feature = "http")]
 mod http {
     use std::rc::Rc;
+    use std::time::Duration;
 
     use tokio::sync::watch;
 
@@ -132,6 +133,7 @@ mod http {
         ) -> LocalFuture<'static, Result<Listening, FrontError>> {
             let Plan { at, mut options } = *self;
             options.first_caller = number * CALLERS_MAX;
+            options.about = bus.about().cloned();
             Box::pin(async move {
                 let cannot = |error: &dyn std::error::Error| {
                     FrontError::failed("cannot serve over HTTP").caused_by(error)
@@ -142,13 +144,17 @@ mod http {
                 let line = front_http::listening_on(&listener, &options);
                 let line = line.map_err(|error| cannot(&error))?;
                 let backs = Backs::of(Rc::new(super::super::MCP.name_tools(bus)));
-                let front = Rc::new(Running { backs, stop: watch::Sender::new(false) });
+                let front = Rc::new(Running { backs, stop: watch::Sender::new(None) });
                 let served = front.clone();
                 let serving = Box::pin(async move {
                     let mut stop = served.stop.subscribe();
-                    // Cannot fail: the sender is held as long as it serves.
-                    let stop = async { drop(stop.wait_for(|is_asked| *is_asked).await) };
-                    let served = front_http::serve(&served.backs, options, listener, stop).await;
+                    let stop = async {
+                        // Cannot fail: the sender is held as long as it serves.
+                        let asked = stop.wait_for(Option::is_some).await;
+                        asked.ok().and_then(|asked| *asked).unwrap_or(front_http::LAST_CALLS)
+                    };
+                    let served =
+                        front_http::serve_until(&served.backs, options, listener, stop).await;
                     served.map_err(|error| cannot(&error))
                 });
                 Ok(Listening { line, front, serving })
@@ -158,7 +164,8 @@ mod http {
 
     struct Running {
         backs: Backs,
-        stop: watch::Sender<bool>,
+        /// How long what is under way has, once no client is taken any more.
+        stop: watch::Sender<Option<Duration>>,
     }
 
     impl RunningFront for Running {
@@ -167,7 +174,11 @@ mod http {
         }
 
         fn stop(&self) {
-            self.stop.send_replace(true);
+            self.drain(front_http::LAST_CALLS);
+        }
+
+        fn drain(&self, patience: Duration) {
+            self.stop.send_replace(Some(patience));
         }
     }
 }

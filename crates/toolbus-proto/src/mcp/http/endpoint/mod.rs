@@ -57,6 +57,8 @@ pub struct Settings {
 /// All conversations over one path.
 pub struct Endpoint {
     settings: Settings,
+    /// Who we are and how our tools are to be used, if not as usual.
+    about: Option<(String, Option<String>)>,
     /// Makes ids of sessions that cannot be guessed.
     fresh: Box<dyn FnMut() -> String>,
     talks: HashMap<u64, Talk>,
@@ -73,6 +75,8 @@ pub struct Endpoint {
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
     inputs: Inputs,
+    /// Are tools listed before the headers of a call are compared?
+    lists_first: bool,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -108,6 +112,7 @@ impl Endpoint {
     pub fn new(settings: Settings, fresh: impl FnMut() -> String + 'static) -> Endpoint {
         Endpoint {
             settings,
+            about: None,
             fresh: Box::new(fresh),
             talks: HashMap::new(),
             by_name: HashMap::new(),
@@ -119,6 +124,7 @@ impl Endpoint {
             tickets: HashMap::new(),
             tools: None,
             inputs: Inputs::default(),
+            lists_first: false,
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -129,6 +135,18 @@ impl Endpoint {
             notices: VecDeque::new(),
             wake_at: None,
         }
+    }
+
+    /// The same, as clients know it by this name, with how its tools are to be used.
+    #[must_use]
+    pub fn introduced_as(self, name: &str, instructions: Option<&str>) -> Endpoint {
+        Endpoint { about: Some((name.to_owned(), instructions.map(str::to_owned))), ..self }
+    }
+
+    /// Lists the tools before the headers of a call are compared, if they never were.
+    #[must_use]
+    pub fn listing_first(self) -> Endpoint {
+        Endpoint { lists_first: true, ..self }
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -309,8 +327,13 @@ impl Endpoint {
         let talk = self.next_talk;
         self.next_talk += 1;
         let caller = CallerId(self.settings.first_caller + talk);
-        let settings =
+        let mut settings =
             conversation::Settings::new(&*self.settings.version, caller, self.settings.behind);
+        if let Some((name, instructions)) = &self.about {
+            settings.name.clone_from(name);
+            settings.instructions.clone_from(instructions);
+        }
+        settings.lists_first = self.lists_first;
         let mut conversation = Conversation::new(settings);
         if let Some(tools) = &self.tools {
             conversation.set_tools(tools.clone());
