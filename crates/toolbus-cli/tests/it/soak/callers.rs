@@ -149,7 +149,9 @@ impl Front {
                 // What sleeps says nothing by which it could be found again.
                 if tool.ends_with("sleep") { "slept" } else { ANSWERED }.to_owned()
             }
-            Ok(Err(failure)) if failure.message.contains(text) => FAILED.to_owned(),
+            Ok(Err(failure)) if tool.ends_with("fail") && failure.message.contains(text) => {
+                FAILED.to_owned()
+            }
             Ok(Err(failure)) => ended(&pair, &failure),
         }
     }
@@ -159,6 +161,9 @@ impl Front {
 fn ended(pair: &str, failure: &Failure) -> String {
     assert_ne!(failure.kind, FailureKind::TimedOut, "{pair}: {failure:?}");
     assert_ne!(failure.kind, FailureKind::TooLarge, "{pair}: {failure:?}");
+    if failure.kind == FailureKind::InvalidArguments {
+        println!("{pair}: {failure:?}");
+    }
     failure.kind.as_str().to_owned()
 }
 
