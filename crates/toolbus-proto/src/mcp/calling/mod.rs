@@ -15,6 +15,7 @@ mod listens;
 mod notes;
 mod opening;
 mod outgoing;
+mod own_listen;
 mod pipe;
 mod rounds;
 mod sending;
@@ -330,7 +331,7 @@ impl MessageClient {
         for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
             self.answer(refused);
         }
-        match OWN_TICKETS <= ticket.0 {
+        match is_own(ticket) {
             true => self.own_done(ticket, outcome),
             false => self.downs.push_back((ticket, Down::Done(outcome))),
         }
@@ -482,7 +483,7 @@ impl Calling for MessageClient {
         self.handle_end();
         let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
         // What was asked for ourselves is asked of the next, if it is still wanted.
-        sent.retain(|(_, ticket)| ticket.0 < OWN_TICKETS);
+        sent.retain(|(_, ticket)| !is_own(*ticket));
         sent.sort_unstable();
         self.outstanding.take_all();
         self.tokens.clear();
@@ -497,6 +498,11 @@ impl Calling for MessageClient {
         self.asks = Asks::default();
         (self.holds, self.holding) = (Holds::default(), VecDeque::new());
     }
+}
+
+/// Is this a ticket that only we know of?
+fn is_own(ticket: Ticket) -> bool {
+    OWN_TICKETS <= ticket.0
 }
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
