@@ -3,9 +3,11 @@
 //
 //     server-v1.mjs           on standard input and output
 //     server-v1.mjs http      at a free port, told in the first line of standard output
+//     server-v1.mjs sse       likewise, by the old HTTP+SSE
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { SSEServerTransport } from "@modelcontextprotocol/sdk/server/sse.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { offer } from "./tools.mjs";
@@ -42,6 +44,25 @@ if (process.argv[2] === "http") {
   });
   listener.listen(0, "127.0.0.1", () => {
     console.log(`listening on http://127.0.0.1:${listener.address().port}/mcp`);
+  });
+} else if (process.argv[2] === "sse") {
+  const sessions = new Map();
+  const listener = createServer(async (request, response) => {
+    const url = new URL(request.url, "http://localhost");
+    if (request.method === "GET" && url.pathname === "/sse") {
+      const transport = new SSEServerTransport("/messages", response);
+      sessions.set(transport.sessionId, transport);
+      response.on("close", () => sessions.delete(transport.sessionId));
+      return await make().connect(transport);
+    }
+    const transport = sessions.get(url.searchParams.get("sessionId"));
+    if (request.method === "POST" && url.pathname === "/messages" && transport) {
+      return await transport.handlePostMessage(request, response);
+    }
+    response.writeHead(404).end("Not Found");
+  });
+  listener.listen(0, "127.0.0.1", () => {
+    console.log(`listening on http://127.0.0.1:${listener.address().port}/sse`);
   });
 } else {
   await make().connect(new StdioServerTransport());

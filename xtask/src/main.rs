@@ -3,6 +3,7 @@
 mod deny;
 mod manifest;
 mod names;
+mod soak;
 mod tokens;
 mod walls;
 
@@ -16,6 +17,7 @@ Usage: cargo xtask <CHORE>
 
 Chores:
   walls  Check the rules of the house that source and manifests can show
+  soak   Call over all pairs for 600 or SECONDS seconds, with kills and reloads: soak [SECONDS] [SEED]
   deny   Check licences, advisories and sources of all dependencies (needs cargo-deny)
   help   Show this
 ";
@@ -26,6 +28,9 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["walls"] => walls::run(&root()),
         ["deny"] => deny::run(&root()),
+        ["soak"] => soak::run(&root(), "600", None),
+        ["soak", seconds] => soak::run(&root(), seconds, None),
+        ["soak", seconds, seed] => soak::run(&root(), seconds, Some(seed)),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())

@@ -34,10 +34,11 @@ pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
             Failed::usage(format!("`{shown}`: {}", error.problem)).hint_if_any(error.hint())
         })?,
         None => {
-            // In a folder above, what is relative is so to the config.
-            let parsed = match path.parent().filter(|_| asked.is_none() && path.has_root()) {
-                Some(folder) => Config::parse_in(folder, &text, &env),
-                None => Config::parse(&text, &env),
+            let folder = path.parent().unwrap_or(Path::new(""));
+            // Below the config, programs start where it is.
+            let parsed = match asked.is_none() && path.has_root() {
+                true => Config::parse_in(folder, &text, &env),
+                false => Config::parse_beside(folder, &text, &env),
             };
             parsed.map_err(|error| {
                 Failed::usage(format!("`{shown}` {error}")).hint_if_any(error.hint())

@@ -11,6 +11,7 @@ mod peers;
 mod render;
 mod runtime;
 mod schema;
+mod spans;
 mod stderr;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     toolbus::child::guard::run_if_asked();
     let words: Vec<OsString> = std::env::args_os().collect();
     let ended = run(&words);
+    spans::finish();
     logging::finish();
     let exit = match ended {
         Ok(()) => Exit::Done,

@@ -6,24 +6,29 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 use toolbus::address::{Address, AddressError};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
+use toolbus::bus::journal::Journal;
+use toolbus::wire::found::Look;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
-use toolbus_proto::tool::{Failure, FailureKind, LastWords};
+use toolbus_proto::tool::{Deadline, Failure, LastWords};
 
 use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
 use crate::render::failure;
 use crate::runtime::{self, Signals};
+use crate::spans;
 
 /// How long a program that did not get ready is looked at, to see what it does speak.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
+/// The same for a user who has set a limit for all of the command.
+const QUICK_LOOK: Duration = Duration::from_millis(700);
 
 /// The peers that a command line names, read but not opened.
 #[derive(Clone)]
@@ -106,7 +111,7 @@ impl Peers {
             }
             Peers::Config(config) if config.backs.iter().any(|back| back.address.is_bare()) => {
                 let mut config = config.clone();
-                found_out_backs(&mut config).await;
+                found_out_backs(&mut config, Duration::MAX).await;
                 Ok(Cow::Owned(Peers::Config(config)))
             }
             known => Ok(Cow::Borrowed(known)),
@@ -114,7 +119,13 @@ impl Peers {
     }
 
     /// The failure of a program that did not get ready, with the address that would work.
-    pub(crate) async fn second_look(&self, address: &Address, failure: Failure) -> Failure {
+    pub(crate) async fn second_look(
+        &self,
+        bus: &Bus,
+        address: &Address,
+        failure: Failure,
+        limit: Option<Duration>,
+    ) -> Failure {
         let settings = match self {
             Peers::Addresses(_, settings) => Some(&**settings),
             Peers::Config(config) => {
@@ -123,30 +134,80 @@ impl Peers {
             }
         };
         match settings {
-            Some(settings) => second_look(address, settings, failure).await,
-            None => failure,
+            Some(settings) if is_unproven(&failure) => {
+                // Nothing else is asked of them; what they could still say is of no interest.
+                let look = second_look(address, settings, failure, limit);
+                let (failure, ()) = tokio::join!(look, bus.shutdown());
+                failure
+            }
+            _ => failure,
         }
     }
 
     /// The same, where it is clear whose failure it is.
-    pub(crate) async fn second_look_if_one(&self, failure: Failure) -> Failure {
+    pub(crate) async fn second_look_if_one(
+        &self,
+        bus: &Bus,
+        failure: Failure,
+        limit: Option<Duration>,
+    ) -> Failure {
         let addresses: Vec<&Address> = match self {
             Peers::Addresses(addresses, _) => addresses.iter().collect(),
             Peers::Config(config) => config.backs.iter().map(|back| &back.address).collect(),
         };
         match addresses.as_slice() {
-            [one] => self.second_look(one, failure).await,
+            [one] => self.second_look(bus, one, failure, limit).await,
             _ => failure,
         }
     }
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
     pub(crate) fn open(&self) -> Result<Bus, Failed> {
-        let bus = match self {
-            Peers::Addresses(addresses, settings) => Bus::of_addresses(addresses, settings),
-            Peers::Config(config) => Bus::of_config(config),
-        };
-        bus.map_err(|error| not_opened(&error))
+        let bus = self.opened()?;
+        Ok(match spans::observer() {
+            Some(spans) => bus.observed_by(spans),
+            None => bus,
+        })
+    }
+
+    fn opened(&self) -> Result<Bus, Failed> {
+        let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
+        match self {
+            Peers::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
+            Peers::Config(config) => {
+                let bus = opened(Bus::of_config(config))?;
+                Ok(match &config.journal {
+                    Some(journal) => {
+                        runtime::survive_file_limits();
+                        bus.observed_by(Rc::new(Journal::new(journal)))
+                    }
+                    None => bus,
+                })
+            }
+        }
+    }
+
+    /// Like [`Peers::meet`], but all of it takes no longer than `limit`, the start included.
+    pub(crate) fn meet_within<T>(
+        &self,
+        limit: Option<Duration>,
+        work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        let Some(limit) = limit else { return self.meet(work) };
+        let until = Instant::now() + limit;
+        // What is looked at before the work begins has a limit of its own.
+        self.clone().within(Some(limit)).meet(async |bus| {
+            match tokio::time::timeout_at(until.into(), work(bus.clone())).await {
+                Ok(worked) => worked,
+                Err(_) => {
+                    bus.hurry();
+                    let words = LastWords { is_unproven: true, ..LastWords::default() };
+                    let missed = Deadline::unanswered(limit).with_last_words(words);
+                    let missed = self.second_look_if_one(&bus, missed, Some(limit)).await;
+                    Err(failure::failed(&missed))
+                }
+            }
+        })
     }
 
     /// Opens the peers, works with them and says goodbye.
@@ -194,45 +255,50 @@ impl Peers {
     }
 }
 
-/// Finds out what the programs of a config speak, side by side. One that does not show it is left
-/// as it is.
-pub(crate) async fn found_out_backs(config: &mut Config) {
+/// Finds out what the programs of a config speak, side by side. One that does not show it within
+/// `limit` is left as it is; the look at it goes on.
+pub(crate) async fn found_out_backs(config: &mut Config, limit: Duration) {
     let look = |back: &BackConfig| {
         let (address, settings) = (back.address.clone(), back.settings.clone());
         spawn_local(async move { found::found_out(&address, &settings).await })
     };
     let looking: Vec<_> = config.backs.iter().map(look).collect();
+    let began = Instant::now();
     for (back, looking) in config.backs.iter_mut().zip(looking) {
-        if let Ok(Ok(address)) = looking.await {
+        let left = limit.saturating_sub(began.elapsed());
+        if let Ok(Ok(Ok(address))) = tokio::time::timeout(left, looking).await {
             back.address = address;
         }
     }
 }
 
-/// The failure of a program that did not get ready, with the address that would work.
+/// The failure of a program that did not show that it speaks its wire, with the address that
+/// would work. A user who has set a `limit` for all of a command does not wait long for that.
 pub(crate) async fn second_look(
     address: &Address,
     settings: &Settings,
     failure: Failure,
+    limit: Option<Duration>,
 ) -> Failure {
-    if !was_never_ready(&failure) {
+    if !is_unproven(&failure) {
         return failure;
     }
-    let settings = Settings { start_timeout: Some(SECOND_LOOK), ..settings.clone() };
-    let Some(meant) = found::meant(address, &settings).await else { return failure };
+    let (start_timeout, look) = match limit {
+        None => (Some(SECOND_LOOK), Look::Again),
+        Some(_) => (Some(QUICK_LOOK), Look::Quick),
+    };
+    let settings = Settings { start_timeout, ..settings.clone() };
+    let Some(meant) = found::meant(address, &settings, look).await else {
+        return failure;
+    };
     let hint = Some(format!("it is {}: write `{meant}`", meant.kind().summary()));
     let words = failure.last_words.as_deref().cloned().unwrap_or_default();
     failure.with_last_words(LastWords { hint, ..words })
 }
 
-/// Did the process never come so far that it could be called?
-fn was_never_ready(failure: &Failure) -> bool {
-    let is_start = match failure.kind {
-        FailureKind::BrokeProtocol => true,
-        FailureKind::TimedOut | FailureKind::Unavailable => failure.message.contains("ready"),
-        _ => false,
-    };
-    is_start && !failure.from_peer
+/// Did its process never show that it speaks its wire?
+fn is_unproven(failure: &Failure) -> bool {
+    failure.last_words.as_ref().is_some_and(|words| words.is_unproven)
 }
 
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {

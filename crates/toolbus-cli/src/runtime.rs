@@ -120,6 +120,13 @@ fn is_ignored() -> bool {
     ignored.is_some_and(|set| set & 1 == 1)
 }
 
+/// A limit of file sizes is told like a full disk and does not kill us: its signal is caught from
+/// now on. Programs that we start have it as usual.
+pub(crate) fn survive_file_limits() {
+    // Where it cannot be caught, it is as it always was.
+    let _ = listen(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
 fn listen(kind: SignalKind) -> Result<Signal, Failed> {
     signal(kind)
         .map_err(|error| Failed::new(Exit::Failed, "cannot listen for signals").caused_by(&error))

@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::logging;
+
 /// What may wait to be written.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 /// How long the end of the program waits for a reader that takes nothing.
@@ -33,6 +35,7 @@ static IS_TRANSIENT: AtomicBool = AtomicBool::new(false);
 
 /// Writes whole lines, as soon as the reader takes them.
 pub(crate) fn write(text: &str) {
+    let text = &*logging::formed(text);
     match IS_TRANSIENT.swap(false, Ordering::Relaxed) {
         true => STDERR.push(&format!("{WIPE}{text}"), WAITING_BYTES_MAX),
         false => STDERR.push(text, WAITING_BYTES_MAX),
@@ -56,6 +59,11 @@ pub(crate) fn wipe() -> bool {
 
 /// The same for lines that scripts wait for: there is room for them where others are dropped.
 pub(crate) fn write_awaited(text: &str) {
+    STDERR.push(&logging::formed(text), 2 * WAITING_BYTES_MAX);
+}
+
+/// The same for a line that is no word for people but part of a protocol: it stays as it is.
+pub(crate) fn write_protocol(text: &str) {
     STDERR.push(text, 2 * WAITING_BYTES_MAX);
 }
 
@@ -157,7 +165,7 @@ fn dropped_note(lines: u64) -> Option<String> {
     let count = crate::render::grouped(lines);
     (lines != 0).then(|| {
         let message = format!("{count} {noun} dropped here: standard error was not read in time");
-        crate::logging::line(tracing::Level::WARN, &message)
+        logging::line(tracing::Level::WARN, &message)
     })
 }
 

@@ -49,6 +49,8 @@ impl Group {
 pub struct Vitals {
     /// The most memory it ever had, in bytes.
     pub memory_peak: usize,
+    /// The memory it has now, in bytes.
+    pub memory: usize,
     /// How many files, pipes and sockets it has open.
     pub open_files: usize,
 }
@@ -63,9 +65,13 @@ impl Vitals {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
         };
-        let kib: usize = value("VmHWM:").parse().expect("a size in KiB");
+        let bytes = |name: &str| -> usize {
+            let kib: usize = value(name).parse().expect("a size in KiB");
+            kib * 1024
+        };
         let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
-        Vitals { memory_peak: kib * 1024, open_files: open.count() }
+        let (memory_peak, memory) = (bytes("VmHWM:"), bytes("VmRSS:"));
+        Vitals { memory_peak, memory, open_files: open.count() }
     }
 }
 

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         }
     };
     Tools::new("notes", "1.0.0")
+        .instructions("Notes are kept in their order, and gone when the program ends.")
         .tool("keep", keep)
         .with(Tool::with_context("find", find).read_only())
         .run()

@@ -64,6 +64,9 @@ pub mod chance;
 pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
 pub mod secrets;
+#[cfg(feature = "bus")]
+#[doc(hidden)]
+pub mod time;
 #[cfg(any(feature = "author", feature = "bus"))]
 #[doc(hidden)]
 pub mod transport;

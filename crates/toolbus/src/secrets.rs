@@ -54,6 +54,12 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     if KNOWN.is_empty() { Cow::Borrowed(text) } else { KNOWN.masked(text) }
 }
 
+#[cfg(feature = "bus")]
+/// A value without the secrets in it, however they are escaped there.
+pub(crate) fn masked_json(value: &Json) -> Cow<'_, Json> {
+    if KNOWN.is_empty() { Cow::Borrowed(value) } else { KNOWN.masked_json(value) }
+}
+
 /// A failure that we tell others: what it says in our own words is masked, what the peer said
 /// passes as it is.
 #[inline]
@@ -146,10 +152,21 @@ impl Secrets {
             return;
         }
         self.mask(&mut failure.message);
-        if let Some(detail) = &mut failure.detail {
-            let masked = self.masked(detail.as_str()).into_owned();
-            // A number that is a secret leaves no JSON behind.
-            *detail = Json::parse(masked).unwrap_or_else(|_| Json::of(MASK));
+        if let Some(detail) = &mut failure.detail
+            && let Cow::Owned(masked) = self.masked_json(detail)
+        {
+            *detail = masked;
+        }
+    }
+
+    fn masked_json<'a>(&self, value: &'a Json) -> Cow<'a, Json> {
+        let plain = plainly_escaped(value.as_str());
+        match self.masked(&plain) {
+            Cow::Borrowed(_) => Cow::Borrowed(value),
+            Cow::Owned(masked) => {
+                // A number that is a secret leaves no JSON behind.
+                Cow::Owned(Json::parse(masked).unwrap_or_else(|_| Json::of(MASK)))
+            }
         }
     }
 }
@@ -176,6 +193,47 @@ fn percent_encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+/// JSON with the escapes that we would write, so that a text is found by what it means: `\/` and
+/// `\u0070` may be written for `/` and `p`.
+fn plainly_escaped(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\u") && !json.contains("\\/") {
+        return Cow::Borrowed(json);
+    }
+    let mut plain = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let (meant, behind) = match escaped.as_bytes().first() {
+            Some(b'/') => (Some('/'), 1),
+            Some(b'u') => unit(&escaped[1..]).map_or((None, 1), |unit| match unit {
+                0xd800..0xdc00 => {
+                    let low = escaped.get(5..).and_then(|low| low.strip_prefix("\\u"));
+                    let pair = low.and_then(self::unit).map(|low| [unit, low]);
+                    let pair = pair.and_then(|pair| char::decode_utf16(pair).next()?.ok());
+                    pair.map_or((None, 1), |pair| (Some(pair), 11))
+                }
+                unit => (char::from_u32(u32::from(unit)), 5),
+            }),
+            _ => (None, 1),
+        };
+        match meant {
+            Some(meant) => plain.push_str(&in_json(meant.encode_utf8(&mut [0; 4]))),
+            None => {
+                plain.push('\\');
+                plain.push_str(&escaped[..behind.min(escaped.len())]);
+            }
+        }
+        rest = &escaped[behind.min(escaped.len())..];
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// The four digits of an escape.
+fn unit(digits: &str) -> Option<u16> {
+    u16::from_str_radix(digits.get(..4)?, 16).ok()
 }
 
 /// As it stands between the quotes of a JSON string.
@@ -213,6 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_masked_in_json_however_it_is_escaped() {
+        let known = knowing(&["p4ss/\u{1f600}w\"rd", "1234567"]);
+        for (text, expected) in [
+            (r#"{"key":"p4ss\/\ud83d\uDE00w\u0022r\u0064","a":1.50}"#, r#"{"key":"***","a":1.50}"#),
+            (r#"{"key":"\u00704ss/\ud83d\ude00w\"rd\n"}"#, r#"{"key":"***\n"}"#),
+            (r#"{"pin":1234567}"#, r#""***""#),
+            (r#"["p4ss\\/","\ud83dx","\u0012"]"#, r#"["p4ss\\/","\ud83dx","\u0012"]"#),
+        ] {
+            let value = Json::from_trusted(text);
+            assert_eq!(known.masked_json(&value).as_str(), expected);
+        }
+    }
+
+    #[test]
     fn of_secrets_that_overlap_nothing_is_left() {
         let known = knowing(&["token", "token-of-mine", "mine-alone"]);
         assert_eq!(known.masked("a token, a token-of-mine-alone"), "a ***, a ***");
@@ -238,6 +310,7 @@ mod tests {
             exit: None,
             stderr: vec!["with s3cret".into()],
             hint: Some("it wrote `s3cret`".into()),
+            ..LastWords::default()
         };
         let mut ours = Failure::new(FailureKind::Gone, "s3cret").with_last_words(words());
         ours.detail = Some(Json::parse(r#"{"line":"s3cret","at":1}"#).unwrap());

@@ -10,6 +10,10 @@ pub(crate) struct AccessArgs {
     /// Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
     #[arg(long = "origin", value_name = "ORIGIN")]
     pub(crate) origins: Vec<String>,
+    /// Let clients call us by this name, besides our own, e.g. behind a proxy that keeps `Host`; may
+    /// repeat
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
     /// Environment variable that holds the token that each caller must show
     #[arg(long, value_name = "VAR")]
     pub(crate) token_env: Option<String>,
@@ -24,6 +28,7 @@ impl AccessArgs {
         match self {
             AccessArgs { token_env: Some(_), .. } => Some("--token-env"),
             AccessArgs { origins, .. } if !origins.is_empty() => Some("--origin"),
+            AccessArgs { hosts, .. } if !hosts.is_empty() => Some("--host"),
             _ => None,
         }
     }
@@ -35,6 +40,7 @@ impl AccessArgs {
             token: token.map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?,
             insecure: self.insecure,
             origins: self.origins.clone(),
+            hosts: self.hosts.clone(),
         })
     }
 }

@@ -2,13 +2,34 @@
 //! what goes with requests over HTTP.
 
 use std::env;
+use std::time::{Duration, Instant};
 
 use toolbus::address::Place;
 use toolbus::bus::config::Config;
 use toolbus::secrets;
 use toolbus::wire::settings::{Credentials, ProgramSettings, Secret, Settings};
+use toolbus_proto::tool::Deadline;
 
+use super::value;
 use crate::failed::Failed;
+
+/// How long a command may take.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LimitArgs {
+    /// Give up after this long in all, the start included, e.g. `90`, `500ms`
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// Give up if a peer is not ready after this long [default: as its protocol says]
+    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
+    pub(crate) start_timeout: Option<Duration>,
+}
+
+impl LimitArgs {
+    /// When all must be done; the clock runs from now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline { total: self.timeout, ..Deadline::never(Instant::now()) }
+    }
+}
 
 /// The surroundings of the programs that are started.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -12,14 +12,15 @@ use toolbus::wire::Registry;
 use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::wire::{self, WireFace};
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::render::{self, table};
+use crate::render::{self, failure, table};
 use crate::runtime::{self, Signals};
 
 /// After so long people are told what is waited for.
@@ -43,9 +44,8 @@ pub(crate) struct CheckArgs {
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Give up if it is not ready after this long [default: as its protocol says]
-    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
-    pub(crate) start_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
     /// Let it have this long to end by itself
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "5s",
           allow_negative_numbers = true)]
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         }
     }
     let wanted = Wanted {
-        start: args.start_timeout,
+        start: args.limit.start_timeout,
         stop: args.stop_timeout,
         settings: Settings {
             program: args.program.settings()?,
@@ -159,7 +159,9 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
-            let sentence = sentence(kind, finding.rule).filter(|_| args.explain && !globals.json);
+            let sentence = sentence(kind, finding.rule);
+            debug_assert!(sentence.is_some(), "`{}` is not explained", finding.rule);
+            let sentence = sentence.filter(|_| args.explain && !globals.json);
             let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
             let line = render::printable(&masked(&line)).into_owned();
             let printed = render::print(&format!("{line}\n{sentence}"));
@@ -174,13 +176,31 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         };
         tokio::select! {
             checked = target.check(&mut tell) => {
-                checked.map_err(|failure| render::failure::failed(&failure))?;
+                checked.map_err(|failure| failure::failed(&failure))?;
             }
             exit = signals.next() => return Err(Failed::quietly(exit)),
             never = awaited.tell() => match never {},
+            missed = over(&args.limit) => {
+                let missed = failure::failed(&missed);
+                return Err(match awaited.rule() {
+                    Some(rule) => missed.lines([format!("it was still tested for `{rule}`")]),
+                    None => missed,
+                });
+            }
         }
         done
     })
+}
+
+/// Waits until the time for all of it is over, if there is a limit.
+async fn over(limit: &LimitArgs) -> Failure {
+    match limit.timeout {
+        Some(limit) => {
+            tokio::time::sleep(limit).await;
+            Failure::new(FailureKind::TimedOut, format!("not done within {limit:?}"))
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// The rules of a wire and what each asks for.
@@ -215,6 +235,10 @@ impl Awaited {
         if let Some(at) = self.rules.iter().position(|(known, _)| *known == rule) {
             self.next.set(at + 1);
         }
+    }
+
+    fn rule(&self) -> Option<&'static str> {
+        self.rules.get(self.next.get()).map(|(rule, _)| *rule)
     }
 
     /// Says after a while what is waited for, once for each rule.

@@ -1,19 +1,20 @@
 //! `toolbus doctor`: start each back, and say what works, what does not, and what to do.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Bus;
 use toolbus::secrets::masked;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Failure, LastWords};
+use toolbus_proto::tool::{Deadline, Failure, LastWords};
 
-use crate::args::peer::{HttpArgs, ProgramArgs};
-use crate::args::{Globals, value};
+use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
+use crate::render::spinner::Spinner;
 use crate::render::{self, printable};
 use crate::runtime::{self, Signals};
 
@@ -34,9 +35,8 @@ pub(crate) struct DoctorArgs {
     /// Peers to try, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<String>,
-    /// Give up on a peer that is not ready after this long [default: as its protocol says]
-    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
-    start_timeout: Option<Duration>,
+    #[command(flatten)]
+    limit: LimitArgs,
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
@@ -51,12 +51,13 @@ struct Tried {
 
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
     let settings = Settings {
-        start_timeout: args.start_timeout,
+        start_timeout: args.limit.start_timeout,
         program: args.program.settings()?,
         credentials: args.http.credentials()?,
         ..Settings::default()
     };
     let peers = Peers::of(&args.addresses, globals, settings)?.apart();
+    let deadline = args.limit.deadline();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut buses = Vec::new();
@@ -66,7 +67,9 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
         let trying: Vec<_> = buses
             .iter()
             .zip(&peers)
-            .map(|((_, bus), (_, peers))| spawn_local(try_out(bus.clone(), peers.clone())))
+            .map(|((_, bus), (_, peers))| {
+                spawn_local(try_out(bus.clone(), peers.clone(), deadline))
+            })
             .collect();
         let told = async {
             let mut all_well = true;
@@ -104,13 +107,13 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
 }
 
 /// Asks the one back of a bus for its tools.
-async fn try_out(bus: Bus, peers: Peers) -> Tried {
+async fn try_out(bus: Bus, peers: Peers, deadline: Deadline) -> Tried {
     let began = Instant::now();
-    let listed = bus.list().await.pop();
+    let listed = bus.list_by(deadline).await.pop();
     let seconds = began.elapsed().as_secs_f64();
     let tools = match listed.map(|listed| listed.tools) {
         Some(Ok(tools)) => Ok(tools.len()),
-        Some(Err(failure)) => Err(peers.second_look_if_one(failure).await),
+        Some(Err(failure)) => Err(peers.second_look_if_one(&bus, failure, deadline.total).await),
         None => Ok(0),
     };
     Tried { tools, seconds }
@@ -118,7 +121,10 @@ async fn try_out(bus: Bus, peers: Peers) -> Tried {
 
 /// Says what became of a back, and whether that is good.
 async fn tell(name: &str, tried: JoinHandle<Tried>, globals: &Globals) -> Result<bool, Failed> {
-    let Ok(Tried { tools, seconds }) = tried.await else {
+    let spinner = Spinner::for_people(globals);
+    let tried = tried.await;
+    drop(spinner);
+    let Ok(Tried { tools, seconds }) = tried else {
         return Err(Failed::new(Exit::Failed, format!("`{name}` could not be tried")));
     };
     let line = match (&tools, globals.json) {

@@ -10,6 +10,7 @@ mod describe;
 mod doctor;
 mod help;
 mod init;
+mod log;
 mod man;
 mod serve;
 mod tools;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Serve(serve::ServeArgs),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
+    Log(log::LogArgs),
     #[command(flatten)]
     Wire(wire::WireCommand),
     Check(check::CheckArgs),
@@ -52,6 +54,7 @@ impl Command {
             Command::Serve(args) => serve::run(&args, globals),
             Command::Init(args) => init::run(&args, globals),
             Command::Doctor(args) => doctor::run(&args, globals),
+            Command::Log(args) => log::run(&args, globals),
             Command::Wire(command) => command.run(globals),
             Command::Check(args) => check::run(&args, globals),
             Command::Decode(command) => decode::run(command),

@@ -1,7 +1,5 @@
 //! `toolbus tools`: which tools are there, and what do they take?
 
-use std::time::Duration;
-
 use toolbus::address::Address;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
@@ -9,8 +7,8 @@ use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
-use crate::args::peer::{HttpArgs, ProgramArgs};
-use crate::args::{Globals, value};
+use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -34,9 +32,8 @@ pub(crate) struct ToolsArgs {
     /// Peers to ask, in place of those in the config, e.g. `builtin:`
     #[arg(value_name = "ADDRESS")]
     pub(crate) addresses: Vec<String>,
-    /// Give up on a peer that is not ready after this long [default: as its protocol says]
-    #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
-    pub(crate) start_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
@@ -51,16 +48,18 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         &args.addresses,
         globals,
         Settings {
-            start_timeout: args.start_timeout,
+            start_timeout: args.limit.start_timeout,
             allow_shell: args.allow_shell,
             program: args.program.settings()?,
             credentials: args.http.credentials()?,
             ..Settings::default()
         },
     )?;
+    let peers = peers.within(args.limit.timeout);
+    let deadline = args.limit.deadline();
     peers.meet(async |bus| {
         let spinner = Spinner::for_people(globals);
-        let listed = bus.list().await;
+        let listed = bus.list_by(deadline).await;
         drop(spinner);
         // A tool that cannot be called by its name is not listed.
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
@@ -69,7 +68,9 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         let mut ended = Ok(());
         for listed in &listed {
             if let Err(failure) = &listed.tools {
-                let failure = peers.second_look(&listed.address, failure.clone()).await;
+                let failure = failure.clone();
+                let failure =
+                    peers.second_look(&bus, &listed.address, failure, deadline.total).await;
                 ended = Err(unreachable(&listed.address, &failure).told(globals));
             }
         }

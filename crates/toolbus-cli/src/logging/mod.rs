@@ -59,6 +59,39 @@ pub(crate) fn announcement(text: &str) -> String {
     }
 }
 
+/// Is every line one of JSON?
+pub(crate) fn is_json() -> bool {
+    matches!(FORM.get(), Some(Form { format: LogFormat::Json, .. }))
+}
+
+/// Lines of ours as they are to be written: among lines of JSON each of them is one, too.
+pub(crate) fn formed(text: &str) -> Cow<'_, str> {
+    match is_json() && !text.starts_with(JSON_BEGINS) {
+        true => Cow::Owned(json_lines(text)),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// How each line of JSON begins.
+const JSON_BEGINS: &str = r#"{"time_ms":"#;
+
+fn json_lines(text: &str) -> String {
+    let levels = [
+        ("error: ", Level::ERROR),
+        ("warning: ", Level::WARN),
+        ("info: ", Level::INFO),
+        ("debug: ", Level::DEBUG),
+    ];
+    let line = |line: &str| {
+        let said =
+            levels.iter().find_map(|(label, level)| Some((line.strip_prefix(label)?, *level)));
+        let (message, level) = said.unwrap_or((line, Level::INFO));
+        let told = Told { message: message.to_owned(), ..Told::default() };
+        told.json(level, SystemTime::now())
+    };
+    text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()
+}
+
 /// How a command failed, among lines of JSON.
 pub(crate) fn report(report: &Report) -> String {
     let text = |text: &str| Value::from(masked(text).as_ref());
@@ -77,6 +110,11 @@ pub(crate) fn report(report: &Report) -> String {
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
     let _ = FORM.set(form);
+    if format == LogFormat::Json {
+        std::panic::set_hook(Box::new(|panic| {
+            stderr::write(&line(Level::ERROR, &panic.to_string()))
+        }));
+    }
     let counts = Counts::new(form, stderr::write as fn(&str));
     let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
@@ -481,6 +519,21 @@ mod tests {
             {"time_ms":1500,"level":"warning","message":"stray line","peer":"sqrt","line":"a\"b\n","skipped":3}
         "#]]
         .assert_eq(&told.json(Level::WARN, now));
+    }
+
+    #[test]
+    fn lines_of_others_become_json() {
+        let lines = json_lines("warning: no room\n\n  | a \"b\"\nerror: alas\n");
+        let without_time = |line: &str| line.split_once(',').map(|(_, rest)| rest.to_owned());
+        let lines: Vec<_> = lines.lines().filter_map(without_time).collect();
+        assert_eq!(
+            lines,
+            [
+                r#""level":"warning","message":"no room"}"#,
+                r#""level":"info","message":"  | a \"b\""}"#,
+                r#""level":"error","message":"alas"}"#,
+            ]
+        );
     }
 
     #[test]

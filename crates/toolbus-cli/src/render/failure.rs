@@ -131,6 +131,7 @@ mod tests {
             exit: Some(ProcessExit::Code(3)),
             stderr: vec!["reading\x07".into(), "cannot go on".into()],
             hint: Some("look into its log".into()),
+            ..LastWords::default()
         };
         let mut failure = Failure::new(FailureKind::Gone, "it went away").with_last_words(words);
         failure.code = Some(Code::Word("E1".into()));

@@ -52,7 +52,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// The same as JSON spells it, so that what was JSON stays the same JSON.
-fn for_terminal(text: &str) -> Cow<'_, str> {
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
     spelled(text, |c| format!("\\u{:04x}", u32::from(c)))
 }
 

@@ -11,8 +11,7 @@ use toolbus_proto::json::{Json, Kind, edit};
 use super::style::is_dumb;
 use super::{printable, width};
 use crate::args::Globals;
-use crate::logging::LogFormat;
-use crate::stderr;
+use crate::{logging, stderr};
 
 /// What is answered sooner needs no spinner.
 const AFTER: Duration = Duration::from_millis(300);
@@ -39,12 +38,11 @@ impl Spinner {
     /// One, if standard error is a terminal on which lines can be wiped and the user wants more
     /// than errors there.
     pub(crate) fn for_people(globals: &Globals) -> Option<Spinner> {
-        let is_wanted = !globals.quiet && globals.log_format == LogFormat::Text;
-        (is_wanted && Spinner::can_turn()).then(Spinner::start)
+        (!globals.quiet && Spinner::can_turn()).then(Spinner::start)
     }
 
     pub(crate) fn can_turn() -> bool {
-        io::stderr().is_terminal() && !is_dumb()
+        io::stderr().is_terminal() && !is_dumb() && !logging::is_json()
     }
 
     pub(crate) fn start() -> Spinner {

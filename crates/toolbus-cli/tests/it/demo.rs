@@ -30,13 +30,14 @@ fn the_tour_ends_well_and_shows_what_it_promises() {
           no process is left N ms
 
         Every front before every back
-          front \ back oracle orchard mcp mediocre orchestra
-          oracle N ms N ms N ms N ms N ms
-          orchard N ms N ms N ms N ms N ms
-          mcp N ms N ms N ms N ms N ms
-          mediocre N ms N ms N ms N ms N ms
-          orchestra N ms N ms N ms N ms N ms
-          25 of 36 answered, each through two processes
+          front \ back oracle orchard mcp mediocre godex orchestra
+          oracle N ms N ms N ms N ms N ms N ms
+          orchard N ms N ms N ms N ms N ms N ms
+          mcp N ms N ms N ms N ms N ms N ms
+          mediocre N ms N ms N ms N ms N ms N ms
+          godex N ms N ms N ms N ms N ms N ms
+          orchestra N ms N ms N ms N ms N ms N ms
+          36 of 36 answered, each through two processes
 
         Your turn
           $ toolbus tools builtin:

@@ -32,6 +32,16 @@ fn config() {
 }
 
 #[test]
+fn journal() {
+    check("docs/journal.md");
+}
+
+#[test]
+fn admin() {
+    check("docs/admin.md");
+}
+
+#[test]
 fn godex() {
     check("docs/godex.md");
 }
@@ -147,7 +157,7 @@ fn path() -> OsString {
 /// Cargo builds the examples of a package for the tests of that package alone: with
 /// `cargo test -p toolbus-cli` they would be missing, or be those of an older source. Where
 /// every package is tested they are there already, and cargo finds nothing to do.
-fn examples() -> &'static Path {
+pub(crate) fn examples() -> &'static Path {
     static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
     EXAMPLES.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));

@@ -130,3 +130,54 @@ fn the_wrong_wire_is_told_with_the_right_one() {
         exit 3
     "#]].assert_eq(&page(&["tools", &format!("mcp+stdio:{oracle}")]));
 }
+
+/// The schemes of programs, and our own program as one of each.
+const ALL: [(&str, &[&str]); 6] = [
+    ("stdio:", &["oracle", "serve", "builtin:"]),
+    ("mcp+stdio:", &["mcp", "builtin:"]),
+    ("orchard+stdio:", &["provider", "builtin:"]),
+    ("mediocre+stdio:", &["rpc", "serve", "--listen", "stdio:", "builtin:"]),
+    ("orchestra+plugin:", &["plugin", "builtin:"]),
+    ("godex+stdio:", &["exec"]),
+];
+
+#[test]
+fn every_wrong_scheme_is_told_with_the_right_one() {
+    for (right, words) in ALL {
+        let command = our_command(words);
+        for (wrong, _) in ALL.into_iter().filter(|(wrong, _)| *wrong != right) {
+            let address = format!("{wrong}{command}");
+            let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
+            let page = Page::of(&call).run();
+            let hint = format!("write `{right}{command}`");
+            assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
+            assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
+        }
+    }
+}
+
+#[test]
+fn what_is_waited_for_is_told() {
+    for (scheme, what) in [
+        ("stdio:", "the `ready` that an oracle begins with, `sh` has 20s for that"),
+        ("mcp+stdio:", "the first answer of an MCP server, `sh` has 20s for that"),
+        (
+            "orchard+stdio:",
+            "the answer of an Orchard provider to `describe`, `sh` has 20s for that",
+        ),
+        ("mediocre+stdio:", "the first answer of a mediocre-rpc server"),
+        (
+            "orchestra+plugin:",
+            "the `READY` that an Orchestra plugin begins with, `sh` has 20s for that",
+        ),
+        ("godex+stdio:", "the first event of a `godex exec` program"),
+    ] {
+        let silent = format!("{scheme}sh -c 'exec sleep 60'");
+        let limits = ["--start-timeout", "20s", "--timeout", "2500ms"];
+        let tool = if scheme.starts_with("godex") { ["ask", "prompt=x"] } else { ["f", "x=1"] };
+        let page = Page::of(&[&["call"], &limits[..], &[&silent], &tool].concat()).run();
+        let line = format!("warning: waiting for {what}\n");
+        assert!(page.stderr.starts_with(&line), "{scheme}: {page}");
+        assert!(page.stderr.contains("error: no answer within 2.5s\n"), "{scheme}: {page}");
+    }
+}

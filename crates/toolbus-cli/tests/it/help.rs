@@ -22,6 +22,7 @@ fn toolbus_in_short() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -98,6 +99,7 @@ fn toolbus_at_length() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -896,9 +898,12 @@ fn serve_at_length() {
             has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
             warning, and tried again with the next list or call.
 
-            SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; calls
-            to a back that is no longer there have five seconds. If there is a mistake in the config it is told,
-            and everything stays as it was.
+            With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on a port
+            of their own.
+
+            SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; a back
+            that has changed or is gone keeps its calls until they end or time out, and new ones go to the new
+            one at once. If there is a mistake in the config it is told, and everything stays as it was.
 
             SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does the
             end of the terminal it was started on, unless by `nohup`.

@@ -3,7 +3,9 @@
 // The lint knows tests, but not the functions they share.
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod answers;
+mod author;
 mod call;
 mod call_arguments;
 mod check_mcp;
@@ -21,18 +23,26 @@ mod found;
 mod godex;
 mod help;
 mod http;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod in_flight;
 mod init;
+mod journal;
 mod listening;
 mod live;
+mod log;
 mod matrix;
+mod matrix_killed;
 mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_cancel;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
+mod mcp_several;
 mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
@@ -50,18 +60,24 @@ mod page;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod reliability;
+mod reload;
 mod rpc;
 mod scripts;
 mod secrets;
+mod seen;
 mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]
 mod serve_ends;
 mod shell;
+// Looks at processes by /proc.
+#[cfg(target_os = "linux")]
+mod soak;
 mod streams;
 mod surroundings;
 mod terminal;
 mod time;
 mod tools;
+mod traces;
 mod usage;
 mod waiting;

@@ -27,7 +27,7 @@ impl Config {
         config
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         fs::write(self.path(), text).expect("the folder is ours");
     }
 
@@ -434,14 +434,6 @@ fn an_address_that_is_taken_ends_it() {
     let page = Page::of(&["serve"]).config("serve_taken", &taken).run();
     assert_eq!((page.stdout.as_str(), page.status.code()), ("", Some(1)), "{page}");
     assert!(page.stderr.starts_with("error: cannot listen on 127.0.0.1:"), "{page}");
-}
-
-#[test]
-fn tables_that_are_not_used_yet_are_named() {
-    let server = Config::of(&format!("{BUILTIN}{MCP}[journal]\npath = \"j\"\n")).serve(1);
-    server.signal(Signal::TERM);
-    let said = server.end();
-    assert!(said.starts_with("warning: `[journal]` in `"), "{said}");
 }
 
 #[test]

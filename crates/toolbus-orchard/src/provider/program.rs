@@ -41,6 +41,8 @@ impl Program {
             patience: ChildPatience {
                 start: patience.describe,
                 stop: patience.stop,
+                // A run shows what it waits for itself.
+                waits_for: None,
                 ..ChildPatience::ORCHARD
             },
             restart: Restart::Never,

@@ -5,7 +5,6 @@
 
 pub mod file;
 mod pretty;
-pub mod time;
 pub mod value;
 
 use std::collections::BTreeMap;
@@ -13,6 +12,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolbus_proto::json::Json;
+
+pub use toolbus::time;
 
 /// The version of the format.
 pub const FORMAT_VERSION: &str = "1.0";

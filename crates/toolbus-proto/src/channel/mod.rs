@@ -134,6 +134,17 @@ pub trait Calling: Machine {
         false
     }
 
+    /// Has the other side shown that it speaks this wire? Where the two ends agree on being
+    /// ready, that has.
+    fn has_answered(&self) -> bool {
+        true
+    }
+
+    /// Has it been asked something that is answered at once, and not answered anything yet?
+    fn awaits_first_answer(&self) -> bool {
+        false
+    }
+
     /// The channel is lost: ends every call that is still in its hands with `why`.
     fn handle_lost(&mut self, now: Instant, why: &Failure);
 }
@@ -318,6 +329,8 @@ pub enum Notice {
     Noted(&'static str),
     /// What came breaks a rule that the conversation cannot go on without: which, and where.
     Broke(String),
+    /// What came was answered with a refusal before it became a call: why.
+    Refused(String),
     /// What came is not used, and why that is no fault.
     Ignored(String),
     /// The peer offers a tool that only its own wire can describe: its signature.

@@ -143,6 +143,8 @@ pub struct Reader {
     said: Said,
     text: String,
     progress: VecDeque<String>,
+    /// It has written an event.
+    has_answered: bool,
     outcome: Option<Result<Outcome, Failure>>,
 }
 
@@ -161,6 +163,7 @@ impl Reader {
             said: Said::new(Wanted { text: true, ..Wanted::default() }),
             text: String::new(),
             progress: VecDeque::new(),
+            has_answered: false,
             outcome: None,
         }
     }
@@ -203,6 +206,7 @@ impl Reader {
             ),
             None => Failure::new(FailureKind::Gone, "the program is gone"),
         };
+        let words = LastWords { is_unproven: !self.has_answered, ..words };
         self.outcome = Some(Err(failure.with_last_words(words)));
     }
 
@@ -219,9 +223,12 @@ impl Reader {
             return;
         }
         let text = String::from_utf8_lossy(&line);
-        if self.turn.handle_line(&text, &mut self.said).is_err() {
-            let shown = printable(&line, SHOWN_CHARS_MAX);
-            self.said.warn(format!("skipped a line that is no event: {shown}"));
+        match self.turn.handle_line(&text, &mut self.said) {
+            Ok(_) => self.has_answered = true,
+            Err(_) => {
+                let shown = printable(&line, SHOWN_CHARS_MAX);
+                self.said.warn(format!("skipped a line that is no event: {shown}"));
+            }
         }
         while let Some(piece) = self.said.poll_text() {
             self.text.push_str(&piece);

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::RequestHead;
+use super::{Cors, RequestHead};
 
 /// Where a front listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Admission {
     pub bound: Bound,
     /// Origins that may come in besides our own.
     pub origins: Vec<String>,
+    /// Names by which we may be called besides our own, with or without a port.
+    pub hosts: Vec<String>,
     /// The token that every client must show.
     pub token: Option<Token>,
 }
@@ -31,12 +33,28 @@ pub struct Admission {
 impl Admission {
     /// Lets in what comes from this machine, as far as a request can tell.
     pub const LOOPBACK: Admission =
-        Admission { bound: Bound::Loopback, origins: Vec::new(), token: None };
+        Admission { bound: Bound::Loopback, origins: Vec::new(), hosts: Vec::new(), token: None };
 
     /// Judges a head by where it comes from and what it shows.
     pub fn admit(&self, head: &RequestHead) -> Result<(), Refused> {
         self.check_host(head)?;
-        self.check_token(head)
+        // A browser asks before it lets a page send its token.
+        match self.is_preflight(head) {
+            true => Ok(()),
+            false => self.check_token(head),
+        }
+    }
+
+    /// What a browser has to be told with every answer, if the request comes from a page of an
+    /// origin that was let in by name.
+    pub fn cors(&self, head: &RequestHead) -> Option<Cors> {
+        let origin = head.header("Origin").filter(|origin| self.is_listed(origin))?;
+        Some(Cors::of(origin))
+    }
+
+    /// Does a browser ask whether a page that was let in by name may ask us something?
+    pub fn is_preflight(&self, head: &RequestHead) -> bool {
+        head.method == "OPTIONS" && self.cors(head).is_some()
     }
 
     /// Against pages of other sites that a browser on this machine shows: it says of each page
@@ -45,7 +63,7 @@ impl Admission {
         // Each of them, where there are several: which one counts is not for the client to choose.
         let mut hosts = head.headers.all("Host");
         if self.bound == Bound::Loopback
-            && let Some(foreign) = hosts.find(|host| !host_of(host).is_some_and(is_loopback))
+            && let Some(foreign) = hosts.find(|host| !self.is_ours(host))
         {
             return Err(Refused::Host(foreign.to_owned()));
         }
@@ -56,8 +74,19 @@ impl Admission {
         }
     }
 
+    fn is_ours(&self, host: &str) -> bool {
+        let Some(name) = host_of(host) else { return false };
+        let is_it =
+            |ours: &String| ours.eq_ignore_ascii_case(name) || ours.eq_ignore_ascii_case(host);
+        is_loopback(name) || self.hosts.iter().any(is_it)
+    }
+
+    fn is_listed(&self, origin: &str) -> bool {
+        self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+    }
+
     fn is_allowed(&self, origin: &str, host: Option<&str>) -> bool {
-        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+        if self.is_listed(origin) {
             return true;
         }
         let authority = origin.split_once("://").map(|(_, authority)| authority);
@@ -106,7 +135,10 @@ impl Refused {
     /// What the client or the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Refused::Host(_) => "call it by localhost, 127.0.0.1 or [::1]",
+            Refused::Host(_) => {
+                "call it by localhost, 127.0.0.1 or [::1], or allow the name by `--host` \
+                 (`hosts` in the config)"
+            }
             Refused::Origin(_) => "its pages are let in by `--origin`, or `origins` in the config",
             Refused::Token => "send it as `Authorization: Bearer TOKEN`",
         }
@@ -169,7 +201,7 @@ pub fn is_one_of(media_type: &str, known: &[&str]) -> bool {
 /// The host of `host` or `host:port`; an address of version 6 keeps its brackets. `None` if
 /// there is anything else, such as a name behind the brackets or a user before the host: a
 /// browser would take the host to be another than what stands in front.
-fn host_of(authority: &str) -> Option<&str> {
+pub(super) fn host_of(authority: &str) -> Option<&str> {
     let end = match authority.starts_with('[') {
         true => authority.find(']')? + 1,
         false => authority.find(':').unwrap_or(authority.len()),
@@ -235,6 +267,42 @@ mod tests {
     }
 
     #[test]
+    fn names_that_a_proxy_keeps_can_be_allowed() {
+        let hosts = vec!["tools.example".to_owned(), "other.example:8080".to_owned()];
+        let proxied = Admission { hosts, ..Admission::LOOPBACK };
+        for (host, expected) in [
+            ("tools.example", 200),
+            ("Tools.Example:443", 200),
+            ("other.example:8080", 200),
+            ("other.example", 403),
+            ("other.example:80", 403),
+            ("127.0.0.1:80", 200),
+            ("tools.example.evil", 403),
+            ("tools.example@evil", 403),
+        ] {
+            assert_eq!(status(&proxied, &[("Host", host)]), expected, "{host}");
+        }
+        let host = ("Host", "tools.example");
+        assert_eq!(status(&proxied, &[host, ("Origin", "https://tools.example")]), 403);
+    }
+
+    #[test]
+    fn a_browser_need_not_show_the_token_before_it_is_let_in() {
+        let origins = vec!["https://app.example".to_owned()];
+        let token = Some(Token::new("s3cret"));
+        let admission = Admission { origins, token, ..Admission::LOOPBACK };
+        let asked = |method: &'static str, origin: &str| {
+            let mut head = RequestHead::new(method, "/");
+            head.headers.push("Origin", origin);
+            admission.admit(&head).map_or_else(|refused| refused.status(), |()| 200)
+        };
+        assert_eq!(asked("OPTIONS", "https://app.example"), 200);
+        assert_eq!(asked("OPTIONS", "http://localhost:3000"), 401);
+        assert_eq!(asked("OPTIONS", "https://evil.example"), 403);
+        assert_eq!(asked("POST", "https://app.example"), 401);
+    }
+
+    #[test]
     fn one_that_is_ours_does_not_help_another_in() {
         let (ours, evil) = (("Host", "localhost"), ("Host", "evil.com"));
         assert_eq!(status(&Admission::LOOPBACK, &[ours, evil]), 403);
@@ -245,7 +313,7 @@ mod tests {
     #[test]
     fn elsewhere_a_page_must_be_of_our_own_host_or_allowed() {
         let origins = vec!["https://app.example".to_owned()];
-        let elsewhere = Admission { bound: Bound::Elsewhere, origins, token: None };
+        let elsewhere = Admission { bound: Bound::Elsewhere, origins, ..Admission::LOOPBACK };
         let host = ("Host", "tools.example:1");
         for (origin, expected) in [
             ("https://tools.example", 200),

@@ -5,12 +5,16 @@
 //! requests are let in at all.
 
 mod admission;
+mod cors;
 mod pace;
+mod reference;
 
 use std::borrow::Cow;
 
 pub use admission::{Admission, Bound, Refused, Token, is_one_of, media_type};
+pub use cors::{Cors, preflight};
 pub use pace::{BYTES_A_SECOND_MIN, Pace};
+pub use reference::{BadReference, resolve};
 
 /// What a user can do about a peer that answers with 401 or 403.
 pub(crate) const CREDENTIALS: &str = "name the variable that holds a token by `--token-env` \
@@ -23,6 +27,8 @@ pub struct RequestHead {
     pub method: Cow<'static, str>,
     /// The path; of a request of ours with its query.
     pub path: String,
+    /// What stands behind the `?` in a peer's request.
+    pub query: Option<String>,
     /// Its header fields.
     pub headers: Headers,
 }
@@ -34,6 +40,8 @@ pub struct ResponseHead {
     pub status: u16,
     /// Its header fields.
     pub headers: Headers,
+    /// Why a request is refused by it: for the log, and not on the wire.
+    pub why: Option<String>,
 }
 
 /// Header fields, in order. Names are compared ignoring case.
@@ -43,19 +51,26 @@ pub struct Headers(Vec<(Cow<'static, str>, String)>);
 impl RequestHead {
     /// A head without header fields.
     pub fn new(method: impl Into<Cow<'static, str>>, path: impl Into<String>) -> RequestHead {
-        RequestHead { method: method.into(), path: path.into(), headers: Headers::new() }
+        let (method, path) = (method.into(), path.into());
+        RequestHead { method, path, query: None, headers: Headers::new() }
     }
 
     /// The first header field of that name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
+
+    /// The value of the first parameter of that name in the query, as it is written.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let pairs = self.query.as_deref()?.split('&');
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name).map(|p| p.1)
+    }
 }
 
 impl ResponseHead {
     /// A head without header fields.
     pub fn new(status: u16) -> ResponseHead {
-        ResponseHead { status, headers: Headers::new() }
+        ResponseHead { status, ..ResponseHead::default() }
     }
 
     /// The first header field of that name.

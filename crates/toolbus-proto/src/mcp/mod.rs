@@ -13,8 +13,10 @@ pub mod conversation;
 mod serving;
 
 pub mod calling;
+pub mod several;
 
 pub mod http;
+pub mod native;
 pub mod translate;
 
 use crate::tool::Wire;

@@ -66,6 +66,8 @@ pub struct Decoder {
     extent: Extent,
     /// So many bytes have been taken.
     offset: u64,
+    /// The last head was rather the message of a peer of another wire.
+    is_of_another_wire: bool,
 }
 
 #[derive(Debug)]
@@ -95,7 +97,13 @@ impl Decoder {
             stream: None,
             extent: Extent::default(),
             offset: 0,
+            is_of_another_wire: false,
         }
+    }
+
+    /// Is the head that was read last rather the message of a peer that speaks another wire?
+    pub fn is_of_another_wire(&self) -> bool {
+        self.is_of_another_wire
     }
 
     /// The next event, or `None` until more arrives. Behind an error there is nothing.
@@ -240,6 +248,7 @@ impl Decoder {
         if fields.has_bad_type() {
             return Err(FramingCode::BadType);
         }
+        self.is_of_another_wire = is_head && fields.is_of_another_wire();
         let event = if is_head {
             self.read_head(&fields, err, object)?
         } else {

@@ -153,7 +153,7 @@ impl AnswerHead {
             405 => fields.push(("allow", "POST".to_owned())),
             _ => {}
         }
-        ResponseHead { status: self.status, headers: fields.into_iter().collect() }
+        ResponseHead { headers: fields.into_iter().collect(), ..ResponseHead::new(self.status) }
     }
 }
 
@@ -173,7 +173,7 @@ impl AskingHead {
             fields.extend(trace.state().map(|state| ("tracestate", state.to_owned())));
         }
         let headers = fields.into_iter().collect();
-        RequestHead { method: "POST".into(), path: path.to_owned(), headers }
+        RequestHead { headers, ..RequestHead::new("POST", path) }
     }
 }
 

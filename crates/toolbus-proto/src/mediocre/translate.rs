@@ -66,6 +66,12 @@ pub fn protocol_error(error: &FramingError, reading: &Reading) -> PeerError {
     told(&msg, &meta)
 }
 
+/// What came is no response: read as one it would be a success without a value.
+pub fn of_another_wire() -> Failure {
+    let message = "the server answered with a message of another protocol: it has an `id`";
+    Failure::new(FailureKind::BrokeProtocol, message)
+}
+
 /// The error of something that is our own fault.
 pub fn internal_error(message: &str) -> PeerError {
     told(message, &[("code", Some(Json::of("internal")))])

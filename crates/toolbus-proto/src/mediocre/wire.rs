@@ -28,6 +28,10 @@ pub(super) struct Fields<'a> {
     pub(super) err: Field<'a>,
     /// One of them stands there twice.
     pub(super) is_doubled: bool,
+    /// There is an `id`, which this wire does not have.
+    has_id: bool,
+    /// There is what answers and requests of JSON-RPC have, and this wire does not.
+    has_rpc: bool,
 }
 
 /// One field: the raw value, if the key is there.
@@ -54,6 +58,14 @@ impl<'a> Fields<'a> {
                 Some("streamEnd") => &mut fields.stream_end,
                 Some("res") => &mut fields.res,
                 Some("err") => &mut fields.err,
+                Some("id") => {
+                    fields.has_id = true;
+                    continue;
+                }
+                Some("result" | "error" | "jsonrpc") => {
+                    fields.has_rpc = true;
+                    continue;
+                }
                 _ => continue,
             };
             fields.is_doubled |= field.0.replace(value).is_some();
@@ -65,6 +77,13 @@ impl<'a> Fields<'a> {
     pub(super) fn has_bad_type(&self) -> bool {
         let is_bad = |field: Field<'_>| field.value().is_some_and(|raw| kind(raw) != Kind::Bool);
         is_bad(self.stream_start) || is_bad(self.stream_end)
+    }
+
+    /// Would this be the message of a peer that speaks JSON-RPC, or nearly? Read as a response
+    /// of ours it would be a success without a value.
+    pub(super) fn is_of_another_wire(&self) -> bool {
+        let own = [self.res, self.err, self.stream_start];
+        self.has_id && self.has_rpc && !own.iter().any(|field| field.is_there())
     }
 
     /// Does the object have the mark of a blob?

@@ -241,6 +241,7 @@ impl Server {
     }
 
     fn refuse(&mut self, id: &Id, code: i64, message: &str) {
+        self.notices.push_back(Notice::Refused(message.to_owned()));
         jsonrpc::write_error(&mut self.out, id, code, message, None);
     }
 

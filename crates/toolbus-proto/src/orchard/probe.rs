@@ -120,7 +120,7 @@ impl ProbeError {
             ProbeError::Failed(exit) => Some(*exit),
             _ => None,
         };
-        let words = LastWords { exit, stderr, hint: self.hint() };
+        let words = LastWords { exit, stderr, hint: self.hint(), is_unproven: true };
         Failure::new(kind, message).with_last_words(words)
     }
 }

@@ -54,6 +54,7 @@ pub struct Server {
     running: BTreeMap<Ticket, Running>,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
+    notices: VecDeque<Notice>,
     out: Outbox,
 }
 
@@ -91,6 +92,7 @@ impl Server {
             running: BTreeMap::new(),
             next_ticket: 1,
             ups: VecDeque::new(),
+            notices: VecDeque::new(),
             out: Outbox::new(),
         }
     }
@@ -221,6 +223,7 @@ impl Server {
     }
 
     fn refuse(&mut self, id: i64, code: &str, message: &str) {
+        self.notices.push_back(Notice::Refused(message.to_owned()));
         wire::write_error(&mut self.out, id, code, message, None);
     }
 
@@ -270,7 +273,7 @@ impl Machine for Server {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        None
+        self.notices.pop_front()
     }
 }
 

@@ -50,8 +50,8 @@ struct Front {
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const SETUP: Ticket = Ticket(u64::MAX - 1);
 
-fn endpoint(behind: Behind, admission: Admission) -> Endpoint {
-    let entrance = Entrance { admission, path: "/mcp".into(), body_bytes_max: 16 << 20 };
+fn endpoint(behind: Behind, admission: Admission, sse: bool) -> Endpoint {
+    let entrance = Entrance { admission, path: "/mcp".into(), sse, body_bytes_max: 16 << 20 };
     let settings = Settings { version: "VERSION".into(), behind, entrance, first_caller: 1 };
     Endpoint::new(settings, || "SESSION".to_owned())
 }
@@ -60,7 +60,7 @@ impl Front {
     fn new() -> Front {
         Front {
             clock: Clock::new(),
-            endpoint: endpoint(Behind::Hub, Admission::LOOPBACK),
+            endpoint: endpoint(Behind::Hub, Admission::LOOPBACK, false),
             tools: Vec::new(),
             back: None,
             input: BytesMut::new(),
@@ -81,7 +81,9 @@ impl Front {
         let (method, path) = pieces.remove(0).split_once(' ').unwrap();
         let is_header = |piece: &&str| !piece.starts_with(['{', '[']) && piece.contains(": ");
         let body = pieces.pop_if(|piece| !is_header(&&**piece)).unwrap_or_default();
+        let (path, query) = path.split_once('?').map_or((path, None), |(p, q)| (p, Some(q)));
         let mut head = RequestHead::new(method.to_owned(), path);
+        head.query = query.map(str::to_owned);
         let headers = pieces.iter().map(|piece| piece.split_once(": ").unwrap());
         head.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
         self.streams += 1;
@@ -103,18 +105,14 @@ impl Front {
             self.tools = vec![tool];
             return self.endpoint.set_tools(self.tools.clone().into());
         }
-        match scene {
-            "listening on 127.0.0.1:8932, no token" => return,
-            "listening on 0.0.0.0:8932, token s3cret" => {
-                let token = Some(Token::new("s3cret"));
-                let admission = Admission { bound: Bound::Elsewhere, token, ..Admission::LOOPBACK };
-                self.endpoint = endpoint(Behind::Hub, admission);
-                return;
-            }
-            _ => {}
+        if let Some(listening) = scene.strip_prefix("listening on ") {
+            return self.listen(listening);
+        }
+        if scene == "client over HTTP+SSE, back legacy on stdio" {
+            return self.open_pair();
         }
         self.wire = "c";
-        self.endpoint = endpoint(Behind::Server, Admission::LOOPBACK);
+        self.endpoint = endpoint(Behind::Server, Admission::LOOPBACK, true);
         self.back = Some(Client::new(calling::Settings::new("w", "VERSION")));
         let json = "Content-Type: application/json";
         if scene.starts_with("client modern") {
@@ -135,6 +133,37 @@ impl Front {
         let now = self.now();
         self.back.as_mut().unwrap().call(now, SETUP, Call::of(now, what));
         self.hear(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+    }
+
+    /// `127.0.0.1:8932, token s3cret, origin https://app.example, host tools.example, sse`
+    fn listen(&mut self, listening: &str) {
+        let mut words = listening.split(", ");
+        let mut admission = Admission::LOOPBACK;
+        if words.next() == Some("0.0.0.0:8932") {
+            admission.bound = Bound::Elsewhere;
+        }
+        let mut sse = false;
+        for word in words {
+            match word.split_once(' ') {
+                Some(("no", "token")) => {}
+                Some(("token", token)) => admission.token = Some(Token::new(token)),
+                Some(("origin", origin)) => admission.origins.push(origin.to_owned()),
+                Some(("host", host)) => admission.hosts.push(host.to_owned()),
+                None if word == "sse" => sse = true,
+                _ => panic!("what is `{word}`?"),
+            }
+        }
+        self.endpoint = endpoint(Behind::Hub, admission, sse);
+    }
+
+    /// A session of the old pair, before a server on a pipe.
+    fn open_pair(&mut self) {
+        self.wire = "c";
+        self.endpoint = endpoint(Behind::Server, Admission::LOOPBACK, true);
+        self.back = Some(Client::new(calling::Settings::new("w", "VERSION")));
+        self.request("GET /sse | Accept: text/event-stream");
+        self.request(r#"POST /messages?session=SESSION | Content-Type: application/json | {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"roots":{}}}}"#);
+        self.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"w","version":"3"}}}"#);
     }
 
     fn hear(&mut self, line: &str) {
@@ -184,7 +213,10 @@ impl Front {
                 back.up(now, passed, up);
                 None
             }
-            (Asked::Up(Up::Cancel(_)), None) => None,
+            (Asked::Up(Up::Cancel(_)), None) => {
+                let number = self.calls.iter().position(|call| *call == own)?;
+                Some(format!("== cancel {}", number + 1))
+            }
             (Asked::Up(up), None) => panic!("unexpected {up:?}"),
             (Asked::Call(call), None) => match call.what {
                 What::Tools => {
@@ -238,6 +270,12 @@ impl Player for Front {
         }
         let mut words = Words::new(what);
         match what {
+            "the client closes its stream" => {
+                let failure = Failure::new(FailureKind::Gone, "gone");
+                let why = StreamLost { code: None, failure };
+                let first = StreamId::Theirs(1);
+                Streams::handle_lost(&mut self.endpoint, self.clock.now, first, why);
+            }
             "the client closes the connection" => {
                 let failure = Failure::new(FailureKind::Gone, "gone");
                 let why = StreamLost { code: None, failure };

@@ -33,6 +33,7 @@ proptest! {
         let entrance = Entrance {
             admission: Admission::LOOPBACK,
             path: "/".into(),
+            sse: true,
             body_bytes_max: 1 << 20,
         };
         let settings =
@@ -152,7 +153,8 @@ fn a_body_that_drips_is_given_up() {
     let begun = Instant::now();
     let slow = |bytes_a_second: usize, seconds_max: u32| {
         let path = "/".to_owned();
-        let entrance = Entrance { admission: Admission::LOOPBACK, path, body_bytes_max: 1 << 20 };
+        let entrance =
+            Entrance { admission: Admission::LOOPBACK, path, sse: false, body_bytes_max: 1 << 20 };
         let settings =
             Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
         let mut endpoint = Endpoint::new(settings, || "s".to_owned());

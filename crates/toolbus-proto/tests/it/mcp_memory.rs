@@ -209,8 +209,12 @@ struct Served {
 
 impl Served {
     fn new() -> Served {
-        let entrance =
-            Entrance { admission: Admission::LOOPBACK, path: "/".into(), body_bytes_max: 1 << 20 };
+        let entrance = Entrance {
+            admission: Admission::LOOPBACK,
+            path: "/".into(),
+            sse: false,
+            body_bytes_max: 1 << 20,
+        };
         let settings =
             Settings { version: "1".into(), behind: Behind::Hub, entrance, first_caller: 0 };
         let mut names = 0;

@@ -46,6 +46,7 @@ pub(crate) fn settings() -> ClientSettings {
         calling: Settings::new("w", "VERSION"),
         path: "/mcp".into(),
         origin: "http://127.0.0.1:80".into(),
+        sse: false,
         start_timeout: Duration::from_secs(3600),
     }
 }
@@ -78,7 +79,9 @@ impl Back {
         while let Some((stream, head)) = self.client.poll_open() {
             let StreamId::Ours(number) = stream else { panic!("{stream:?} is not ours") };
             let mut pieces = vec![format!(">> {number} {}", head.method)];
-            assert_eq!(head.path, "/mcp");
+            if head.path != "/mcp" {
+                pieces[0] = format!("{} {}", pieces[0], head.path);
+            }
             // What every request has is not worth a word.
             let common = ["Content-Type", "Accept", "Content-Length"];
             let headers = head.headers.iter().filter(|(name, _)| !common.contains(name));
@@ -141,6 +144,13 @@ impl Player for Back {
             Some("stop") => {
                 self.client.close(now);
                 self.is_over = true;
+            }
+            // By its address.
+            Some("over") if what == "over HTTP+SSE" => {
+                self.was_broken = false;
+                self.is_over = false;
+                self.inputs.clear();
+                self.client = HttpClient::new(ClientSettings { sse: true, ..settings() });
             }
             Some("head") => {
                 self.stream = stream(&mut words);

@@ -90,8 +90,12 @@ impl Server {
             came.push("== serving".into());
         }
         while let Some(notice) = self.oracle().poll_notice() {
-            let Notice::Ignored(what) = notice else { panic!("unexpected {notice:?}") };
-            came.push(format!("== ignored {what}"));
+            match notice {
+                Notice::Ignored(what) => came.push(format!("== ignored {what}")),
+                // The refusal itself is what leaves.
+                Notice::Refused(_) => {}
+                notice => panic!("unexpected {notice:?}"),
+            }
         }
         while let Some((ticket, asked)) = self.oracle().poll_up() {
             let Asked::Call(call) = asked else { panic!("unexpected {asked:?}") };

@@ -34,6 +34,8 @@ pub struct Address(Arc<Read>);
 struct Read {
     text: String,
     kind: &'static dyn PeerKind,
+    /// How it begins; a command may have none.
+    scheme: Option<&'static Scheme>,
     place: Place,
 }
 
@@ -99,7 +101,8 @@ impl Address {
         {
             url::query_values(path).for_each(|value| secrets::hide_if_long(&value));
         }
-        Ok(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+        let (text, scheme) = (text.to_owned(), Some(scheme));
+        Ok(Address(Arc::new(Read { text, kind, scheme, place })))
     }
 
     /// Reads a command that has no scheme, where the registry finds out what such programs speak.
@@ -110,7 +113,7 @@ impl Address {
         }
         let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT))?;
         let place = Place::Command(words::split(text).ok()?);
-        Some(Address(Arc::new(Read { text: text.to_owned(), kind, place })))
+        Some(Address(Arc::new(Read { text: text.to_owned(), kind, scheme: None, place })))
     }
 
     /// Must be found out what is spoken there?
@@ -128,9 +131,15 @@ impl Address {
         self.0.kind.wire()
     }
 
+    /// What it begins with, e.g. `mcp+http://`; nothing where that is a command.
+    pub fn scheme(&self) -> &'static str {
+        self.0.scheme.map_or("", |scheme| scheme.prefix)
+    }
+
     /// Stands for a back that is no peer but a part of this program; its name is all there is.
     pub(crate) fn inside(name: &str) -> Address {
-        Address(Arc::new(Read { text: name.to_owned(), kind: &BUILTIN, place: Place::Inside }))
+        let (text, place) = (name.to_owned(), Place::Inside);
+        Address(Arc::new(Read { text, kind: &BUILTIN, scheme: None, place }))
     }
 
     /// Where the peer is.

@@ -11,7 +11,7 @@ use super::{AuthorKind, Tools};
 use crate::wire::{AUTHORS, STARTED};
 
 /// Wrong usage; nothing was served.
-const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 /// The caller broke the protocol, or would not have us.
 const BROKE: u8 = 3;
 
@@ -22,6 +22,11 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
         return exit;
     }
     let Some(tools) = tools else { return ExitCode::FAILURE };
+    match listened_on(&words) {
+        Some(Ok(urls)) => return listen(tools, &urls),
+        Some(Err(missing)) => return misused(&missing, &tools),
+        None => {}
+    }
     match &*words {
         [] => match AUTHORS.iter().find(|author| author.is_without_flag()) {
             Some(author) if !io::stdin().is_terminal() => serve(tools, *author),
@@ -41,12 +46,70 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
                         eprintln!("error: {error}");
                         ExitCode::from(USAGE)
                     }
-                    None => misused(&tools, word),
+                    None => unexpected(&tools, word),
                 },
             },
         },
-        [_, second, ..] => misused(&tools, second),
+        [_, second, ..] => unexpected(&tools, second),
     }
+}
+
+/// The flags by which callers that connect are served, each with what stands behind it and what
+/// it does.
+fn listening_flags() -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut flags = Vec::new();
+    if cfg!(feature = "http") && AUTHORS.iter().any(|author| author.listens_at("").is_some()) {
+        flags.push(("--http", "HOST:PORT", "Serve over HTTP, for editors and agents elsewhere"));
+    }
+    if cfg!(feature = "bus") {
+        flags.push((
+            "--listen",
+            "URL",
+            "Serve where and how URL says, as a front of toolbus; may repeat",
+        ));
+    }
+    flags
+}
+
+/// What these words want to be listened on, if they want that and nothing else.
+fn listened_on(words: &[String]) -> Option<Result<Vec<String>, String>> {
+    let known = listening_flags();
+    let is_known = |word: &str| known.iter().any(|(flag, ..)| *flag == word);
+    let mut urls = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        if !is_known(flag) {
+            let why = format!("unexpected argument `{word}`");
+            return (!urls.is_empty()).then_some(Err(why));
+        }
+        let Some(value) = value.or_else(|| words.next().cloned()) else {
+            return Some(Err(format!("`{flag}` needs a value")));
+        };
+        let url = match flag {
+            "--listen" => Some(value),
+            // A port alone is one of this machine.
+            _ => {
+                let at = if value.contains(':') { value } else { format!("127.0.0.1:{value}") };
+                AUTHORS.iter().find_map(|author| author.listens_at(&at))
+            }
+        };
+        urls.extend(url);
+    }
+    (!urls.is_empty()).then_some(Ok(urls))
+}
+
+#[cfg(feature = "bus")]
+fn listen(tools: Tools, urls: &[String]) -> ExitCode {
+    super::listen::serve(tools, urls)
+}
+
+#[cfg(not(feature = "bus"))]
+fn listen(tools: Tools, _urls: &[String]) -> ExitCode {
+    misused("this program serves standard streams alone", &tools)
 }
 
 /// The flag of each wire that tools can be served in.
@@ -74,8 +137,12 @@ fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {
     }
 }
 
-fn misused(tools: &Tools, word: &str) -> ExitCode {
-    eprintln!("error: unexpected argument `{word}`\nhint: `{} --help` tells more", tools.name);
+fn unexpected(tools: &Tools, word: &str) -> ExitCode {
+    misused(&format!("unexpected argument `{word}`"), tools)
+}
+
+fn misused(why: &str, tools: &Tools) -> ExitCode {
+    eprintln!("error: {why}\nhint: `{} --help` tells more", tools.name);
     ExitCode::from(USAGE)
 }
 
@@ -90,12 +157,28 @@ fn print(text: &str) -> ExitCode {
 fn help(tools: &Tools) -> String {
     let specs = tools.specs();
     let mut help = format!("{} {}\n\n", tools.name, tools.version);
+    if let Some(instructions) = &tools.instructions {
+        let _ = write!(help, "{}\n\n", instructions.trim_end());
+    }
     let known = flags();
     let flags = known.iter().map(|(flag, _)| flag.as_str()).collect::<Vec<_>>().join(" | ");
     // A string takes whatever it is given.
-    let _ = write!(help, "Usage: {} {flags}\n\nServes on standard input and output:\n", tools.name);
+    let _ = writeln!(help, "Usage: {} {flags}", tools.name);
+    let listening = listening_flags();
+    if !listening.is_empty() {
+        let flags = listening.iter().map(|(flag, value, _)| format!("{flag} {value}"));
+        let flags = flags.collect::<Vec<_>>().join(" | ");
+        let _ = writeln!(help, "       {} {flags}", tools.name);
+    }
+    help.push_str("\nServes on standard input and output:\n");
     for (flag, author) in known {
         let _ = writeln!(help, "  {flag:<10}  {}", author.help());
+    }
+    if !listening.is_empty() {
+        help.push_str("\nServes callers that connect:\n");
+    }
+    for (flag, value, what) in listening {
+        let _ = writeln!(help, "  {:<16}  {what}", format!("{flag} {value}"));
     }
     help.push_str("\nTools:\n");
     let width = specs.iter().map(|spec| spec.name.as_str().len()).max().unwrap_or(0);

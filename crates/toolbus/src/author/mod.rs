@@ -37,8 +37,9 @@
 //! ```
 //!
 //! [`Tools::run`] is the whole program: `--mcp` serves MCP on standard input and output, and so
-//! on for the other protocols; started with the flags of an Orchestra hub it is a plugin, with
-//! the feature `orchestra`. Functions that are not async are called in place, one call
+//! on for the other protocols; `--listen URL` serves callers that connect, and with the feature
+//! `http` so does `--http HOST:PORT`; started with the flags of an Orchestra hub it is a plugin,
+//! with the feature `orchestra`. Functions that are not async are called in place, one call
 //! after the other, without any runtime; if there is an async one, all are served by one
 //! thread with a runtime, and calls of async ones run side by side.
 //!
@@ -53,6 +54,8 @@ mod authored;
 mod back;
 mod command_line;
 mod context;
+#[cfg(feature = "bus")]
+mod listen;
 mod reply;
 mod serve;
 mod tool;

@@ -32,6 +32,12 @@ pub(crate) trait AuthorKind: Sync {
         false
     }
 
+    /// The address to listen on for HTTP at this host and port, if this is the wire that is meant
+    /// where none is named.
+    fn listens_at(&self, _place: &str) -> Option<String> {
+        None
+    }
+
     /// What is printed in place of serving, if the program is started with this word alone.
     fn printed(&self, _word: &str, _tools: &Tools) -> Option<io::Result<String>> {
         None

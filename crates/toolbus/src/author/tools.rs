@@ -17,13 +17,22 @@ use crate::wire::AUTHORS;
 pub struct Tools {
     pub(super) name: String,
     pub(super) version: String,
+    pub(super) instructions: Option<String>,
     tools: Vec<Tool>,
 }
 
 impl Tools {
     /// A program of that name and version, as its callers are told, without any tool yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Tools {
-        Tools { name: name.into(), version: version.into(), tools: Vec::new() }
+        let (name, version) = (name.into(), version.into());
+        Tools { name, version, instructions: None, tools: Vec::new() }
+    }
+
+    /// Says how the tools are to be used together: what a model or a person should know that
+    /// the description of no single tool can say. MCP clients are given it when they connect, an
+    /// Orchestra hub as the description of the plugin, people by `--help`.
+    pub fn instructions(self, text: impl Into<String>) -> Tools {
+        Tools { instructions: Some(text.into()), ..self }
     }
 
     /// Adds a function that takes `A`, under a name.
@@ -72,6 +81,11 @@ impl Tools {
     /// The name that callers are told.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How the tools are to be used, if that was said.
+    pub fn usage(&self) -> Option<&str> {
+        self.instructions.as_deref()
     }
 
     /// The version that callers are told.

@@ -200,6 +200,7 @@ impl BusBuilder {
                 Source::Address { address, settings, allow } => {
                     let back = open(&address, &settings)?;
                     let name = name.unwrap_or_else(|| unused(&address.peer_name(), &members));
+                    let allow = allow.map(|allow| allow.into_iter().collect());
                     Member { allow, ..Member::new(name, address, back, &settings) }
                 }
                 Source::Foreign(make) => Member::foreign(&name.unwrap_or_default(), make()),

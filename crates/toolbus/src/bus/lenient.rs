@@ -8,15 +8,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::task::spawn_local;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
+use toolbus_proto::tool::{
+    Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use super::Route;
-use crate::bus::{Bus, Listed};
+use super::back::tools_in;
+use super::observe::Observed;
+use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
 
@@ -61,7 +66,7 @@ impl LenientBus {
 impl LenientBus {
     /// The tools of all who can be reached.
     pub(super) async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
-        self.0.ask().await
+        self.0.ask(&Asking::default()).await
     }
 }
 
@@ -72,10 +77,14 @@ impl Route for LenientBus {
             What::Tool { name, .. } => self.0.may_be_left_out(name),
             What::Native { .. } => false,
         };
-        match must_ask {
-            true => later(self.0.clone(), call, down),
-            false => self.0.bus.start(call, down),
-        }
+        self.0.bus.observers.start(call, down, |call, down, seen| match must_ask {
+            true => later(self.0.clone(), call, down, seen),
+            false => self.0.bus.start_seen(call, down, seen),
+        })
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        self.0.bus.refuse(call, down, why);
     }
 }
 
@@ -115,6 +124,38 @@ struct Round {
 
 type Answer = Result<Arc<[ToolSpec]>, Failure>;
 
+/// Who asks for the tools: a back that speaks the same is asked in its caller's own words.
+#[derive(Debug, Clone, Default)]
+struct Asking {
+    caller: CallerId,
+    wire: Option<Wire>,
+    request: Option<Bytes>,
+}
+
+impl Asking {
+    fn of(call: &Call) -> Asking {
+        let (caller, wire) = (call.caller, call.options.native);
+        Asking { caller, wire, request: call.request.clone() }
+    }
+
+    /// Asks one back.
+    async fn ask(self, member: &Member) -> Answer {
+        let Asking { caller, wire, request } = self;
+        let back = &member.back;
+        if request.is_none() || wire != Some(back.wire()) {
+            return member.tools().await;
+        }
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call { caller, request, ..Call::of(Instant::now(), What::Tools) };
+        call.options.native = wire;
+        call.deadline.quiet = back.timeout();
+        let outcome = inbox.whole(back.start(call, reply_to)).await;
+        let tools = outcome.and_then(tools_in);
+        member.health.listed(&tools);
+        tools
+    }
+}
+
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
         self.bus.offered().into_iter().map(|tool| tool.name).collect()
@@ -131,19 +172,23 @@ impl Offered {
     }
 
     /// Asks all backs, and offers from now on what they have.
-    async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+    async fn ask(&self, asking: &Asking) -> Result<Arc<[ToolSpec]>, Failure> {
         let listed = match self.patience {
             None => self.bus.list().await,
-            Some(patience) => self.list_within(patience).await,
+            Some(patience) => self.list_within(patience, asking).await,
         };
         let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
         for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
-            if let Err(failure) = tools {
-                first_failure.get_or_insert(failure);
-                if !self.slow[index].get() {
-                    left_out(back, failure);
+            match tools {
+                Err(failure) => {
+                    first_failure.get_or_insert(failure);
+                    if !self.slow[index].get() {
+                        left_out(back, failure);
+                    }
                 }
+                Ok(_) if !self.slow[index].get() => is_back(back),
+                Ok(_) => {}
             }
         }
         if let Some(failure) = first_failure
@@ -177,7 +222,7 @@ impl Offered {
 
     /// Asks all backs, and waits for none of them longer than `patience`. Who is slow stands in
     /// the list as it was last, if it ever was, and comes late.
-    async fn list_within(&self, patience: Duration) -> Vec<Listed> {
+    async fn list_within(&self, patience: Duration, asking: &Asking) -> Vec<Listed> {
         let members = &self.bus.members;
         let round = Rc::new(Round {
             answers: RefCell::new(members.iter().map(|_| None).collect()),
@@ -186,12 +231,15 @@ impl Offered {
         });
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
-            let (back, round, this) = (member.back.clone(), round.clone(), self.this.clone());
+            let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
+            let asking = asking.clone();
             spawn_local(async move {
-                let tools = back.tools().await;
-                match this.upgrade() {
-                    Some(offered) if round.is_over.get() => offered.came_late(index, tools),
-                    _ => round.answers.borrow_mut()[index] = Some(tools),
+                let tools = asking.ask(&member).await;
+                match (round.is_over.get(), this.upgrade()) {
+                    (false, _) => round.answers.borrow_mut()[index] = Some(tools),
+                    (true, Some(offered)) => offered.came_late(index, tools),
+                    // The front has gone meanwhile.
+                    (true, None) => {}
                 }
                 round.answered.ring();
             });
@@ -239,8 +287,9 @@ impl Offered {
     fn came_late(&self, index: usize, tools: Answer) {
         self.slow[index].set(false);
         let member = &self.bus.members[index];
-        if let Err(failure) = &tools {
-            left_out(&member.name, failure);
+        match &tools {
+            Ok(_) => is_back(&member.name),
+            Err(failure) => left_out(&member.name, failure),
         }
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
@@ -258,36 +307,63 @@ impl Offered {
 }
 
 thread_local! {
-    /// What backs said when they were left out last, so that it is shown once.
-    static LAST_WORDS: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
+    /// The backs that are left out, and what they said when they were first.
+    static LEFT_OUT: RefCell<HashMap<String, Vec<String>>> = RefCell::default();
 }
 
-/// Says that a back is left out, and what its process said, unless that was just shown.
+/// Says that a back is left out, why, and what its process said: once, however often its tools
+/// are asked for until it is back.
 pub fn left_out(back: &str, failure: &Failure) {
-    tracing::warn!(peer = %back, "left out: {failure}");
-    let Some(words) = failure.last_words.as_deref().filter(|words| !words.stderr.is_empty()) else {
-        return;
-    };
-    let is_news = LAST_WORDS.with_borrow_mut(|shown| {
-        shown.insert(back.to_owned(), words.stderr.clone()).as_ref() != Some(&words.stderr)
+    let words = failure.last_words.as_deref();
+    let stderr = words.map_or(&[][..], |words| &words.stderr);
+    let is_known = LEFT_OUT.with_borrow_mut(|left_out| match left_out.get(back) {
+        // A process that now says something else has another reason.
+        Some(said) if stderr.is_empty() || *said == stderr => true,
+        _ => {
+            left_out.insert(back.to_owned(), stderr.to_vec());
+            false
+        }
     });
-    if is_news {
-        let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
-        words.stderr.iter().for_each(show);
+    if is_known {
+        tracing::info!(peer = %back, "still left out: {failure}");
+        return;
+    }
+    tracing::warn!(peer = %back, "left out: {failure}");
+    let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
+    stderr.iter().for_each(show);
+    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+        tracing::warn!(peer = %back, "hint: {hint}");
     }
 }
 
+/// The back has listed its tools: if it is left out again, that is news.
+pub fn is_back(back: &str) {
+    LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
+}
+
+/// The backs are others now: whoever is left out of them is news.
+pub fn forget_left_out() {
+    LEFT_OUT.with_borrow_mut(HashMap::clear);
+}
+
 /// A call that waits until all backs have been asked.
-fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
+fn later(
+    offered: Rc<Offered>,
+    call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    let seen = seen.cloned();
     let tool = match &call.what {
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
     };
+    let asking = Asking::of(&call);
     let relay = Relay::new(call, down);
     let asked = relay.clone();
-    let asking = spawn_local(async move {
+    let listing = spawn_local(async move {
         let before = offered.names();
-        match (offered.ask().await, tool) {
+        match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
@@ -298,13 +374,15 @@ fn later(offered: Rc<Offered>, call: Call, down: ReplyTo) -> RunningCall {
                 // Its back has just been asked: it need not fail a second time.
                 match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
                     Some(outage) => asked.finish(Err(outage)),
-                    None => asked.begin(|call, down| offered.bus.start(call, down)),
+                    None => {
+                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()))
+                    }
                 }
             }
         }
     });
-    let asking = asking.abort_handle();
-    relay.at_end(move || asking.abort());
+    let listing = listing.abort_handle();
+    relay.at_end(move || listing.abort());
     // Who waits for the list waits no longer than for the call.
     relay.set_alarm();
     relay.running_call()

@@ -3,13 +3,20 @@
 //! A [`Bus`] is made of addresses or of a config. It lists what its backs offer and hands
 //! each call to its owner; what comes back goes straight to the caller.
 
+#[cfg(feature = "http")]
+pub mod admin;
 mod answer;
 pub mod back;
 mod builder;
 pub mod catalogue;
 pub mod config;
 mod handle;
+mod health;
+pub mod journal;
 pub mod lenient;
+pub mod observe;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod reply;
 mod request;
 mod route;
@@ -17,27 +24,32 @@ mod swappable;
 mod told;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire};
+use toolbus_proto::tool::{
+    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use crate::address::Address;
 use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};
+use self::health::Health;
 use self::lenient::LenientBus;
+use self::observe::{Observed, Observer, Observers};
 
 pub use answer::answer;
 pub use builder::{BuildError, BusBuilder};
@@ -88,6 +100,21 @@ pub struct Bus {
     /// The way of [`Bus::call`] and [`Bus::tools`]. Made when it is first needed, of a bus with
     /// the same catalogue that has no such way itself: two that hold each other would never go.
     lenient: Rc<OnceCell<LenientBus>>,
+    /// Whose tools they are, as clients are told.
+    about: Option<Rc<About>>,
+    /// Who is told of its calls.
+    observers: Observers,
+}
+
+/// Whose tools a front offers, as those of its clients are told whose wire has a place for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The name of the program.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// How its tools are to be used.
+    pub instructions: Option<String>,
 }
 
 /// One back as the bus knows it.
@@ -95,9 +122,13 @@ struct Member {
     name: Arc<str>,
     address: Address,
     back: Rc<dyn Back>,
+    /// Its calls that are under way, by whatever bus has it.
+    in_flight: Rc<InFlight>,
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
-    allow: Option<Vec<ToolName>>,
+    allow: Option<HashSet<ToolName>>,
+    /// Whether it answers, as far as that is known.
+    health: Rc<Health>,
 }
 
 /// What is known of a back.
@@ -150,8 +181,30 @@ impl Bus {
         builder::check_name(name, self.members.iter().map(|member| &*member.name))?;
         let member = Member::foreign(name, Rc::new(back));
         let members = self.members.iter().cloned().chain([Rc::new(member)]);
-        *self = Bus::new(self.naming, members.collect());
+        let observers = self.observers.clone();
+        *self = Bus { observers, ..Bus::new(self.naming, members.collect()) };
         Ok(())
+    }
+
+    /// The same bus; `observer` is told of each call that is made by this handle and its clones.
+    #[must_use]
+    pub fn observed_by(self, observer: Rc<dyn Observer>) -> Bus {
+        let observers = self.observers.with(observer);
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
+    /// The same bus, observed by these and by no other.
+    #[must_use]
+    pub fn observed_only_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Bus {
+        let observers = self.observers.replaced(all.into_iter().collect());
+        Bus { observers, lenient: Rc::default(), ..self }
+    }
+
+    /// The same bus, for calls that come from the front of this name: its observers are told so.
+    #[must_use]
+    pub fn for_front(self, front: &str) -> Bus {
+        let observers = self.observers.of_front(front);
+        Bus { observers, lenient: Rc::default(), ..self }
     }
 
     fn lenient(&self) -> &LenientBus {
@@ -178,18 +231,29 @@ impl Bus {
     }
 
     /// The bus of a config that is read again: a back that is set up as before is the one of
-    /// before, with its process and what is under way there.
+    /// before, with its process and what is under way there. Calls that were begun stay observed as
+    /// they were; who is to observe those of the new bus is [said](Bus::observed_by) anew.
     pub fn reloaded(&self, config: &Config) -> Result<Bus, OpenError> {
         let before = self.known.borrow();
         let members = config.backs.iter().map(|back| {
             let same = self.members.iter().position(|member| member.is_set_up_as(back));
-            let (opened, known) = match same {
-                Some(same) => (self.members[same].back.clone(), before[same].clone()),
-                None => (open(&back.address, &back.settings)?, Known::default()),
+            let (name, address) = (back.name.clone(), back.address.clone());
+            let (mut member, known) = match same {
+                Some(same) => {
+                    let Member { back: opened, in_flight, .. } = &*self.members[same];
+                    let member = Member::new(name, address, opened.clone(), &back.settings);
+                    let in_flight = in_flight.clone();
+                    (Member { in_flight, ..member }, before[same].clone())
+                }
+                None => {
+                    let opened = open(&back.address, &back.settings)?;
+                    (Member::new(name, address, opened, &back.settings), Known::default())
+                }
             };
-            let mut member =
-                Member::new(back.name.clone(), back.address.clone(), opened, &back.settings);
-            member.allow = back.allow.clone();
+            if let Some(same) = same {
+                member.health = self.members[same].health.clone();
+            }
+            member.allow = back.allow.as_ref().map(|allow| allow.iter().cloned().collect());
             Ok((Rc::new(member), known))
         });
         let members = members.collect::<Result<Vec<_>, _>>()?;
@@ -215,8 +279,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        let known = self.known;
-        Bus { known, ..Bus::new(naming, self.members) }
+        let Bus { known, observers, about, .. } = self;
+        Bus { known, observers, about, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -236,16 +300,44 @@ impl Bus {
             catalogue: Rc::default(),
             known: Rc::new(known),
             lenient: Rc::default(),
+            about: None,
+            observers: Observers::default(),
         }
+    }
+
+    /// The same bus, whose fronts tell their clients that it is this one, and not toolbus.
+    #[must_use]
+    pub fn introduced_as(self, about: About) -> Bus {
+        Bus { about: Some(Rc::new(about)), ..self }
+    }
+
+    /// Whose tools they are, as clients are told; else those of toolbus.
+    pub fn about(&self) -> Option<&Rc<About>> {
+        self.about.as_ref()
     }
 
     /// Asks every back for its tools, all at the same time; what one cannot say does not keep
     /// the others from being listed.
     pub async fn list(&self) -> Vec<Listed> {
+        self.list_by(Deadline::never(Instant::now())).await
+    }
+
+    /// The same, but a back that has not answered when the total of `deadline` is over is not
+    /// waited for.
+    pub async fn list_by(&self, deadline: Deadline) -> Vec<Listed> {
+        let until = deadline.total.map(|total| deadline.asked + total);
         let mut asked = JoinSet::new();
         for (index, member) in self.members.iter().enumerate() {
-            let back = member.back.clone();
-            asked.spawn_local(async move { (index, back.tools().await) });
+            let member = member.clone();
+            asked.spawn_local(async move {
+                let Some(until) = until else { return (index, member.tools().await) };
+                let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
+                let tools = tools.unwrap_or_else(|_| {
+                    let words = LastWords { is_unproven: true, ..LastWords::default() };
+                    Err(deadline.missed().with_last_words(words))
+                });
+                (index, tools)
+            });
         }
         let mut answers: Vec<_> = asked.join_all().await;
         answers.sort_by_key(|(index, _)| *index);
@@ -420,7 +512,7 @@ impl Bus {
     }
 
     /// Which back it belongs to, as far as the list or its name tells.
-    fn owner(&self, name: &ToolName) -> Option<usize> {
+    pub(crate) fn owner(&self, name: &ToolName) -> Option<usize> {
         let listed = self.catalogue.borrow().find(name).map(|(back, _)| back);
         listed.or_else(|| self.away_by_prefix(name).map(|(back, _)| back))
     }
@@ -449,7 +541,17 @@ impl Bus {
     }
 
     /// Calls a tool, at once. What comes back goes to `down`; dropping the uplink cancels.
-    pub fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
+    pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        self.observers.start(call, down, |call, down, seen| self.start_seen(call, down, seen))
+    }
+
+    /// The same for a call that is observed already, if it is.
+    fn start_seen(
+        &self,
+        mut call: Call,
+        down: ReplyTo,
+        seen: Option<&Rc<Observed>>,
+    ) -> RunningCall {
         let found = match &mut call.what {
             What::Tool { name, .. } => match self.route(name) {
                 Some((member, own)) => {
@@ -462,26 +564,31 @@ impl Bus {
             What::Tools => Err(Ok(Outcome::Tools(self.offered().into()))),
         };
         match found {
-            Ok(member) => {
-                // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
-                let own = member.settings.timeout;
-                call.deadline.quiet = match (call.deadline.quiet, call.deadline.total) {
-                    (Some(quiet), _) => Some(own.map_or(quiet, |own| own.min(quiet))),
-                    (None, Some(_)) => None,
-                    (None, None) => Some(own.unwrap_or(TIMEOUT)),
-                };
-                // What is said in a wire of its own is passed on as it is.
-                if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
-                    *trace = trace.passed_on(chance::bytes());
-                }
-                let down = told::told(&call, member.back.wire(), &member.name, down);
-                member.back.start(call, down)
-            }
+            Ok(member) => hand_to(member, call, down, seen),
             Err(done) => {
                 let _ = down.send(Down::Done(done));
                 RunningCall::ended()
             }
         }
+    }
+
+    /// Calls this back, at once, whatever it is that is asked.
+    pub(crate) fn start_at(&self, back: usize, call: Call, down: ReplyTo) -> RunningCall {
+        match self.members.get(back) {
+            Some(member) => self
+                .observers
+                .start(call, down, |call, down, seen| hand_to(member, call, down, seen)),
+            None => {
+                let failure = Failure::new(FailureKind::Unavailable, "there is no such back");
+                let _ = down.send(Down::Done(Err(failure)));
+                RunningCall::ended()
+            }
+        }
+    }
+
+    /// The names of the backs, and the wires that they speak.
+    pub(crate) fn backs(&self) -> impl Iterator<Item = (Arc<str>, Wire)> {
+        self.members.iter().map(|member| (member.name.clone(), member.back.wire()))
     }
 
     /// The wire in which everything may be said as it is: that of the only back, unless some
@@ -517,6 +624,19 @@ impl Bus {
         unknown_tool(name, names.chain(guesses.iter().map(String::as_str)))
     }
 
+    /// Waits until no call is under way that a bus with these backs has made. One task may wait.
+    pub async fn idle(&self) {
+        for member in &self.members {
+            member.in_flight.none().await;
+        }
+    }
+
+    /// How long the most patient of its backs lets a call be quiet.
+    pub fn patience(&self) -> Duration {
+        let own = self.members.iter().map(|member| member.settings.timeout.unwrap_or(TIMEOUT));
+        own.max().unwrap_or(TIMEOUT)
+    }
+
     /// Says goodbye to all backs at the same time and waits until no process is left.
     pub async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
@@ -538,6 +658,32 @@ impl Bus {
     }
 }
 
+/// Makes a call of a back that is known; it is observed already, if it is.
+fn hand_to(
+    member: &Member,
+    mut call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
+    let own = member.settings.timeout;
+    call.deadline.quiet = match (call.deadline.quiet, call.deadline.total) {
+        (Some(quiet), _) => Some(own.map_or(quiet, |own| own.min(quiet))),
+        (None, Some(_)) => None,
+        (None, None) => Some(own.unwrap_or(TIMEOUT)),
+    };
+    // What is said in a wire of its own is passed on as it is.
+    if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
+        *trace = trace.passed_on(chance::bytes());
+    }
+    if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
+        let _ = down.send(Down::Done(Err(failure)));
+        return RunningCall::ended();
+    }
+    let down = told::told(&call, member.back.wire(), &member.name, down);
+    member.back.start(call, down).counted_by(&member.in_flight)
+}
+
 /// The name, or with a number behind it if another back has it already.
 fn unused(name: &str, members: &[Rc<Member>]) -> String {
     let is_free = |name: &String| members.iter().all(|member| *member.name != **name);
@@ -547,7 +693,9 @@ fn unused(name: &str, members: &[Rc<Member>]) -> String {
 
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
-        Member { name: name.into(), address, back, settings: settings.clone(), allow: None }
+        let (name, settings) = (name.into(), settings.clone());
+        let (in_flight, health) = (Rc::default(), Rc::default());
+        Member { name, address, back, in_flight, settings, allow: None, health }
     }
 
     /// One that was made by others.
@@ -560,6 +708,13 @@ impl Member {
         *self.name == *config.name
             && self.address == config.address
             && self.settings == config.settings
+    }
+
+    /// Asks it for its tools, all of them.
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+        let tools = self.back.tools().await;
+        self.health.listed(&tools);
+        tools
     }
 
     fn allows(&self, tool: &ToolName) -> bool {

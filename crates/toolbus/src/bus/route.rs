@@ -1,6 +1,7 @@
 //! The way from a front to the bus or back that answers its calls.
 
-use toolbus_proto::tool::Call;
+use toolbus_proto::channel::Down;
+use toolbus_proto::tool::{Call, Failure};
 
 use super::Bus;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -9,10 +10,23 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 pub trait Route {
     /// Asks, at once. What comes back goes to `down`.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
+
+    /// The front itself refuses this call: its caller is told why, and whoever keeps count of calls.
+    fn refuse(&self, _call: Call, down: ReplyTo, why: Failure) {
+        let _ = down.send(Down::Done(Err(why)));
+    }
 }
 
 impl Route for Bus {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         Bus::start(self, call, down)
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        let refused = self.observers.start(call, down, |_, down, _| {
+            let _ = down.send(Down::Done(Err(why)));
+            RunningCall::ended()
+        });
+        refused.forget();
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use toolbus_proto::tool::Call;
+use toolbus_proto::tool::{Call, Failure};
 
 use super::Route;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -28,5 +28,10 @@ impl Route for SwappableRoute {
         // Nothing stays borrowed: who is answered may ask again at once.
         let route = self.0.borrow().clone();
         route.start(call, down)
+    }
+
+    fn refuse(&self, call: Call, down: ReplyTo, why: Failure) {
+        let route = self.0.borrow().clone();
+        route.refuse(call, down, why);
     }
 }

@@ -21,6 +21,7 @@ pub mod stderr;
 pub mod words;
 
 pub use diagnose::SpawnError;
+pub(crate) use patience::WAIT_IS_TOLD;
 pub use patience::{Abrupt, Meanwhile, Patience};
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};

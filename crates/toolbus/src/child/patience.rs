@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// When the user of a program that shows nothing yet is told what is waited for.
+pub(crate) const WAIT_IS_TOLD: Duration = Duration::from_millis(1800);
+
 /// How long to wait for a peer at each turn of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {

@@ -228,6 +228,12 @@ pub(crate) fn is_any_full() -> bool {
     0 < FULL.get()
 }
 
+/// What waits for all peers together.
+#[cfg(feature = "http")]
+pub(crate) fn bytes_in_flight() -> usize {
+    LEDGER.with(|ledger| ledger.bytes.get())
+}
+
 /// How often a peer that had used up its share had room again.
 pub(crate) fn times_freed() -> u64 {
     FREED.get()

@@ -3,7 +3,7 @@
 //! What the machine is asked goes to the route, what comes back goes to the machine, and a
 //! loop for each stream moves the bytes.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub struct Front<S: Serving + Streams + 'static> {
     /// Calls whose back has been given all that it can take for now.
     slow: Slow,
     lanes: Lanes<Front<S>>,
+    /// What the log calls the client.
+    peer: OnceCell<String>,
     /// The stream broke: whatever is asked, no answer can be given.
     nobody_listens: Cell<bool>,
     /// Nothing more will be asked.
@@ -100,6 +102,11 @@ impl<S: Serving + Channel + 'static> Front<S> {
         self.machine.borrow().ended().cloned().unwrap_or(unsaid)
     }
 
+    /// What the log calls the client, where it has a name.
+    pub fn set_peer(&self, name: String) {
+        let _ = self.peer.set(name);
+    }
+
     /// Is no call under way, and every answer written?
     pub fn is_idle(&self) -> bool {
         self.is_idle.get()
@@ -148,6 +155,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             running: RefCell::default(),
             slow: Slow::default(),
             lanes: lanes(this.clone()),
+            peer: OnceCell::new(),
             nobody_listens: Cell::new(false),
             is_all_asked: Cell::new(false),
             is_idle: Cell::new(true),
@@ -300,6 +308,10 @@ impl<S: Serving + Streams + 'static> Front<S> {
             }
             match notice {
                 Notice::Noted(rule) => tracing::info!("note: {rule}"),
+                Notice::Refused(why) => {
+                    let peer = self.peer.get().map_or("the client", String::as_str);
+                    tracing::info!(peer, "refused: {why}");
+                }
                 Notice::Ignored(what) => tracing::debug!("ignored {what}"),
                 notice => tracing::debug!("{notice:?}"),
             }
@@ -317,11 +329,11 @@ impl<S: Serving + Streams + 'static> Front<S> {
         let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
         let refusal = asker.as_ref().filter(|asker| asker.is_full()).map(Account::refusal);
         self.running.borrow_mut().insert(ticket, Running { asker, ..Running::default() });
+        let reply_to = ReplyTo::new(this, ticket);
         if let Some(refusal) = refusal {
-            let _ = self.receive(ticket, Down::Done(Err(refusal)));
-            return;
+            return self.route.refuse(call, reply_to, refusal);
         }
-        let uplink = self.route.start(call, ReplyTo::new(this, ticket));
+        let uplink = self.route.start(call, reply_to);
         match self.running.borrow_mut().get_mut(&ticket) {
             Some(running) => running.call = Some(Rc::new(uplink)),
             None => uplink.forget(),

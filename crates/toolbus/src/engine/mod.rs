@@ -56,6 +56,7 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Noted(rule) => tracing::info!(peer, "note: {rule}"),
         // The caller is told, and tells it.
         Notice::Broke(what) => tracing::info!(peer, "broke the protocol: {what}"),
+        Notice::Refused(why) => tracing::info!(peer, "refused: {why}"),
         Notice::Ignored(what) => tracing::debug!(peer, "{what}"),
         Notice::Offered(signature) => tracing::debug!(peer, "offers {signature}"),
         Notice::LeftOut { text, why } => tracing::warn!(peer, "left out `{text}`: {why}"),

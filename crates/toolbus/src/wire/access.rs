@@ -5,7 +5,7 @@
 
 use std::env;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 use toolbus_proto::http::{Admission, Bound, Token};
@@ -35,6 +35,14 @@ pub(super) const ORIGINS: Key =
     Key::new("origins", KeyKind::Texts, HTTP, "Origins that may come in besides our own")
         .needs_http()
         .default("[]");
+pub(super) const HOSTS: Key = Key::new(
+    "hosts",
+    KeyKind::Texts,
+    HTTP,
+    "Names by which clients may call us besides our own, as a proxy that keeps `Host` passes them on",
+)
+.needs_http()
+.default("[]");
 pub(super) const INSECURE: Key = Key::new(
     "insecure",
     KeyKind::Bool,
@@ -55,6 +63,8 @@ pub struct AccessSettings {
     pub insecure: bool,
     /// Allowed besides our own.
     pub origins: Vec<String>,
+    /// The same for the names by which we are called.
+    pub hosts: Vec<String>,
 }
 
 impl AccessSettings {
@@ -64,6 +74,7 @@ impl AccessSettings {
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
             origins: values.texts("origins").unwrap_or_default(),
+            hosts: values.texts("hosts").unwrap_or_default(),
         }
     }
 
@@ -73,6 +84,7 @@ impl AccessSettings {
             token: token(self.token.as_ref(), self.token_env.as_deref())?,
             insecure: self.insecure,
             origins: self.origins.clone(),
+            hosts: self.hosts.clone(),
         })
     }
 }
@@ -133,7 +145,7 @@ pub enum TokenError {
 
 impl TokenError {
     /// The key of a config that is to blame.
-    pub(super) fn key(&self) -> &'static str {
+    pub(crate) fn key(&self) -> &'static str {
         match self {
             TokenError::Unusable => "token",
             _ => "token_env",
@@ -163,6 +175,8 @@ pub struct Access {
     pub insecure: bool,
     /// Origins that may come in besides our own, e.g. `https://app.example`.
     pub origins: Vec<String>,
+    /// Names by which we may be called besides our own, e.g. `tools.example`.
+    pub hosts: Vec<String>,
 }
 
 /// What tells callers apart, besides the words of a wire itself.
@@ -195,16 +209,29 @@ impl Access {
 
     /// Where it really listens: a name may lead elsewhere than it says.
     pub fn check(&self, listener: &Listener, asks: Asks) -> Result<(), Unprotected> {
-        let Ok(Whereabouts::Tcp(address)) = listener.whereabouts() else { return Ok(()) };
-        if address.ip().is_loopback() || self.protects(asks) {
-            return Ok(());
+        if let Some(address) = self.exposed(listener, asks)? {
+            let what = if asks == Asks::ForToken { "token" } else { "proof of who they are" };
+            tracing::warn!(
+                "whoever can reach {address} can call all tools: no {what} is asked for"
+            );
         }
-        if !self.insecure {
-            return Err(Unprotected { at: address.to_string(), asks });
-        }
-        let what = if asks == Asks::ForToken { "token" } else { "proof of who they are" };
-        tracing::warn!("whoever can reach {address} can call all tools: no {what} is asked for");
         Ok(())
+    }
+
+    /// Where whoever can reach it may come in, if that is wanted: people are to be told.
+    pub(crate) fn exposed(
+        &self,
+        listener: &Listener,
+        asks: Asks,
+    ) -> Result<Option<SocketAddr>, Unprotected> {
+        let Ok(Whereabouts::Tcp(address)) = listener.whereabouts() else { return Ok(None) };
+        if address.ip().is_loopback() || self.protects(asks) {
+            return Ok(None);
+        }
+        match self.insecure {
+            true => Ok(Some(address)),
+            false => Err(Unprotected { at: address.to_string(), asks }),
+        }
     }
 
     /// What is asked of each request to a listener.
@@ -213,8 +240,14 @@ impl Access {
             Whereabouts::Tcp(address) if !address.ip().is_loopback() => Bound::Elsewhere,
             Whereabouts::Tcp(_) | Whereabouts::Unix(_) => Bound::Loopback,
         };
+        Ok(self.admission_at(bound))
+    }
+
+    /// The same where it is known who can reach us.
+    pub(crate) fn admission_at(&self, bound: Bound) -> Admission {
         let token = self.token.as_ref().map(|token| Token::new(token.reveal()));
-        Ok(Admission { bound, origins: self.origins.clone(), token })
+        let (origins, hosts) = (self.origins.clone(), self.hosts.clone());
+        Admission { bound, origins, hosts, token }
     }
 }
 
@@ -262,7 +295,7 @@ impl Unprotected {
     }
 
     /// The same where a config says what to do.
-    pub(super) fn hint_for_config(&self) -> String {
+    pub(crate) fn hint_for_config(&self) -> String {
         match self.asks {
             Asks::ForToken => {
                 "name the variable that holds one by `token_env`, or set `insecure = true`"

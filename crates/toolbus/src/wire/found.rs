@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use serde_json::Value;
+use tokio::task::spawn_local;
 use tokio::time::{sleep_until, timeout};
-use toolbus_proto::channel::{Down, Notice};
+use toolbus_proto::channel::Notice;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, ToolSpec, Wire};
 
@@ -25,14 +26,19 @@ use super::{OpenError, PeerKind, Registry};
 use crate::address::{Address, Form, Place, Purpose, Scheme};
 use crate::bus::back::{Back, LocalFuture, hinted};
 use crate::child::stderr::Tail;
-use crate::child::{EnvPolicy, Exit, Patience, Process, Signal, SpawnError, diagnose, words};
+use crate::child::{
+    EnvPolicy, Exit, Patience, Process, Signal, SpawnError, WAIT_IS_TOLD, diagnose, words,
+};
 use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::relay::Relay;
 use crate::transport::pipe::{Input, Output, Watch};
 
 /// How long a program may speak by itself before it is asked.
 const BY_ITSELF: Duration = Duration::from_millis(250);
 /// What is kept of what it says.
 const BYTES_MAX: usize = 1 << 20;
+/// How many lines of it are shown, if there is nothing else to show.
+const LINES_SHOWN_MAX: usize = 8;
 /// How long it has to end once its input is closed, and again once it is told to.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -65,13 +71,25 @@ impl PeerKind for FoundOutKind {
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
         let (address, settings) = (address.clone(), settings.clone());
-        Ok(Rc::new(FoundOut { address, settings, back: RefCell::default() }))
+        Ok(Rc::new(FoundOut(Rc::new(Unknown {
+            address,
+            settings,
+            back: RefCell::default(),
+            watching: RefCell::default(),
+            listening: RefCell::default(),
+        }))))
     }
 }
 
 /// The verdicts of this process, by the words of the command.
 static KNOWN: LazyLock<Mutex<HashMap<Vec<String>, &'static dyn PeerKind>>> =
     LazyLock::new(Mutex::default);
+
+thread_local! {
+    /// Whose turn it is to look at a program, by the words of its command.
+    static BEING_LOOKED_AT: RefCell<HashMap<Vec<String>, Rc<tokio::sync::Mutex<()>>>> =
+        RefCell::default();
+}
 
 /// The address with its wire, if that has to be found out; else as it is. May start the program,
 /// and leaves none behind. Must be called inside a `LocalSet`.
@@ -80,7 +98,7 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     if !address.kind().is(&FOUND_OUT) {
         return Ok(address.clone());
     }
-    let kind = kind_of(words, settings).await?;
+    let kind = kind_of(words, settings, Look::First).await?;
     let whole = with_scheme(kind, address.as_str());
     let address = whole.and_then(|whole| Address::parse(&whole).ok());
     let address = address.ok_or_else(|| unknown(words, "it cannot be named by an address"))?;
@@ -88,10 +106,21 @@ pub async fn found_out(address: &Address, settings: &Settings) -> Result<Address
     Ok(address)
 }
 
+/// How a program is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It is to be called.
+    First,
+    /// Its call has failed.
+    Again,
+    /// The same for a user whose time is over: the process gets no goodbye.
+    Quick,
+}
+
 /// The address that would work for a program that does not speak what its address says.
-pub async fn meant(address: &Address, settings: &Settings) -> Option<Address> {
+pub async fn meant(address: &Address, settings: &Settings, look: Look) -> Option<Address> {
     let Place::Command(words) = address.place() else { return None };
-    let kind = kind_of(words, settings).await.ok()?;
+    let kind = kind_of(words, settings, look).await.ok()?;
     if kind.is(address.kind()) {
         return None;
     }
@@ -107,12 +136,23 @@ fn with_scheme(kind: &dyn PeerKind, command: &str) -> Option<String> {
 }
 
 /// What the program is, as it was found out before or is now.
-async fn kind_of(words: &[String], settings: &Settings) -> Result<&'static dyn PeerKind, Failure> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(words).copied();
-    if let Some(kind) = known {
+async fn kind_of(
+    words: &[String],
+    settings: &Settings,
+    look: Look,
+) -> Result<&'static dyn PeerKind, Failure> {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(words).copied();
+    if let Some(kind) = known() {
         return Ok(kind);
     }
-    let kind = probe(words, settings).await?;
+    // One that is being looked at need not be started a second time.
+    let turn = BEING_LOOKED_AT
+        .with_borrow_mut(|looking| looking.entry(words.to_vec()).or_default().clone());
+    let _turn = turn.lock().await;
+    if let Some(kind) = known() {
+        return Ok(kind);
+    }
+    let kind = probe(words, settings, look).await?;
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(words.to_vec(), kind);
     Ok(kind)
 }
@@ -162,7 +202,11 @@ struct Throwaway {
     are_errors_open: bool,
 }
 
-async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn PeerKind, Failure> {
+async fn probe(
+    words: &[String],
+    settings: &Settings,
+    look: Look,
+) -> Result<&'static dyn PeerKind, Failure> {
     let registry = Registry::default();
     let recognised = |heard: &Heard<'_>| registry.kinds().find(|kind| kind.recognises(heard));
     // A name may say it all, and then nothing need be started.
@@ -187,8 +231,9 @@ async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn Pee
     let patience = settings.start_timeout.unwrap_or(Patience::USUAL.start);
     let until = Instant::now() + patience;
     let mut ask_at = Some(Instant::now() + BY_ITSELF);
+    let mut tell_wait_at = (look == Look::First).then(|| Instant::now() + WAIT_IS_TOLD);
     let verdict = loop {
-        let next = ask_at.unwrap_or(until).min(until);
+        let next = [ask_at, tell_wait_at].into_iter().flatten().min().unwrap_or(until).min(until);
         let exit = tokio::select! {
             heard = throwaway.hear() => heard,
             () = sleep_until(next.into()) => None,
@@ -203,6 +248,13 @@ async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn Pee
         if until <= now || BYTES_MAX < throwaway.output.len() {
             break Err(throwaway.silent(words, patience));
         }
+        if tell_wait_at.is_some_and(|at| at <= now) {
+            tell_wait_at = None;
+            let name = &words[0];
+            tracing::warn!(
+                "waiting for `{name}` to show what it speaks, it has {patience:?} for that"
+            );
+        }
         if ask_at.is_some_and(|at| at <= now) {
             ask_at = None;
             for question in registry.kinds().filter_map(PeerKind::question) {
@@ -210,7 +262,9 @@ async fn probe(words: &[String], settings: &Settings) -> Result<&'static dyn Pee
             }
         }
     };
-    throwaway.leave().await;
+    if look != Look::Quick {
+        throwaway.leave().await;
+    }
     verdict
 }
 
@@ -311,8 +365,20 @@ impl Throwaway {
         exit: Option<Exit>,
         hint: Option<String>,
     ) -> Failure {
-        let stderr = self.tail.lines().map(str::to_owned).collect();
-        Failure::new(kind, message).with_last_words(LastWords { exit, stderr, hint })
+        let mut stderr: Vec<_> = self.tail.lines().map(str::to_owned).collect();
+        if stderr.is_empty() {
+            // Some say what is wrong on standard output.
+            let mut said = Tail::new();
+            said.push(&self.output, |_| {});
+            said.finish(|_| {});
+            stderr = said.lines().take(LINES_SHOWN_MAX).map(str::to_owned).collect();
+        }
+        Failure::new(kind, message).with_last_words(LastWords {
+            exit,
+            stderr,
+            hint,
+            is_unproven: false,
+        })
     }
 }
 
@@ -325,14 +391,19 @@ fn command_line(words: &[String]) -> String {
     words.iter().map(|word| words::quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A back whose wire is found out when its tools are first asked for.
-struct FoundOut {
+/// A back whose wire is found out when it is first asked.
+struct FoundOut(Rc<Unknown>);
+
+struct Unknown {
     address: Address,
     settings: Settings,
     back: RefCell<Option<Rc<dyn Back>>>,
+    /// Those who want to hear of it, until there is something to hear.
+    watching: RefCell<Vec<Rc<dyn Fn()>>>,
+    listening: RefCell<Vec<Rc<dyn Fn(&Notice)>>>,
 }
 
-impl FoundOut {
+impl Unknown {
     fn known(&self) -> Option<Rc<dyn Back>> {
         self.back.borrow().clone()
     }
@@ -342,71 +413,87 @@ impl FoundOut {
             return Ok(back);
         }
         let address = found_out(&self.address, &self.settings).await?;
+        // Another caller may have waited for the same verdict.
+        if let Some(back) = self.known() {
+            return Ok(back);
+        }
         let opened = super::open(&address, &self.settings).map_err(|error| {
             hinted(Failure::new(FailureKind::Unavailable, error.to_string()), error.hint())
         })?;
-        Ok(self.back.borrow_mut().get_or_insert(opened).clone())
+        self.watching.take().into_iter().for_each(|changed| opened.watch(changed));
+        self.listening.take().into_iter().for_each(|hear| opened.listen(hear));
+        Ok(self.back.borrow_mut().insert(opened).clone())
     }
 }
 
 impl Back for FoundOut {
     fn wire(&self) -> Wire {
-        self.known().map_or(FOUND_OUT.wire(), |back| back.wire())
+        self.0.known().map_or(FOUND_OUT.wire(), |back| back.wire())
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
-        Box::pin(async move { self.find_out().await?.tools().await })
+        Box::pin(async move { self.0.find_out().await?.tools().await })
     }
 
     fn timeout(&self) -> Option<Duration> {
-        self.known()?.timeout()
+        self.0.known()?.timeout()
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        match self.known() {
-            Some(back) => back.start(call, down),
-            None => {
-                let why = "what it speaks is not known yet: its tools were never listed";
-                let Place::Command(words) = self.address.place() else {
-                    return RunningCall::ended();
-                };
-                let _ = down.send(Down::Done(Err(unknown(words, why))));
-                RunningCall::ended()
-            }
+        if let Some(back) = self.0.known() {
+            return back.start(call, down);
         }
+        let relay = Relay::new(call, down);
+        let (waiting, unknown) = (relay.clone(), self.0.clone());
+        let finding = spawn_local(async move {
+            match unknown.find_out().await {
+                Ok(back) => waiting.begin(|call, down| back.start(call, down)),
+                Err(failure) => waiting.finish(Err(failure)),
+            }
+        });
+        let finding = finding.abort_handle();
+        relay.at_end(move || finding.abort());
+        relay.set_alarm();
+        relay.running_call()
     }
 
     fn text_of(&self, answer: &Json) -> Option<String> {
-        self.known()?.text_of(answer)
+        self.0.known()?.text_of(answer)
     }
 
     fn watch(&self, changed: Rc<dyn Fn()>) {
-        if let Some(back) = self.known() {
-            back.watch(changed);
+        match self.0.known() {
+            Some(back) => back.watch(changed),
+            None => self.0.watching.borrow_mut().push(changed),
         }
     }
 
     fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
-        if let Some(back) = self.known() {
-            back.listen(hear);
+        match self.0.known() {
+            Some(back) => back.listen(hear),
+            None => self.0.listening.borrow_mut().push(hear),
         }
     }
 
+    fn restarts(&self) -> Option<u64> {
+        self.0.known()?.restarts()
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
-        match self.known() {
+        match self.0.known() {
             Some(back) => Box::pin(async move { back.shutdown().await }),
             None => Box::pin(async {}),
         }
     }
 
     fn hurry(&self) {
-        if let Some(back) = self.known() {
+        if let Some(back) = self.0.known() {
             back.hurry();
         }
     }
 
     fn kill(&self) {
-        if let Some(back) = self.known() {
+        if let Some(back) = self.0.known() {
             back.kill();
         }
     }

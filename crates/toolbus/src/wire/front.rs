@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use toolbus_proto::channel::Ended;
 
@@ -80,8 +81,13 @@ pub trait RunningFront {
     /// Calls go to the backs of `bus` from now on.
     fn lead_to(&self, bus: Bus);
 
-    /// Takes no caller any more; what is under way may end.
+    /// Takes no caller any more; what is under way may end, but not for long.
     fn stop(&self);
+
+    /// Takes no caller any more; what is under way has so long to end.
+    fn drain(&self, _patience: Duration) {
+        self.stop();
+    }
 }
 
 /// Why a front cannot be opened, or cannot go on.

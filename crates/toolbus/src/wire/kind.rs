@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::tool::Wire;
+use toolbus_proto::tool::{FailureKind, Wire};
 
 use super::OpenError;
 use super::check::CheckKind;
@@ -16,6 +17,7 @@ use super::settings::Settings;
 use crate::address::{Address, Scheme};
 use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
+use crate::bus::observe::NativeCall;
 
 /// A kind of peer: a wire, or tools inside toolbus itself. It is a `static`, and stands in the
 /// [`Registry`](super::Registry).
@@ -81,6 +83,17 @@ pub trait PeerKind: Sync {
 
     /// Begins to tell what one side of a captured conversation says, if captures can be read.
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
+        None
+    }
+
+    /// Which tool a native request calls, if it is the call of one: for those who observe calls,
+    /// since it is passed on as it is.
+    fn native_call(&self, _method: &[u8], _body: &Bytes) -> Option<NativeCall> {
+        None
+    }
+
+    /// Why a tool has failed whose native result this is, if it has.
+    fn native_failure(&self, _result: &Bytes) -> Option<FailureKind> {
         None
     }
 

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "bus")]
 pub mod access;
+#[cfg(feature = "bus")]
+pub mod at;
 #[cfg(feature = "author")]
 mod authors;
 #[cfg(feature = "bus")]

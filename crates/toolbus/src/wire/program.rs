@@ -73,6 +73,10 @@ impl<C: Calling + Channel + 'static> Back for ProgramBack<C> {
         self.child.watch(changed);
     }
 
+    fn restarts(&self) -> Option<u64> {
+        Some(self.child.restarts())
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.child.shutdown())
     }

@@ -19,6 +19,8 @@ mod oracle_back;
 mod orchard_back;
 #[cfg(feature = "orchestra")]
 mod orchestra;
+#[cfg(feature = "otel")]
+mod otel;
 #[cfg(target_os = "linux")]
 mod stdio;
 

@@ -33,9 +33,11 @@ pub(crate) async fn all_pairs(registry: &Registry, program: &str) -> Table {
         registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?))).collect();
     let (mut cells, mut unsaid) = (Vec::new(), Vec::new());
     for &(front, serving) in &wires {
-        for &(back, behind) in &wires {
+        // Those of one front side by side: most of the time they wait for what never comes.
+        let mut row = JoinSet::new();
+        for (column, &(back, behind)) in wires.iter().enumerate() {
             let address = address(program, serving, &address(program, behind, "builtin:"));
-            let is_limited = |what: Trait| {
+            let is_limited = move |what: Trait| {
                 [serving, behind].into_iter().any(|wire| wire.why_not(what).is_some())
             };
             let mut trials = JoinSet::new();
@@ -44,15 +46,23 @@ pub(crate) async fn all_pairs(registry: &Registry, program: &str) -> Table {
                 let pair = Pair { address: parsed, back: behind, is_limited: is_limited(what) };
                 trials.spawn_local(async move { (order, what, pair.try_out(what).await) });
             }
-            let mut carried = trials.join_all().await;
-            carried.sort_by_key(|(order, ..)| *order);
-            let carried: Vec<_> = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
-            for (what, seen) in &carried {
+            row.spawn_local(async move {
+                let mut carried = trials.join_all().await;
+                carried.sort_by_key(|(order, ..)| *order);
+                let carried = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
+                (column, is_limited, Cell { front, back, address, carried })
+            });
+        }
+        let mut row = row.join_all().await;
+        row.sort_by_key(|(column, ..)| *column);
+        for (_, is_limited, cell) in row {
+            for (what, seen) in &cell.carried {
                 if *seen != Carried::Yes && !is_limited(*what) {
+                    let back = cell.back;
                     unsaid.push(format!("{front} over {back}: {}: {seen:?}", what.title()));
                 }
             }
-            cells.push(Cell { front, back, address, carried });
+            cells.push(cell);
         }
     }
     assert!(unsaid.is_empty(), "neither wire says why:\n{}", unsaid.join("\n"));

@@ -1,5 +1,7 @@
 //! The tool that is called, as its peer describes it; and what is said of a name that none has.
 
+use std::time::Instant;
+
 use toolbus::bus::{Bus, Listed};
 use toolbus_proto::did_you_mean::unknown_tool;
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolName, ToolSpec};
@@ -22,9 +24,9 @@ struct Listing {
 }
 
 impl Listing {
-    async fn of(bus: &Bus) -> Result<Listing, Failure> {
+    async fn of(bus: &Bus, deadline: Deadline) -> Result<Listing, Failure> {
         let mut listing = Listing { specs: Vec::new(), may_have_more: false };
-        for Listed { back, address, tools } in bus.list().await {
+        for Listed { back, address, tools } in bus.list_by(deadline).await {
             listing.may_have_more |= !address.kind().generic_tools().is_empty();
             listing.specs.extend(tools?.iter().map(|spec| {
                 let name = bus.name_of(&back, &spec.name);
@@ -44,10 +46,14 @@ impl Listing {
 }
 
 /// The tool of this name with its address, as it was typed or stands in the config.
-pub(crate) async fn listed(bus: &Bus, name: &ToolName) -> Result<(ToolSpec, String), Failure> {
+pub(crate) async fn listed(
+    bus: &Bus,
+    name: &ToolName,
+    deadline: Deadline,
+) -> Result<(ToolSpec, String), Failure> {
     let mut names = Vec::new();
     let mut failed = None;
-    for Listed { back, address, tools } in bus.list().await {
+    for Listed { back, address, tools } in bus.list_by(deadline).await {
         let tools = match tools {
             Ok(tools) => tools,
             Err(failure) => {
@@ -78,14 +84,7 @@ pub(crate) async fn described(
     if bus.resolve(name).is_none() {
         return Ok(Described::Unlisted);
     }
-    let listing = match deadline.total.map(|total| deadline.asked + total) {
-        None => Listing::of(bus).await,
-        Some(until) => {
-            let until = tokio::time::Instant::from_std(until);
-            let listed = tokio::time::timeout_at(until, Listing::of(bus)).await;
-            listed.unwrap_or_else(|_| Err(deadline.missed()))
-        }
-    };
+    let listing = Listing::of(bus, deadline).await;
     match listing {
         Ok(listing) => Ok(match listing.find(name) {
             Some(spec) => Described::Tool(spec.clone()),
@@ -116,11 +115,11 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
     if !is_doubtful || is_ours {
         return failure;
     }
-    match Listing::of(bus).await {
+    match Listing::of(bus, Deadline::never(Instant::now())).await {
         Ok(listing) if listing.find(name).is_none() => {
             match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
                 true => failure,
-                false => listing.unknown(name),
+                false => Failure { last_words: failure.last_words, ..listing.unknown(name) },
             }
         }
         _ => failure,

@@ -25,6 +25,11 @@ impl Peers {
         Ok(Peers { program: program.to_string_lossy().into_owned(), folder })
     }
 
+    /// Where this program is.
+    pub(super) fn program(&self) -> &str {
+        &self.program
+    }
+
     /// Words that start this program.
     pub(super) fn ourselves(&self, words: &[&str]) -> String {
         let words = words.iter().map(|word| quoted(word));

@@ -1,9 +1,12 @@
 //! One front of the config: planned, opened, led elsewhere, stopped.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use toolbus::address::Place;
 use toolbus::bus::Bus;
 use toolbus::bus::config::FrontConfig;
 use toolbus::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
@@ -27,8 +30,13 @@ impl Plan {
                 "`front.{name}.serve`: fronts like `{serve}` are not there yet"
             )));
         };
-        let plan = kind.plan(serve, settings).map_err(|error| failed(name, error))?;
+        let plan = kind.plan(serve, settings);
+        let plan = plan.map_err(|error| failed(&format!("front.{name}"), error))?;
         Ok(Plan { config: config.clone(), plan })
+    }
+
+    pub(super) fn config(&self) -> &FrontConfig {
+        &self.config
     }
 }
 
@@ -37,6 +45,8 @@ pub(super) struct Front {
     config: FrontConfig,
     running: Rc<dyn RunningFront>,
     serving: JoinHandle<()>,
+    /// It is to end: that it does is nothing to tell.
+    is_leaving: Rc<Cell<bool>>,
 }
 
 impl Front {
@@ -50,52 +60,112 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, plan } = plan;
-        let opened = plan.open(bus.clone(), number).await;
-        let Listening { line, front, serving } =
-            opened.map_err(|error| failed(&config.name, error))?;
+        let opened = plan.open(bus.clone().for_front(&config.name), number).await;
+        let table = format!("front.{}", config.name);
+        let Listening { line, front, serving } = opened.map_err(|error| failed(&table, error))?;
         stderr::write(&logging::announcement(&line));
-        let (breaking, name) = (breaking.clone(), config.name.clone());
+        let breaking = breaking.clone();
+        let is_leaving = Rc::new(Cell::new(false));
+        let is_expected = is_leaving.clone();
         let serving = spawn_local(async move {
-            if let Err(error) = serving.await {
-                let _ = breaking.send(failed(&name, error));
+            if let Err(error) = serving.await
+                && !is_expected.get()
+            {
+                let _ = breaking.send(failed(&table, error));
             }
         });
-        Ok(Front { config, running: front, serving })
+        Ok(Front { config, running: front, serving, is_leaving })
     }
 
-    /// Is it all that `plan` wants, once it leads to the backs of `after`?
-    pub(super) fn can_become(&self, plan: &Plan, before: &Bus, after: &Bus) -> bool {
+    /// Its name in the config.
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Is it all that `plan` wants, but perhaps for its name?
+    pub(super) fn is_set_up_as(&self, plan: &Plan) -> bool {
+        let FrontConfig { name: _, serve, settings } = &self.config;
+        *serve == plan.config.serve && *settings == plan.config.settings
+    }
+
+    /// Can it lead to the backs of `after`, with the clients that it has?
+    pub(super) fn can_lead_to(&self, before: &Bus, after: &Bus) -> bool {
         let kind = self.config.serve.kind();
         let passes_through = |bus: &Bus| {
             kind.front().is_some_and(FrontKind::passes_through)
                 && bus.native_wire() == Some(kind.wire())
         };
-        self.config == plan.config
-            && match (passes_through(before), passes_through(after)) {
-                (false, false) => true,
-                // The sessions of a server that is passed through are its own.
-                (true, true) => after.without(before).is_empty(),
-                (true, false) | (false, true) => false,
-            }
+        match (passes_through(before), passes_through(after)) {
+            (false, false) => true,
+            // The sessions of a server that is passed through are its own.
+            (true, true) => after.without(before).is_empty(),
+            (true, false) | (false, true) => false,
+        }
+    }
+
+    /// It is called so from now on.
+    pub(super) fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.config.name);
+    }
+
+    /// Does it listen where `config` wants to?
+    pub(super) fn is_in_the_way_of(&self, config: &FrontConfig) -> bool {
+        match (self.config.serve.place(), config.serve.place()) {
+            (Place::Unix(ours), Place::Unix(theirs)) => ours == theirs,
+            // Hosts may have several names; ports of the system's choice are never the same.
+            (Place::Url(ours), Place::Url(theirs)) => ours.port == theirs.port && ours.port != 0,
+            _ => false,
+        }
     }
 
     /// Calls go to the backs of `bus` from now on.
     pub(super) fn lead_to(&self, bus: &Bus) {
-        self.running.lead_to(bus.clone());
+        self.running.lead_to(bus.clone().for_front(&self.config.name));
     }
 
     /// Takes no client any more. It is over when its last calls are.
     pub(super) fn stop(self) -> JoinHandle<()> {
+        self.is_leaving.set(true);
         self.running.stop();
         self.serving
     }
+
+    /// The same; its last calls have so long.
+    pub(super) fn drain(self, patience: Duration) -> Draining {
+        self.is_leaving.set(true);
+        self.running.drain(patience);
+        Draining(self.serving)
+    }
 }
 
-/// Why the front of this name cannot be opened, or go on.
-fn failed(name: &str, error: FrontError) -> Failed {
+/// A front that takes no client any more.
+pub(super) struct Draining(JoinHandle<()>);
+
+impl Draining {
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Can be asked whether it is over.
+    pub(super) fn watch(&self) -> AbortHandle {
+        self.0.abort_handle()
+    }
+
+    /// Its last calls have so long from now on, however long they had.
+    pub(super) fn hurry(mut self, patience: Duration) -> JoinHandle<()> {
+        spawn_local(async move {
+            if tokio::time::timeout(patience, &mut self.0).await.is_err() {
+                self.0.abort();
+            }
+        })
+    }
+}
+
+/// Why what this table of the config asks for cannot be opened, or go on.
+pub(super) fn failed(table: &str, error: FrontError) -> Failed {
     let FrontError { is_usage, key, message, causes, hint } = error;
     let message = match key {
-        Some(key) => format!("`front.{name}.{key}`: {message}"),
+        Some(key) => format!("`{table}.{key}`: {message}"),
         None => message,
     };
     let exit = if is_usage { Exit::Usage } else { Exit::Failed };

@@ -1,20 +1,31 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
+mod admin;
+mod found;
 mod front;
 
 use std::convert::Infallible;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
-use toolbus::bus::config::Config;
-use toolbus::bus::lenient::{SLOW, left_out};
+use tokio::time::{Instant, timeout_at};
+use toolbus::address::Address;
+use toolbus::bus::admin::AdminPlan;
+use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::journal::Journal;
+use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
+use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
+use toolbus_proto::tool::Failure;
 
-use self::front::{Front, Plan};
+use self::admin::Pages;
+use self::found::FoundOut;
+use self::front::{Draining, Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::Globals;
 use crate::args::peer::{self, HttpArgs, ProgramArgs};
@@ -22,11 +33,20 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
-use crate::peers::{found_out_backs, not_opened};
+use crate::peers::{not_opened, second_look};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::spans;
 
-/// What calls to a back have that is no longer in the config.
+/// What the last calls of a front have when we end.
 const LAST_CALLS: Duration = Duration::from_secs(5);
+/// A config that was read again is told to be so once its new fronts listen, but no later: one of
+/// them may have to wait for a hub, or for an address of ours.
+const OPENED_SOON: Duration = Duration::from_millis(500);
+/// The last calls of a front that is closed have so many times as long as one may be quiet, for
+/// they need not be quiet.
+const DRAINED_WITHIN: u32 = 10;
+/// How often is looked whether an address is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Run every front of the config at once, until a signal
 ///
@@ -34,9 +54,13 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// standard error has the line `listening on URL`, with the real port. A back that cannot be
 /// opened is left out with a warning, and tried again with the next list or call.
 ///
+/// With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on
+/// a port of their own.
+///
 /// SIGHUP reads the config again. Backs and fronts that are set up as before go on as they
-/// are; calls to a back that is no longer there have five seconds. If there is a mistake in
-/// the config it is told, and everything stays as it was.
+/// are; a back that has changed or is gone keeps its calls until they end or time out, and new
+/// ones go to the new one at once. If there is a mistake in the config it is told, and
+/// everything stays as it was.
 ///
 /// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does
 /// the end of the terminal it was started on, unless by `nohup`.
@@ -67,6 +91,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let asked = Asked { globals, peers: args.settings()? };
     let wanted = Wanted::read(&asked)?;
+    spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let mut running = Running::nothing()?;
@@ -83,6 +108,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             running.kill();
         };
         signals.or_kill(goodbye, kill).await;
+        running.pages.stop().await;
         Err(ended)
     })
 }
@@ -96,7 +122,7 @@ async fn serve(
 ) -> Result<Infallible, Failed> {
     let mut hangups = Hangups::listen()?;
     tokio::select! {
-        begun = async { running.follow(wanted.found_out().await, Err).await } => begun?,
+        begun = running.begin(wanted) => begun?,
         exit = signals.next() => return Err(Failed::quietly(exit)),
     }
     loop {
@@ -105,7 +131,13 @@ async fn serve(
                 Hangup::Reload => {}
                 Hangup::TerminalClosed => return Err(Failed::quietly(Exit::Terminated)),
             },
-            failed = running.broken() => return Err(failed),
+            change = running.changes() => match change {
+                Change::Broken(failed) => return Err(failed),
+                Change::Opened(opened) => {
+                    running.settle(opened, asked);
+                    continue;
+                }
+            },
             exit = signals.next() => return Err(Failed::quietly(exit)),
         }
         tokio::select! {
@@ -136,15 +168,10 @@ impl ServeArgs {
 struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
+    admin: Option<AdminPlan>,
 }
 
 impl Wanted {
-    /// The same with the wire of each program, where that is not said.
-    async fn found_out(mut self) -> Wanted {
-        found_out_backs(&mut self.config).await;
-        self
-    }
-
     fn read(asked: &Asked<'_>) -> Result<Wanted, Failed> {
         let found = config::read(asked.globals.config.as_deref())?;
         let Found { path, mut config } = found.ok_or_else(|| {
@@ -159,37 +186,55 @@ impl Wanted {
             return Err(failed.hint_if_any(hint));
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        for (table, is_there) in
-            [("journal", config.journal.is_some()), ("admin", config.admin.is_some())]
-        {
-            if is_there {
-                tracing::warn!("`[{table}]` in `{}` is not used yet", path.display());
-            }
-        }
+        let admin = admin::plan(&config)?;
         peer::add_to(&mut config, &asked.peers);
-        Ok(Wanted { config: config.for_many_clients(), fronts })
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
 
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
     opened: u64,
     /// Where a front says that it cannot go on.
     breaking: mpsc::UnboundedSender<Failed>,
     broken: mpsc::UnboundedReceiver<Failed>,
+    /// Fronts of the config that do not listen yet.
+    opening: JoinSet<Opened>,
+    /// Fronts that serve until the one of their name listens elsewhere.
+    held: Vec<Front>,
+    /// Fronts that take no client any more.
+    draining: Vec<Draining>,
     leaving: Vec<Leaving>,
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
+    /// What programs speak whose addresses do not say it.
+    found: FoundOut,
+    pages: Pages,
+    spans: Option<Rc<dyn Observer>>,
 }
 
 /// Backs that are no longer in the config.
 struct Leaving {
     bus: Bus,
-    /// Waits for their last calls and says goodbye, once no front leads to them.
-    goodbye: Option<JoinHandle<()>>,
+    /// Waits for their last calls and says goodbye.
+    goodbye: JoinHandle<()>,
+}
+
+/// What became of a front that was to be opened.
+struct Opened {
+    name: String,
+    front: Result<Front, Failed>,
+}
+
+/// What happens by itself.
+enum Change {
+    /// A front cannot go on.
+    Broken(Failed),
+    Opened(Opened),
 }
 
 impl Running {
@@ -198,93 +243,244 @@ impl Running {
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            journal: None,
             fronts: Vec::new(),
             opened: 0,
             breaking,
             broken,
+            opening: JoinSet::new(),
+            held: Vec::new(),
+            draining: Vec::new(),
             leaving: Vec::new(),
             looking: JoinSet::new(),
+            found: FoundOut::default(),
+            pages: Pages::default(),
+            spans: spans::observer(),
         })
     }
 
-    async fn broken(&mut self) -> Failed {
-        // We hold a sender ourselves, so it never comes to its end.
-        self.broken.recv().await.unwrap_or_else(|| Failed::quietly(Exit::Failed))
+    async fn changes(&mut self) -> Change {
+        tokio::select! {
+            // We hold a sender ourselves, so it never comes to its end.
+            Some(failed) = self.broken.recv() => Change::Broken(failed),
+            Some(Ok(opened)) = self.opening.join_next() => Change::Opened(opened),
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Opens everything for the first time. A front that cannot be opened is the end.
+    async fn begin(&mut self, mut wanted: Wanted) -> Result<(), Failed> {
+        self.found.out(&mut wanted.config).await;
+        let (_, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        if let Some(failed) = unserved {
+            return Err(failed);
+        }
+        self.look_for_missing(wanted.config);
+        let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
+        for plan in wanted.fronts {
+            self.opened += 1;
+            let front = Front::open(plan, &self.bus, self.opened, &self.breaking).await?;
+            self.pages.listens(front.name());
+            self.fronts.push(front);
+        }
+        self.pages.announce();
+        Ok(())
     }
 
     /// Reads the config again. What is wrong is told, and does not end us.
     async fn reload(&mut self, asked: &Asked<'_>) {
-        let told = |failed: Failed| {
-            failed.told(asked.globals);
-            Ok(())
-        };
         let followed = match Wanted::read(asked) {
-            Ok(wanted) => self.follow(wanted.found_out().await, told).await,
+            Ok(mut wanted) => {
+                self.found.out(&mut wanted.config).await;
+                self.follow(wanted, asked).await
+            }
             Err(failed) => Err(failed),
         };
-        match followed {
-            Ok(()) => tracing::warn!(target: DONE, "the config was read again"),
-            Err(failed) => {
-                failed.told(asked.globals);
-                tracing::warn!("the config was not taken: everything stays as it was");
-            }
+        if let Err(failed) = followed {
+            failed.told(asked.globals);
+            tracing::warn!("the config was not taken: everything stays as it was");
+            return;
         }
+        let until = Instant::now() + OPENED_SOON;
+        while let Ok(Some(Ok(opened))) = timeout_at(until, self.opening.join_next()).await {
+            self.settle(opened, asked);
+        }
+        self.pages.announce();
+        tracing::warn!(target: DONE, "the config was read again");
     }
 
-    /// Becomes what is wanted. A front that cannot be opened is given to `failing`, which says
-    /// whether that is the end.
-    async fn follow(
-        &mut self,
-        wanted: Wanted,
-        failing: impl Fn(Failed) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
-        let bus = self.bus.reloaded(&wanted.config).map_err(|error| not_opened(&error))?;
-        let before = mem::replace(&mut self.bus, bus);
-        self.leaving.retain(|leaving| !leaving.is_gone());
-        self.leaving.push(Leaving { bus: before.without(&self.bus), goodbye: None });
-        self.look_for_missing().await;
-
-        let mut fronts: Vec<_> = mem::take(&mut self.fronts).into_iter().map(Some).collect();
+    /// Becomes what is wanted, at once: no call, client or back is waited for.
+    async fn follow(&mut self, wanted: Wanted, asked: &Asked<'_>) -> Result<(), Failed> {
+        let (before, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        if let Some(failed) = unserved {
+            failed.told(asked.globals);
+        }
+        // What does not listen yet is planned anew.
+        self.opening = JoinSet::new();
+        let fronts = self.fronts.drain(..).chain(self.held.drain(..));
+        // One that passes its only back through cannot do so with another.
+        let (mut fronts, mut closing): (Vec<_>, Vec<_>) =
+            fronts.partition(|front| front.can_lead_to(&before, &self.bus));
         let mut to_open = Vec::new();
         for plan in wanted.fronts {
-            let fits = |front: &mut Front| front.can_become(&plan, &before, &self.bus);
-            match fronts.iter_mut().find_map(|front| front.take_if(fits)) {
-                Some(front) => {
+            match fronts.iter().position(|front| front.is_set_up_as(&plan)) {
+                Some(same) => {
+                    let mut front = fronts.swap_remove(same);
+                    front.rename(&plan.config().name);
                     front.lead_to(&self.bus);
+                    self.pages.listens(front.name());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
             }
         }
-        // Their addresses may be wanted by those that are opened now.
-        over(fronts.into_iter().flatten().map(Front::stop).collect()).await;
-        for plan in to_open {
-            self.opened += 1;
-            match Front::open(plan, &self.bus, self.opened, &self.breaking).await {
-                Ok(front) => self.fronts.push(front),
-                Err(failed) => failing(failed)?,
+        // A front goes on while the one that takes its place may turn out not to listen; unless
+        // it is in the way itself.
+        for front in fronts {
+            let is_followed = to_open.iter().any(|plan| plan.config().name == front.name());
+            let is_free = !to_open.iter().any(|plan| front.is_in_the_way_of(plan.config()));
+            if is_followed && is_free {
+                front.lead_to(&self.bus);
+                self.held.push(front);
+            } else {
+                closing.push(front);
             }
         }
-        self.leaving.iter_mut().for_each(Leaving::begin);
+        // Those that end in their own time need no more; who only listens goes with the last.
+        let patience = before.patience() * DRAINED_WITHIN;
+        self.draining.retain(|draining| !draining.is_over());
+        self.draining.extend(closing.into_iter().map(|front| front.drain(patience)));
+        to_open.into_iter().for_each(|plan| self.open(plan));
+        self.leave(before.without(&self.bus));
+        self.look_for_missing(wanted.config);
         Ok(())
     }
 
-    /// Opens all backs before a client is served; but one that is slow does not keep the others
-    /// from being served.
-    async fn look_for_missing(&mut self) {
+    /// Takes the backs of this config, with those who watch their calls: the backs of before, and
+    /// why the pages of `[admin]` cannot be where they are wanted.
+    async fn lead_to_backs(
+        &mut self,
+        config: &Config,
+        admin: Option<AdminPlan>,
+    ) -> Result<(Bus, Option<Failed>), Failed> {
+        let bus = self.bus.reloaded(config).map_err(|error| not_opened(&error))?;
+        // A file that cannot be opened is told before anything changes.
+        let journal = self.journal_of(config.journal.as_ref())?;
+        // Before the backs are opened: who looks sees how far the start has come.
+        let names = config.fronts.iter().map(|front| front.name.clone()).collect();
+        let unserved = self.pages.follow(admin, &bus, names).await.err();
+        self.journal = journal;
+        let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
+        // Last, so that they count what the journal makes of a call.
+        let spans = self.spans.clone();
+        let all = [journal, spans, self.pages.metrics()];
+        let bus = bus.observed_only_by(all.into_iter().flatten());
+        Ok((mem::replace(&mut self.bus, bus), unserved))
+    }
+
+    /// The journal that is wanted: that of before, with its file opened anew, or another.
+    fn journal_of(&self, wanted: Option<&JournalConfig>) -> Result<Option<Rc<Journal>>, Failed> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let same = self.journal.as_ref().filter(|journal| journal.config() == wanted);
+        let journal = same.cloned().unwrap_or_else(|| Rc::new(Journal::new(wanted)));
+        runtime::survive_file_limits();
+        journal.open().map_err(|error| {
+            let path = wanted.path.display();
+            Failed::usage(format!("cannot open the journal `{path}`, which is required"))
+                .caused_by(&error)
+        })?;
+        Ok(Some(journal))
+    }
+
+    /// Opens a front, as soon as its address is free of those that we are about to leave.
+    fn open(&mut self, plan: Plan) {
+        self.opened += 1;
+        let (bus, number, breaking) = (self.bus.clone(), self.opened, self.breaking.clone());
+        let leaving: Vec<_> = self.draining.iter().map(Draining::watch).collect();
+        self.opening.spawn_local(async move {
+            let config = plan.config().clone();
+            let name = config.name.clone();
+            let mut plan = Ok(plan);
+            let front = loop {
+                let opened = match plan {
+                    Ok(plan) => Front::open(plan, &bus, number, &breaking).await,
+                    Err(failed) => break Err(failed),
+                };
+                match opened {
+                    Err(_) if !leaving.iter().all(AbortHandle::is_finished) => {
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                        plan = Plan::of(&config);
+                    }
+                    opened => break opened,
+                }
+            };
+            Opened { name, front }
+        });
+    }
+
+    /// Takes in a front that listens now, or tells why it does not.
+    fn settle(&mut self, opened: Opened, asked: &Asked<'_>) {
+        let Opened { name, front } = opened;
+        let held = self.held.iter().position(|held| held.name() == name);
+        let held = held.map(|at| self.held.swap_remove(at));
+        match front {
+            Ok(front) => {
+                self.pages.listens(front.name());
+                self.fronts.push(front);
+                self.draining
+                    .extend(held.map(|held| held.drain(self.bus.patience() * DRAINED_WITHIN)));
+            }
+            Err(failed) => {
+                failed.told(asked.globals);
+                if let Some(held) = held {
+                    tracing::warn!("`front.{name}` goes on as it was");
+                    self.pages.listens(held.name());
+                    self.fronts.push(held);
+                }
+            }
+        }
+    }
+
+    /// Says goodbye to these backs when their last call is over, or has timed out.
+    fn leave(&mut self, bus: Bus) {
+        self.leaving.retain(|leaving| !leaving.goodbye.is_finished());
+        if bus.is_empty() {
+            return;
+        }
+        let left = bus.clone();
+        let goodbye = spawn_local(async move {
+            left.idle().await;
+            left.shutdown().await;
+        });
+        self.leaving.push(Leaving { bus, goodbye });
+    }
+
+    /// Asks all backs for their tools, and tells which cannot be reached.
+    fn look_for_missing(&mut self, config: Config) {
         let bus = self.bus.clone();
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
+        forget_left_out();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
+            for Listed { back, address, tools } in &listed {
+                let settings = config.backs.iter().find(|known| *known.name == **back);
+                if let (Err(failure), Some(known)) = (tools, settings) {
+                    tell_of_wire(back, address, &known.settings, failure).await;
+                }
+            }
         });
-        let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
     }
 
     fn stop_fronts(&mut self) -> Vec<JoinHandle<()>> {
         self.looking.abort_all();
-        self.fronts.drain(..).map(Front::stop).collect()
+        self.opening.abort_all();
+        let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
+        self.pages.part(&self.bus, names);
+        let fronts = self.fronts.drain(..).chain(self.held.drain(..)).map(Front::stop);
+        let draining = self.draining.drain(..).map(|draining| draining.hurry(LAST_CALLS));
+        fronts.chain(draining).collect()
     }
 
     /// The buses that were not told goodbye yet.
@@ -310,32 +506,26 @@ impl Running {
     }
 }
 
-impl Leaving {
-    fn is_gone(&self) -> bool {
-        self.bus.is_empty() || self.goodbye.as_ref().is_some_and(JoinHandle::is_finished)
-    }
-
-    fn begin(&mut self) {
-        let bus = self.bus.clone();
-        self.goodbye.get_or_insert_with(|| {
-            spawn_local(async move {
-                tokio::time::sleep(LAST_CALLS).await;
-                bus.shutdown().await;
-            })
-        });
-    }
-}
-
 /// Tells which tools cannot be called for now.
 fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for Listed { back, tools, .. } in listed {
-        if let Err(failure) = tools {
-            left_out(back, failure);
+        match tools {
+            Ok(_) => is_back(back),
+            Err(failure) => left_out(back, failure),
         }
     }
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
+    }
+}
+
+/// Tells the address that would work for a program that speaks another wire than it says.
+async fn tell_of_wire(back: &str, address: &Address, settings: &Settings, failure: &Failure) {
+    let hint = |failure: &Failure| failure.last_words.as_ref().and_then(|words| words.hint.clone());
+    let looked_at = second_look(address, settings, failure.clone(), None).await;
+    if let Some(found) = hint(&looked_at).filter(|_| hint(&looked_at) != hint(failure)) {
+        tracing::warn!(peer = %back, "hint: {found}");
     }
 }
 

@@ -12,7 +12,9 @@ use std::fmt;
 use std::path::Path;
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
+use toolbus::bus::back::LocalFuture;
 use toolbus::wire::decode::Decoding;
+use toolbus::wire::fixture::Probe;
 use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::Wire;
 
@@ -61,10 +63,34 @@ pub(crate) trait WireFace: Sync {
         None
     }
 
+    /// Its ends in the tour, where this program is no peer of it as it is of others.
+    fn ends(&self) -> Option<&'static dyn Ends> {
+        None
+    }
+
     /// What the tour ends with, if there is something to try.
     fn to_try(&self) -> &'static [&'static str] {
         &[]
     }
+}
+
+/// The ends of a wire whose back has one tool of its own, and whose front has no caller that
+/// could be told what to call.
+pub(crate) trait Ends: Sync {
+    /// What stands before the command of a back, and the words that make this program one.
+    fn back(&self) -> (&'static str, &'static [&'static str]);
+
+    /// What is called of such a back.
+    fn hello(&self) -> Probe;
+
+    /// Starts `program` as a front before the peer at `address`, makes its caller call a tool,
+    /// and gives what that caller is told, as JSON.
+    fn call<'a>(
+        &self,
+        program: &'a str,
+        address: &'a str,
+        hello: Probe,
+    ) -> LocalFuture<'a, Result<String, Failed>>;
 }
 
 /// Commands that a wire has besides the one of its face.

@@ -8,6 +8,7 @@ use std::fs;
 use std::slice;
 
 use serde_json::Value;
+use tokio::task::JoinSet;
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
@@ -97,22 +98,38 @@ pub(crate) async fn cells(
     let scratch = Scratch::new();
     let ask = child(&scratch, program);
     let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
-    let mut cells = vec![row(GODEX, &ask, &ASK)];
-    for (name, fixture) in wires {
-        cells.push(row(name, &address(program, fixture, "builtin:"), &probes_of(fixture)));
-        let served = address(program, fixture, &ask);
-        let mut carried = Vec::new();
-        for what in Trait::ALL {
-            let at = registry.address(Purpose::Call, &served).unwrap();
-            let bus = Bus::of_addresses(slice::from_ref(&at), &Settings::default()).unwrap();
-            let seen = try_ask(&bus, what).await;
-            bus.kill();
-            bus.shutdown().await;
-            let seen = seen.unwrap_or_else(|failure| Carried::No(failure.to_string()));
-            carried.push((what, seen));
-        }
-        cells.push(Cell { front: name, back: GODEX, address: served, carried });
+    let wires: Vec<_> = wires.collect();
+    // The loop before each back, on threads: they wait for most of the time.
+    let mut rows = JoinSet::new();
+    let own = ask.clone();
+    rows.spawn_blocking(move || row(GODEX, &own, &ASK));
+    for &(name, fixture) in &wires {
+        let behind = address(program, fixture, "builtin:");
+        rows.spawn_blocking(move || row(name, &behind, &probes_of(fixture)));
     }
+    let mut columns = JoinSet::new();
+    for (name, fixture) in wires {
+        let served = address(program, fixture, &ask);
+        let mut trials = JoinSet::new();
+        for (order, what) in Trait::ALL.into_iter().enumerate() {
+            let at = registry.address(Purpose::Call, &served).unwrap();
+            trials.spawn_local(async move {
+                let bus = Bus::of_addresses(slice::from_ref(&at), &Settings::default()).unwrap();
+                let seen = try_ask(&bus, what).await;
+                bus.kill();
+                bus.shutdown().await;
+                let seen = seen.unwrap_or_else(|failure| Carried::No(failure.to_string()));
+                (order, what, seen)
+            });
+        }
+        columns.spawn_local(async move {
+            let mut carried = trials.join_all().await;
+            carried.sort_by_key(|(order, ..)| *order);
+            let carried = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
+            Cell { front: name, back: GODEX, address: served, carried }
+        });
+    }
+    let cells = columns.join_all().await.into_iter().chain(rows.join_all().await).collect();
     (GODEX, LIMITS, cells)
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod bridges;
 mod bus;
 mod children;
 mod files;
+pub(crate) mod killed;
 mod live;
 mod many;
 mod replay;
@@ -37,7 +38,7 @@ fn split(line: &str) -> Vec<String> {
 }
 
 /// The program without any credential, proxy or server of the tester's own.
-fn command(words: &[&str]) -> Command {
+pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = page::command(words);
     for name in [
         "OPENAI_API_KEY",

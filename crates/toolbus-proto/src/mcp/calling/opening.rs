@@ -25,6 +25,17 @@ impl Memory {
         if bits & yes != 0 { Some(true) } else { (bits & no != 0).then_some(false) }
     }
 
+    /// Was it found behind the old pair of HTTP+SSE?
+    pub(in crate::mcp) fn is_pair(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & PAIR != 0
+    }
+
+    /// It is behind the old pair of HTTP+SSE, which carries the old era alone.
+    pub(in crate::mcp) fn learn_pair(&self) {
+        self.learn(Era::Modern, false);
+        self.0.fetch_or(PAIR, Ordering::Relaxed);
+    }
+
     pub(super) fn learn(&self, era: Era, speaks: bool) {
         let (yes, no) = Memory::bits(era);
         let bits = self.0.load(Ordering::Relaxed) & !(yes | no);
@@ -32,7 +43,7 @@ impl Memory {
     }
 
     /// The remembered way failed: the next conversation asks anew.
-    fn forget(&self) {
+    pub(in crate::mcp) fn forget(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
@@ -43,6 +54,9 @@ impl Memory {
         }
     }
 }
+
+/// Beside the bits of the eras.
+const PAIR: u8 = 16;
 
 /// The question that is being asked.
 #[derive(Debug)]
@@ -98,6 +112,8 @@ pub(super) enum Step {
     Initialize,
     /// It speaks this revision; what it said of itself, raw.
     Open(Revision, Bytes),
+    /// It speaks this legacy revision, and has said by then that it is modern as well.
+    OpenBoth(Revision, Bytes),
     Fail(Failure),
     Wait,
 }
@@ -160,6 +176,11 @@ impl Opening {
             }
             Stage::Both { probe, heard, handshake } if handshake == answered => {
                 match (shaken(line, answer), heard) {
+                    (Ok(Some((revision, greeting))), Heard::Modern(_)) => {
+                        self.memory.learn(Era::Modern, true);
+                        self.memory.learn(Era::Legacy, true);
+                        Step::OpenBoth(revision, greeting)
+                    }
                     (Ok(Some((revision, greeting))), _) => {
                         self.memory.learn(Era::Modern, false);
                         self.open_legacy(revision, greeting)

@@ -100,7 +100,7 @@ impl MessageClient {
             }
             return;
         };
-        let params = format!("{{\"_meta\":{},\"notifications\":{wanted}}}", self.modern_meta());
+        let params = format!("{{\"_meta\":{},\"notifications\":{wanted}}}", self.modern_meta("{}"));
         let ticket = self.ask_own(now, "subscriptions/listen", params, None);
         let (mut old, mut waiters) = (None, Vec::new());
         if let Some(own) = before {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::http::{
     Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, is_one_of,
-    media_type,
+    media_type, preflight,
 };
 use crate::jsonrpc::Id;
 use crate::mcp::wire::{
@@ -14,6 +14,18 @@ use crate::mcp::wire::{
 
 /// The media type of a stream.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// Where the old pair of HTTP+SSE opens its streams, and where its messages are posted.
+const EVENTS_PATH: &str = "/sse";
+pub(super) const MESSAGES_PATH: &str = "/messages";
+
+/// Is the path one of the old pair's?
+pub fn is_of_pair(path: &str) -> bool {
+    matches!(path, EVENTS_PATH | MESSAGES_PATH)
+}
+
+/// The header fields that a page of another site may read.
+pub(super) const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version";
 
 /// An answer that is complete from the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +51,11 @@ impl Answer {
 
     /// A refusal; `id` is that of the request, if it is known.
     pub(super) fn refusal(status: u16, id: &Id, code: i64, message: impl Into<String>) -> Answer {
-        let refusal = Refusal::new(code, message.into());
-        Answer::json(status, refusal.answer(id).take())
+        let message = message.into();
+        let refusal = Refusal::new(code, message.clone());
+        let mut answer = Answer::json(status, refusal.answer(id).take());
+        answer.head.why = Some(message);
+        answer
     }
 
     /// A refusal with a header field before the others.
@@ -53,7 +68,7 @@ impl Answer {
         let others = refused.head.headers.iter().map(|(name, value)| (name.to_owned(), value));
         let mut headers: Headers = [field].into_iter().collect();
         headers.extend(others);
-        Answer { head: ResponseHead { status, headers }, body: refused.body }
+        Answer { head: ResponseHead { headers, ..refused.head }, body: refused.body }
     }
 
     /// A body came, but too slowly.
@@ -97,6 +112,40 @@ pub enum Verb {
     Post,
     Get,
     Delete,
+    /// A session of the old pair begins, with its stream.
+    OpenPair,
+    /// A message for such a session.
+    PostPair,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Mcp,
+    Events,
+    Messages,
+}
+
+impl At {
+    /// The methods there are.
+    fn allow(self) -> &'static str {
+        match self {
+            At::Mcp => "GET, POST, DELETE",
+            At::Events => "GET",
+            At::Messages => "POST",
+        }
+    }
+
+    fn verb(self, method: &str) -> Option<Verb> {
+        match (self, method) {
+            (At::Mcp, "POST") => Some(Verb::Post),
+            (At::Mcp, "GET") => Some(Verb::Get),
+            (At::Mcp, "DELETE") => Some(Verb::Delete),
+            (At::Events, "GET") => Some(Verb::OpenPair),
+            (At::Messages, "POST") => Some(Verb::PostPair),
+            _ => None,
+        }
+    }
 }
 
 /// What a request must look like to reach an endpoint.
@@ -104,8 +153,10 @@ pub enum Verb {
 pub struct Entrance {
     /// What is asked of every client.
     pub admission: Admission,
-    /// The one path there is.
+    /// Where streamable HTTP is spoken.
     pub path: String,
+    /// Is the old pair of HTTP+SSE there as well, at `/sse` and `/messages`?
+    pub sse: bool,
     /// The longest body.
     pub body_bytes_max: usize,
 }
@@ -114,30 +165,29 @@ impl Entrance {
     /// Judges a head. The body need not be read if it is refused.
     pub fn admit(&self, head: &RequestHead) -> Result<Verb, Answer> {
         self.admission.admit(head).map_err(|refused| Answer::not_admitted(&refused))?;
-        if head.path != self.path {
+        let Some(at) = self.at(&head.path) else {
             return Err(Answer::refused(404, format!("there is nothing at `{}`", head.path)));
-        }
-        let verb = match &*head.method {
-            "POST" => Verb::Post,
-            "GET" => Verb::Get,
-            "DELETE" => Verb::Delete,
-            other => {
-                let message = format!("method `{other}` is not allowed");
-                return Err(Answer::not_allowed("GET, POST, DELETE", message));
+        };
+        let Some(verb) = at.verb(&head.method) else {
+            if self.admission.is_preflight(head) {
+                return Err(Answer { head: preflight(head, at.allow()), body: Bytes::new() });
             }
+            let message = format!("method `{}` is not allowed", head.method);
+            return Err(Answer::not_allowed(at.allow(), message));
         };
         let version = head.header("MCP-Protocol-Version");
-        if verb != Verb::Post && version.is_some_and(|version| Revision::legacy(version).is_none())
-        {
+        let is_legacy = matches!(verb, Verb::Get | Verb::Delete);
+        if is_legacy && version.is_some_and(|version| Revision::legacy(version).is_none()) {
             let message = format!("only POST in {}", Revision::MODERN);
             return Err(Answer::not_allowed("POST", message));
         }
         match verb {
-            Verb::Post => {
+            Verb::Post | Verb::PostPair => {
                 if !media_type(head).is_some_and(|kind| is_one_of(kind, &["application/json"])) {
                     return Err(Answer::refused(415, "Content-Type must be application/json"));
                 }
-                if !accepts(head, "application/json") {
+                // What is posted to the old pair is answered on its stream.
+                if verb == Verb::Post && !accepts(head, "application/json") {
                     return Err(Answer::refused(406, "Accept must allow application/json"));
                 }
                 let length = head.header("Content-Length").and_then(|length| length.parse().ok());
@@ -151,9 +201,21 @@ impl Entrance {
                     return Err(Answer::refused(406, "Accept must name text/event-stream"));
                 }
             }
-            Verb::Delete => {}
+            Verb::OpenPair if !accepts(head, EVENT_STREAM) => {
+                return Err(Answer::refused(406, "Accept must allow text/event-stream"));
+            }
+            Verb::OpenPair | Verb::Delete => {}
         }
         Ok(verb)
+    }
+
+    fn at(&self, path: &str) -> Option<At> {
+        match path {
+            path if path == self.path => Some(At::Mcp),
+            EVENTS_PATH if self.sse => Some(At::Events),
+            MESSAGES_PATH if self.sse => Some(At::Messages),
+            _ => None,
+        }
     }
 
     /// The answer to a body over the limit.
@@ -188,8 +250,8 @@ mod tests {
 
     fn entrance(bound: Bound) -> Entrance {
         let (path, origins) = ("/mcp".to_owned(), vec!["https://app.example".to_owned()]);
-        let admission = Admission { bound, origins, token: None };
-        Entrance { admission, path, body_bytes_max: 100 }
+        let admission = Admission { bound, origins, ..Admission::LOOPBACK };
+        Entrance { admission, path, sse: false, body_bytes_max: 100 }
     }
 
     fn status(

@@ -1,4 +1,5 @@
-//! The pure part of streamable HTTP (`docs/protocols/mcp.md` 1.5, 1.6, 2.8, 2.9).
+//! The pure part of streamable HTTP (`docs/protocols/mcp.md` 1.5, 1.6, 2.8, 2.9), and of the pair
+//! that was before it, HTTP+SSE (2.14).
 //!
 //! Requests come in as heads and bodies, answers go out as statuses, headers and events.
 //! Who reads and writes them is elsewhere. [`Entrance`] judges heads, [`Endpoint`] is the
@@ -13,5 +14,5 @@ mod inputs;
 
 pub use client::{ClientSettings, HttpClient};
 pub use endpoint::{Endpoint, Settings};
-pub use entrance::Entrance;
+pub use entrance::{Entrance, is_of_pair};
 pub use headers::{BadMirror, Mirror, Mirrored, decode_value, encode_value, mirror_of, mirrored};

@@ -69,14 +69,20 @@ pub(in crate::mcp) fn failure_of_error(line: &Bytes, raw: &str) -> Failure {
     }
 }
 
+/// Of which kind the failure is that a result with `isError` tells.
+pub(in crate::mcp) fn failure_kind_of_result(raw: &str) -> FailureKind {
+    let told = edit::member(raw, "_meta").and_then(|meta| edit::member(meta, FAILURE_KEY));
+    match told.and_then(|told| edit::text(told, "kind")).as_deref() {
+        Some("invalid_arguments") => FailureKind::InvalidArguments,
+        _ => FailureKind::Failed,
+    }
+}
+
 /// What a result with `isError` says; kind, code and detail are there if toolbus wrote it.
 pub(in crate::mcp) fn failure_of_result(line: &Bytes, raw: &str, message: String) -> Failure {
     let told = edit::member(raw, "_meta").and_then(|meta| edit::member(meta, FAILURE_KEY));
     let told = |name: &str| told.and_then(|told| edit::member(told, name));
-    let kind = match told("kind").and_then(string).as_deref() {
-        Some("invalid_arguments") => FailureKind::InvalidArguments,
-        _ => FailureKind::Failed,
-    };
+    let kind = failure_kind_of_result(raw);
     let code = told("code").and_then(|code| match code.parse() {
         Ok(number) => Some(Code::Number(number)),
         Err(_) => string(code).map(|word| Code::Word(word.into())),

@@ -54,6 +54,8 @@ pub struct Client<C> {
     was_begun: bool,
     /// The server told its methods.
     has_learned: bool,
+    /// The server has answered as one does.
+    has_answered: bool,
     readiness: Readiness,
     stage: Stage,
     line: Line,
@@ -117,6 +119,7 @@ impl<C: Random> Client<C> {
             head: None,
             was_begun: false,
             has_learned: false,
+            has_answered: false,
             readiness: Readiness::Open,
             stage: Stage::Free,
             line: Line::new(WAITING_MAX, "this connection"),
@@ -325,6 +328,10 @@ impl<C: Random> Client<C> {
         {
             return self.break_with(refused);
         }
+        if self.decoder.is_of_another_wire() {
+            return self.break_with(translate::of_another_wire());
+        }
+        self.has_answered = true;
         let Stage::Asking(asking) = &mut self.stage else { return };
         let ticket = asking.ticket;
         let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
@@ -568,6 +575,16 @@ impl<C: Random> Calling for Client<C> {
 
     fn readiness(&self) -> &Readiness {
         &self.readiness
+    }
+
+    fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    fn awaits_first_answer(&self) -> bool {
+        let is_listing =
+            matches!(&self.stage, Stage::Asking(asking) if asking.purpose == Purpose::List);
+        is_listing && !self.has_answered
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

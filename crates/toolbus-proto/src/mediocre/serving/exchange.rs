@@ -44,6 +44,8 @@ pub struct Exchange<C> {
     /// The body broke off, or is about to.
     is_cut: bool,
     answer: AnswerHead,
+    /// Why the request is refused, if it is.
+    why: Option<String>,
     /// Something of the answer was handed out, and its head.
     has_written: bool,
     has_begun: bool,
@@ -91,6 +93,7 @@ impl<C: Random> Exchange<C> {
             pace: Pace::new(now, settings.call_timeout),
             is_cut: false,
             answer: AnswerHead { status: 200, single_len: None },
+            why: None,
             has_written: false,
             has_begun: false,
             ups: Queue::new(),
@@ -125,7 +128,8 @@ impl<C: Random> Exchange<C> {
     /// The head of the answer, once, as soon as it is known.
     pub(super) fn poll_answer(&mut self) -> Option<ResponseHead> {
         let is_known = self.has_written || !self.out.is_empty() || self.is_finished();
-        (is_known && !std::mem::replace(&mut self.has_begun, is_known)).then(|| self.answer.head())
+        (is_known && !std::mem::replace(&mut self.has_begun, is_known))
+            .then(|| ResponseHead { why: self.why.take(), ..self.answer.head() })
     }
 
     /// The body of the request is cut short; its end is told next.
@@ -255,6 +259,7 @@ impl<C: Random> Exchange<C> {
         let is_complete = reply == Reply::Due;
         if is_complete {
             self.answer = refusal.write(&mut self.out);
+            self.why = Some(refusal.error.msg.clone());
         }
         let ended = match refusal.status {
             200 => Ended::Well,

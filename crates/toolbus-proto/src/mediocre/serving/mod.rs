@@ -176,7 +176,9 @@ impl<C: Random> Server<C> {
         match next.map(|event| event.said) {
             Ok(Said::Head(head)) => self.handle_head(now, *head),
             Ok(Said::MethodMissing { is_stream }) => {
-                encode::failure(&mut self.out, &translate::method_missing());
+                let missing = translate::method_missing();
+                encode::failure(&mut self.out, &missing);
+                self.notices.push_back(Notice::Refused(missing.msg));
                 let input = if is_stream { Input::Coming } else { Input::Whole };
                 self.end_call(now, input);
             }

@@ -165,7 +165,7 @@ impl Player for Child {
                 };
                 self.reader.handle_eof(&mut self.input);
                 let exit = Some(Exit::Code(code.parse().unwrap()));
-                self.reader.handle_exit(LastWords { exit, stderr, hint: None });
+                self.reader.handle_exit(LastWords { exit, stderr, ..LastWords::default() });
                 if self.has_file {
                     self.is_over = true;
                     return vec!["== the private file is gone".to_owned()];

@@ -159,7 +159,7 @@ impl Host {
     /// Nothing more will come from the process.
     fn lose(&mut self, failure: Failure) {
         let stderr = self.stderr.clone();
-        let words = LastWords { exit: self.exit, stderr, hint: None };
+        let words = LastWords { exit: self.exit, stderr, ..LastWords::default() };
         let now = self.clock.now;
         self.client().handle_lost(now, &failure.with_last_words(words));
     }

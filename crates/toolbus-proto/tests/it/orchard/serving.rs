@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{
-    Asked, Channel, Down, Ended, Flow, Machine, Outbox, Serving, Ticket, Up,
+    Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::orchard::{Server, ServerSettings};
@@ -67,7 +67,10 @@ impl Front {
             let line = line.strip_suffix(b"\n").expect("what leaves are whole lines");
             came.push(format!(">> {}", str::from_utf8(line).unwrap()));
         }
-        assert_eq!(self.server.poll_notice(), None);
+        while let Some(notice) = self.server.poll_notice() {
+            // The refusal itself is what leaves.
+            assert!(matches!(notice, Notice::Refused(_)), "{notice:?}");
+        }
         while let Some((ticket, asked)) = self.server.poll_up() {
             came.push(match asked {
                 Asked::Call(call) => {

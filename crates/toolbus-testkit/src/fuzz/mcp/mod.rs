@@ -1,6 +1,7 @@
-//! The MCP room: both ends on a pipe; `http` has both over HTTP.
+//! The MCP room: both ends on a pipe; `http` has both over HTTP, `sse` the events of its streams.
 
 mod http;
+mod sse;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, W
 
 use super::{Piece, assert_lines, pieces};
 
-pub use http::{endpoint, http_client};
+pub use http::{endpoint, http_client, sse_client};
+pub use sse::events;
 
 /// The longest line, body or event of a peer.
 const BYTES_MAX: usize = 512;

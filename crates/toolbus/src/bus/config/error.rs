@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::address::AddressError;
 use crate::units::{DurationError, SizeError};
+use crate::wire::at::AtError;
 
 /// What is wrong with a config, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -25,6 +26,7 @@ impl ConfigError {
             }
             Problem::UnknownKey { known, .. } => Some(format!("it can be {}", known.join(", "))),
             Problem::Address { why, .. } => why.hint(),
+            Problem::Listen { why, .. } => Some(why.hint()),
             Problem::Unset { variable, .. } => {
                 Some(format!("set it: `export {variable}=…`, or take it out of the config"))
             }
@@ -61,6 +63,8 @@ pub enum Problem {
     Size { key: String, why: SizeError },
     #[error("`{key}`: {why}")]
     Address { key: String, why: AddressError },
+    #[error("`{key}`: {why}")]
+    Listen { key: String, why: AtError },
     #[error("`{key}`: nobody can listen on `{address}`")]
     CannotServe { key: String, address: String },
     #[error("`{name}` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken")]

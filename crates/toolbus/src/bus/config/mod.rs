@@ -17,6 +17,8 @@ use toolbus_proto::tool::ToolName;
 
 use crate::address::{Address, Place};
 use crate::wire::Registry;
+use crate::wire::access::AccessSettings;
+use crate::wire::at::At;
 use crate::wire::settings::{Clients, Settings, WireSettings};
 
 pub use error::{ConfigError, Problem};
@@ -30,7 +32,7 @@ pub struct Config {
     /// Who is served, in the order of the file.
     pub fronts: Vec<FrontConfig>,
     /// What is written down of each call.
-    pub journal: Option<Journal>,
+    pub journal: Option<JournalConfig>,
     /// Health and metrics.
     pub admin: Option<Admin>,
 }
@@ -50,13 +52,27 @@ impl Config {
         tables::read(registry, Path::new(""), text, env)
     }
 
+    /// The same of a file in this folder: the files that it names are found from there, and
+    /// programs start where we do.
+    pub fn parse_beside(
+        folder: &Path,
+        text: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
+        let mut config = tables::read(&Registry::default(), folder, text, env)?;
+        if let Some(journal) = &mut config.journal {
+            journal.path = folder.join(&journal.path);
+        }
+        Ok(config)
+    }
+
     /// The same of a file in this folder, to which its relative paths are relative.
     pub fn parse_in(
         folder: &Path,
         text: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigError> {
-        let mut config = tables::read(&Registry::default(), folder, text, env)?;
+        let mut config = Config::parse_beside(folder, text, env)?;
         for back in &mut config.backs {
             if let Place::Command(_) = back.address.place() {
                 let cwd = &mut back.settings.program.cwd;
@@ -101,7 +117,7 @@ pub struct FrontConfig {
 
 /// `[journal]`: one line of JSON a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Journal {
+pub struct JournalConfig {
     /// The file.
     pub path: PathBuf,
     /// Write the arguments of calls too.
@@ -110,13 +126,17 @@ pub struct Journal {
     pub results: bool,
     /// How large it may grow before it is rotated.
     pub bytes_max: usize,
+    /// Calls fail as long as it cannot be written; else they go on without it.
+    pub required: bool,
 }
 
 /// `[admin]`: health and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Host and port.
-    pub listen: String,
+    pub listen: At,
+    /// Who may look.
+    pub access: AccessSettings,
 }
 
 #[cfg(test)]

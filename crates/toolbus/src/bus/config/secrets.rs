@@ -1,7 +1,9 @@
 //! Values that may come from the environment, `${NAME}`, or from files, `${file:PATH}`, and are
 //! never shown.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 use toml::de::DeValue;
 use toolbus_proto::json::{Json, write_string};
@@ -10,6 +12,9 @@ use super::error::{ConfigError, Problem};
 use super::keys::Entry;
 use crate::secrets;
 use crate::wire::settings::Secret;
+
+/// The largest file that a secret is read from.
+const SECRET_BYTES_MAX: u64 = 1 << 20;
 
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
@@ -102,8 +107,8 @@ impl Entry<'_> {
         Ok(expanded)
     }
 
-    /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the
-    /// blanks and line ends around it, since editors and `echo` end it with one.
+    /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends
+    /// of lines behind it, since editors and `echo` write one.
     fn looked_up(&self, name: &str) -> Result<String, ConfigError> {
         let key = self.path.clone();
         let Some(path) = name.strip_prefix("file:") else {
@@ -111,12 +116,25 @@ impl Entry<'_> {
             return (self.source.env)(name)
                 .ok_or_else(|| self.error(Problem::Unset { key, variable }));
         };
-        match fs::read_to_string(self.source.folder.join(path)) {
-            Ok(text) => Ok(text.trim().to_owned()),
-            Err(error) => {
-                let (path, why) = (path.to_owned(), error.to_string());
+        match held(&self.source.folder.join(path)) {
+            Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+            Err(why) => {
+                let path = path.to_owned();
                 Err(self.error(Problem::Unreadable { key, path, why }))
             }
         }
     }
+}
+
+/// What a file holds that is no larger than a secret may be; or why that cannot be told.
+fn held(path: &Path) -> Result<String, String> {
+    let mut held = Vec::new();
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    // One byte more, so that it is seen.
+    let read = file.by_ref().take(SECRET_BYTES_MAX + 1).read_to_end(&mut held);
+    read.map_err(|error| error.to_string())?;
+    if SECRET_BYTES_MAX < held.len() as u64 {
+        return Err(format!("it is larger than {} KiB", SECRET_BYTES_MAX >> 10));
+    }
+    String::from_utf8(held).map_err(|_| "it is not UTF-8".to_owned())
 }

@@ -8,8 +8,9 @@ use toolbus_proto::tool::ToolName;
 use super::error::{ConfigError, Problem};
 use super::key::{Key, Values};
 use super::keys::{Entry, Keys, Source};
-use super::{Admin, BackConfig, Config, FrontConfig, Journal};
+use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
 use crate::address::{Address, Place, Purpose};
+use crate::wire::access::AccessSettings;
 use crate::wire::settings::{
     Clients, Credentials, ProgramSettings, Restart, Settings, WireSettings,
 };
@@ -134,13 +135,14 @@ fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
     Ok(FrontConfig { name: entry.name.to_owned(), serve, settings })
 }
 
-fn journal(entry: &Entry<'_>) -> Result<Journal, ConfigError> {
+fn journal(entry: &Entry<'_>) -> Result<JournalConfig, ConfigError> {
     let mut keys = entry.keys()?;
-    let journal = Journal {
+    let journal = JournalConfig {
         path: keys.need("path", Entry::path_buf)?,
         arguments: keys.take("arguments", Entry::bool)?.unwrap_or_default(),
         results: keys.take("results", Entry::bool)?.unwrap_or_default(),
         bytes_max: keys.take("bytes_max", Entry::size)?.unwrap_or(JOURNAL_BYTES_MAX),
+        required: keys.take("required", Entry::bool)?.unwrap_or_default(),
     };
     keys.finish()?;
     Ok(journal)
@@ -148,7 +150,19 @@ fn journal(entry: &Entry<'_>) -> Result<Journal, ConfigError> {
 
 fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
     let mut keys = entry.keys()?;
-    let admin = Admin { listen: keys.need("listen", Entry::string)? };
+    let admin = Admin {
+        listen: keys.need("listen", |entry| {
+            let why = |why| entry.error(Problem::Listen { key: entry.path.clone(), why });
+            entry.string()?.parse().map_err(why)
+        })?,
+        access: AccessSettings {
+            token: keys.take("token", Entry::secret)?,
+            token_env: keys.take("token_env", Entry::string)?,
+            insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
+            origins: keys.take("origins", Entry::strings)?.unwrap_or_default(),
+            hosts: keys.take("hosts", Entry::strings)?.unwrap_or_default(),
+        },
+    };
     keys.finish()?;
     Ok(admin)
 }

@@ -105,6 +105,7 @@ fn every_key_is_read() {
 
         [admin]
         listen = "127.0.0.1:9000"
+        token_env = "T"
         "#,
     )
     .unwrap();
@@ -461,16 +462,28 @@ fn every_key_is_read() {
                 },
             ],
             journal: Some(
-                Journal {
+                JournalConfig {
                     path: "calls.jsonl",
                     arguments: true,
                     results: true,
                     bytes_max: 67108864,
+                    required: false,
                 },
             ),
             admin: Some(
                 Admin {
-                    listen: "127.0.0.1:9000",
+                    listen: At {
+                        host: "127.0.0.1",
+                        port: 9000,
+                    },
+                    access: AccessSettings {
+                        token: None,
+                        token_env: Some(
+                            "T",
+                        ),
+                        insecure: false,
+                        origins: [],
+                    },
                 },
             ),
         }
@@ -499,7 +512,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             "[front.a]\nserve = \"mcp+http://h\"\nstrict = true",
             "[front.a]\nserve = \"mediocre+tcp://h:1\"\norigins = []",
             "[journal]\npath = \"x\"\nresult = true",
-            "[admin]\nlisten = \"x\"\nport = 1",
+            "[admin]\nlisten = \":1\"\nport = 1",
         ],
         expect![[r#"
             line 1: there is no key `bakc`; did you mean `back`?
@@ -513,7 +526,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `front.a.strict` is only for the mediocre wire
             line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
-            line 3: there is no key `admin.port`; it can be listen
+            line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins
         "#]],
     );
 }
@@ -551,6 +564,8 @@ fn values_that_make_no_sense() {
             "[front.a]\nserve = \"mediocre+stdio:x\"",
             "[front.a]\nserve = \"mcp+https://h\"",
             "[front.a]\nserve = \"mcp+http://h/mcp?x=1\"",
+            "[admin]",
+            "[admin]\nlisten = \"here\"",
         ],
         expect![[r#"
             line 1: `back.x.connect` is missing
@@ -582,6 +597,8 @@ fn values_that_make_no_sense() {
             line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
             line 2: `front.a.serve`: nobody can listen on `mcp+http://h/mcp?x=***`
+            line 1: `admin.listen` is missing
+            line 2: `admin.listen`: `here` is no address to listen on; write `HOST:PORT`, `:PORT` or `PORT`, e.g. `127.0.0.1:8932` or `[::1]:8932`
         "#]],
     );
 }

@@ -10,12 +10,10 @@ use toolbus_proto::channel::{
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::{Order, Why};
-use crate::child::{Abrupt, Patience, diagnose, stderr::Tail};
+use crate::child::{Abrupt, Patience, WAIT_IS_TOLD, diagnose, stderr::Tail};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// When the user of a program that is not ready yet is told what is waited for.
-const WAIT_IS_TOLD: Duration = Duration::from_millis(1800);
 
 pub(super) struct Run<C> {
     name: String,
@@ -182,7 +180,8 @@ impl<C: Calling + Channel> Run<C> {
         };
         let stderr = self.tail.lines().map(str::to_owned).collect();
         let hint = self.exit.and_then(diagnose::early_exit).filter(|_| !self.was_ready);
-        Some((why, LastWords { exit: self.exit, stderr, hint }))
+        let is_unproven = !self.is_proven();
+        Some((why, LastWords { exit: self.exit, stderr, hint, is_unproven }))
     }
 
     /// It is of no use from now on, and told so at that time at the latest.
@@ -364,13 +363,12 @@ impl<C: Calling + Channel> Run<C> {
                 self.depart_by(now);
                 self.part(now, Farewell::Abrupt, order);
             }
-            RunState::Starting { .. } if self.tell_wait_at.is_some_and(|at| at <= now) => {
-                self.tell_wait_at = None;
-                self.notice = self.patience.waits_for.map(|what| {
-                    let Patience { start, .. } = self.patience;
-                    let name = &self.name;
-                    Notice::Warning(format!("waiting for {what}, `{name}` has {start:?} for that"))
-                });
+            RunState::Starting { .. } if self.wait_told_at().is_some_and(|at| at <= now) => {
+                let Patience { start, .. } = self.patience;
+                self.tell_wait(&format!(", `{}` has {start:?} for that", self.name));
+            }
+            RunState::Serving if self.wait_told_at().is_some_and(|at| at <= now) => {
+                self.tell_wait("");
             }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
             RunState::Parting { until } if until <= now => {
@@ -402,9 +400,26 @@ impl<C: Calling + Channel> Run<C> {
         }
     }
 
+    /// When the user is told what is waited for, if it is.
+    fn wait_told_at(&self) -> Option<Instant> {
+        let is_waiting = match self.state {
+            RunState::Starting { .. } => true,
+            RunState::Serving => self.machine.awaits_first_answer(),
+            _ => false,
+        };
+        self.tell_wait_at.filter(|_| is_waiting)
+    }
+
+    fn tell_wait(&mut self, limit: &str) {
+        self.tell_wait_at = None;
+        let told = |what| Notice::Warning(format!("waiting for {what}{limit}"));
+        self.notice = self.patience.waits_for.map(told);
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let state = match self.state {
-            RunState::Starting { until } => Some(self.tell_wait_at.unwrap_or(until).min(until)),
+            RunState::Starting { until } => Some(self.wait_told_at().unwrap_or(until).min(until)),
+            RunState::Serving => self.wait_told_at(),
             RunState::PutOff { until }
             | RunState::Ending { until }
             | RunState::Parting { until }
@@ -413,7 +428,7 @@ impl<C: Calling + Channel> Run<C> {
             | RunState::Killed { until }
             | RunState::Exited { until } => Some(until),
             RunState::Leaderless { until, look_at, .. } => Some(until.min(look_at)),
-            RunState::Serving | RunState::Over => None,
+            RunState::Over => None,
         };
         let departure = match self.departure {
             DepartureTold::By(by) => Some(by),
@@ -475,7 +490,8 @@ impl<C: Calling + Channel> Run<C> {
 
     /// Ends the calls that the machine still has, with how the process ended.
     pub(super) fn tell_the_waiting(&mut self, now: Instant) {
-        let exit = self.exit.filter(|exit| !self.was_killed && !self.is_our_doing(*exit));
+        let is_news = |exit: &Exit| !self.was_killed && !self.is_late && !self.is_our_doing(*exit);
+        let exit = self.exit.filter(is_news);
         let failure = self.fault.take().unwrap_or_else(|| {
             let name = &self.name;
             let how = exit.map_or(String::new(), |exit| format!(" with {exit}"));
@@ -492,13 +508,20 @@ impl<C: Calling + Channel> Run<C> {
             exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
             hint: hint.or_else(|| exit.and_then(|exit| self.diagnosis(exit))),
+            is_unproven: !self.is_proven(),
         });
         self.machine.handle_lost(now, &failure);
     }
 
     /// Did it end by a signal that we have sent? Then how it ended is no news.
     pub(super) fn is_our_doing(&self, exit: Exit) -> bool {
-        self.was_terminated && matches!(exit, Exit::Signal(9 | 15))
+        // A shell, and programs that put things in order first, tell a signal by a status.
+        self.was_terminated && matches!(exit, Exit::Signal(9 | 15) | Exit::Code(137 | 143))
+    }
+
+    /// Has it shown that it speaks its wire?
+    fn is_proven(&self) -> bool {
+        self.was_ready && self.machine.has_answered()
     }
 
     /// What the exit suggests, if it came before the process was of use.
@@ -517,7 +540,15 @@ impl<C: Calling + Channel> Run<C> {
             Down::Done(Err(failure)) if wants_tail(&failure) => {
                 let stderr = self.tail.lines().map(str::to_owned).collect();
                 let words = failure.last_words.as_deref().cloned().unwrap_or_default();
-                Down::Done(Err(failure.with_last_words(LastWords { stderr, ..words })))
+                let is_unproven = !self.is_proven();
+                let words = LastWords { stderr, is_unproven, ..words };
+                Down::Done(Err(failure.with_last_words(words)))
+            }
+            Down::Done(Err(mut failure)) if !failure.from_peer && !self.is_proven() => {
+                if let Some(words) = &mut failure.last_words {
+                    words.is_unproven = true;
+                }
+                Down::Done(Err(failure))
             }
             down => down,
         }

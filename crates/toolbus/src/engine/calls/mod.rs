@@ -5,6 +5,7 @@
 //! reader reads again. Who is slow says [`Pressure::Full`], and later that there is room again.
 
 mod backlog;
+mod in_flight;
 mod inbox;
 mod running;
 mod slow;
@@ -20,6 +21,7 @@ use crate::secrets;
 pub use inbox::Inbox;
 
 pub(crate) use backlog::Backlog;
+pub(crate) use in_flight::{Counted, InFlight};
 pub(crate) use running::{Answers, Calls};
 pub(crate) use slow::Slow;
 pub(crate) use tickets::{ByTicket, Tickets};
@@ -109,17 +111,27 @@ impl ReplyTo {
 pub struct RunningCall {
     answerer: Option<Rc<dyn Answerer>>,
     ticket: Ticket,
+    /// Counts as under way for as long as this lives.
+    counted: Option<Counted>,
 }
 
 impl RunningCall {
     /// The call is with `answerer`, who knows it as `ticket`.
     pub fn new(answerer: Rc<dyn Answerer>, ticket: Ticket) -> RunningCall {
-        RunningCall { answerer: Some(answerer), ticket }
+        RunningCall { answerer: Some(answerer), ticket, counted: None }
     }
 
     /// The call was over before it began.
     pub fn ended() -> RunningCall {
-        RunningCall { answerer: None, ticket: Ticket(0) }
+        RunningCall { answerer: None, ticket: Ticket(0), counted: None }
+    }
+
+    /// The same, counted among those that are under way.
+    pub(crate) fn counted_by(mut self, in_flight: &Rc<InFlight>) -> RunningCall {
+        if self.answerer.is_some() {
+            self.counted = Some(in_flight.enter());
+        }
+        self
     }
 
     /// More of the call.

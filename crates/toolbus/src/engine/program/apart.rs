@@ -12,6 +12,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use toolbus_proto::channel::Notice;
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supervisor};
@@ -57,6 +58,8 @@ struct Inner {
     happened: Box<dyn Fn(Life<'_>)>,
     /// The processes that have not been forgotten yet.
     runs: RefCell<HashMap<RunId, Run>>,
+    /// How many processes have been started.
+    starts: Cell<u64>,
     /// It was told to end.
     is_stopping: Cell<bool>,
     gone: Notify,
@@ -90,6 +93,7 @@ impl Apart {
             supervisor: RefCell::new(supervisor.elsewhere()),
             happened: Box::new(happened),
             runs: RefCell::default(),
+            starts: Cell::new(0),
             is_stopping: Cell::new(false),
             gone: Notify::new(),
             armed: Cell::new(None),
@@ -131,6 +135,11 @@ impl Apart {
         self.inner.act(Supervisor::handle_goodbye);
     }
 
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.inner.starts.get().saturating_sub(1)
+    }
+
     /// Waits until no process is left.
     pub(crate) async fn gone(&self) {
         loop {
@@ -165,6 +174,13 @@ impl Inner {
             let order = self.supervisor.borrow_mut().poll_order();
             let Some((run, order)) = order else { break };
             self.carry_out(run, order);
+        }
+        loop {
+            let notice = self.supervisor.borrow_mut().poll_notice();
+            let Some(notice) = notice else { break };
+            if let Notice::Warning(warning) = notice {
+                tracing::warn!("{warning}");
+            }
         }
         loop {
             let departure = self.supervisor.borrow_mut().poll_departure();
@@ -219,6 +235,7 @@ impl Inner {
         match watched {
             Ok(watched) => {
                 let pid = watched.process.pid();
+                self.starts.set(self.starts.get() + 1);
                 self.runs.borrow_mut().insert(run, watched);
                 (self.happened)(Life::Spawned(run, pid));
             }

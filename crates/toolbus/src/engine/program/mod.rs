@@ -55,8 +55,8 @@ struct Inner<C: Calling + Channel + 'static> {
     program: Program,
     supervisor: RefCell<Supervisor<C>>,
     calls: Calls,
-    /// Has a process been started before?
-    was_started: Cell<bool>,
+    /// How many processes have been started.
+    starts: Cell<u64>,
     shown: Cell<Shown>,
     /// What waits for the processes and for whom they wait: mostly there is one.
     lane: Rc<Lane>,
@@ -94,7 +94,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             name,
             program,
             supervisor: RefCell::new(supervisor),
-            was_started: Cell::new(false),
+            starts: Cell::new(0),
             shown: Cell::new(Shown::Log),
             hands: RefCell::default(),
             armed: Cell::new(None),
@@ -153,6 +153,11 @@ impl<C: Calling + Channel + 'static> Child<C> {
     /// Calls this whenever the program says that its tools have changed.
     pub(crate) fn watch(&self, changed: Rc<dyn Fn()>) {
         self.inner.calls.watch(changed);
+    }
+
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.inner.starts.get().saturating_sub(1)
     }
 
     /// Each step of the goodbye takes at most `limit` from now on.
@@ -256,7 +261,9 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         match hand {
             Ok((hand, ends)) => {
                 let id = hand.process.borrow().as_ref().map(Process::pid);
-                let again = if self.was_started.replace(true) { " again" } else { "" };
+                let starts = self.starts.get();
+                self.starts.set(starts + 1);
+                let again = if 0 < starts { " again" } else { "" };
                 tracing::info!(peer = self.name, "started{again}, process {}", id.unwrap_or(0));
                 tasks::begin(&this, run, &hand, ends);
                 self.hands.borrow_mut().insert(run, hand);

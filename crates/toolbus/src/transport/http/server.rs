@@ -205,12 +205,15 @@ async fn serve(arrival: Arrival, member: Rc<Member>, shared: Shared, mut stop: S
     let quiet = socket.clone();
     member.opened(move || quiet.quiet_since());
     let open = Open::new(socket.clone());
+    let asker = peer.clone();
     let service = Service { socket: socket.clone(), handler: shared.handler, peer };
     let builder = builder(&limits);
     {
         let io = TokioIo::new(Io(socket.clone()));
         let connection = pin!(builder.serve_connection(io, service));
-        drive(connection, &socket, stop).await;
+        if let Some(error) = drive(connection, &socket, stop).await {
+            tracing::info!(peer = %asker, "refused: what came is no HTTP: {error}");
+        }
     }
     open.close().await;
 }
@@ -235,8 +238,12 @@ fn builder(limits: &Limits) -> auto::Builder<OnThisThread> {
 
 type Connection<'a> = auto::Connection<'a, TokioIo<Io>, Service, OnThisThread>;
 
-/// Drives a connection until it ends, or patience with it does.
-async fn drive(mut connection: Pin<&mut Connection<'_>>, socket: &ServerSocket, mut stop: Stop) {
+/// Drives a connection until it ends, or patience with it does. Tells what is wrong with bytes that are no request.
+async fn drive(
+    mut connection: Pin<&mut Connection<'_>>,
+    socket: &ServerSocket,
+    mut stop: Stop,
+) -> Option<String> {
     let mut stopping = pin!(stopping(&mut stop));
     let mut is_stopping = false;
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
@@ -249,8 +256,12 @@ async fn drive(mut connection: Pin<&mut Connection<'_>>, socket: &ServerSocket, 
         }
         loop {
             // How it ended is told to each exchange on it.
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(());
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                let unread = |error: &Box<dyn std::error::Error + Send + Sync>| {
+                    let error = error.downcast_ref::<hyper::Error>()?;
+                    error.is_parse().then(|| error.to_string())
+                };
+                return Poll::Ready(ended.err().as_ref().and_then(unread));
             }
             socket.poll_drain(context);
             let Some((deadline, then)) = socket.deadline() else { return Poll::Pending };
@@ -258,7 +269,7 @@ async fn drive(mut connection: Pin<&mut Connection<'_>>, socket: &ServerSocket, 
                 return Poll::Pending;
             }
             match then {
-                Then::Close => return Poll::Ready(()),
+                Then::Close => return Poll::Ready(None),
                 Then::StopDraining => socket.stop_draining(),
                 Then::Part => {
                     socket.part();
@@ -267,7 +278,7 @@ async fn drive(mut connection: Pin<&mut Connection<'_>>, socket: &ServerSocket, 
             }
         }
     })
-    .await;
+    .await
 }
 
 /// One timer, set anew only when it must ring earlier or has rung too early: a connection in

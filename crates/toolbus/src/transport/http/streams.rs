@@ -15,6 +15,7 @@ use super::{
 use crate::bus::back::{causes, hinted};
 use crate::engine::account::Account;
 use crate::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use crate::transport::Whereabouts;
 
 /// Asks one server: each stream is a request.
 pub struct HttpOpener {
@@ -53,7 +54,7 @@ impl Reader for AnswerReader {
         let (head, body) = answer.await.map_err(|error| lost(&error))?.into_parts();
         *self = AnswerReader::Body(body);
         let headers = texts(&head.headers, plain).collect();
-        Ok(ResponseHead { status: head.status.as_u16(), headers })
+        Ok(ResponseHead { headers, ..ResponseHead::new(head.status.as_u16()) })
     }
 }
 
@@ -104,8 +105,8 @@ impl Writer for RequestWriter {
 
 /// What we answer to one request.
 pub enum AnswerWriter {
-    /// Nothing has been said.
-    Awaiting(Responder),
+    /// Nothing has been said, and this client waits for it.
+    Awaiting(Responder, Whereabouts),
     /// The head is out.
     Begun(BodySink),
     /// There is nothing to answer any more.
@@ -126,7 +127,9 @@ impl Sink for AnswerWriter {
     async fn take_from(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         match self {
             AnswerWriter::Begun(sink) => fill(sink, outbox).await,
-            AnswerWriter::Awaiting(_) | AnswerWriter::Over => Err(io::ErrorKind::BrokenPipe.into()),
+            AnswerWriter::Awaiting(..) | AnswerWriter::Over => {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
         }
     }
 }
@@ -136,7 +139,10 @@ impl Writer for AnswerWriter {
 
     fn answer(&mut self, head: ResponseHead) {
         *self = match self.take() {
-            AnswerWriter::Awaiting(responder) => {
+            AnswerWriter::Awaiting(responder, peer) => {
+                if let ResponseHead { status, why: Some(why), .. } = &head {
+                    tracing::info!(peer = %peer, "refused with HTTP status {status}: {why}");
+                }
                 AnswerWriter::Begun(responder.respond(to_response(&head)))
             }
             writer => writer,
@@ -160,7 +166,7 @@ impl Writer for AnswerWriter {
 
     fn stopped(&self) -> impl Future<Output = Stop> + 'static {
         let gone = match self {
-            AnswerWriter::Awaiting(responder) => Some(responder.gone()),
+            AnswerWriter::Awaiting(responder, _) => Some(responder.gone()),
             AnswerWriter::Begun(_) | AnswerWriter::Over => None,
         };
         async {
@@ -182,7 +188,7 @@ impl Exchange {
         text: fn(&HeaderValue) -> Option<String>,
     ) -> (RequestHead, Body, AnswerWriter) {
         let head = to_head(&self.head, text);
-        (head, self.body, AnswerWriter::Awaiting(self.responder))
+        (head, self.body, AnswerWriter::Awaiting(self.responder, self.peer))
     }
 }
 
@@ -213,6 +219,7 @@ fn texts(
 /// The head of a request, and over HTTP/2 the host, which is no header field there.
 fn to_head(parts: &request::Parts, text: fn(&HeaderValue) -> Option<String>) -> RequestHead {
     let mut head = RequestHead::new(parts.method.as_str().to_owned(), parts.uri.path());
+    head.query = parts.uri.query().map(str::to_owned);
     let host = parts.uri.authority().map(|host| ("host", host.as_str().to_owned()));
     head.headers.extend(host);
     head.headers.extend(texts(&parts.headers, text));

@@ -11,13 +11,14 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::godex::ask::{self, Ask, Reader, TOOL};
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, What, Wire};
 
 use super::WIRE;
 use super::child::{Child, PrivateFile};
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
-use crate::child::{Patience, Program};
+use crate::child::{Patience, Program, WAIT_IS_TOLD};
 use crate::engine::calls::{Pressure, ReplyTo, RunningCall};
+use crate::engine::drive::until;
 use crate::engine::local_call::Conversation;
 use crate::engine::pool::{Limits, Pool, Supply};
 use crate::engine::wake::Wake;
@@ -81,7 +82,8 @@ impl Back for Godex {
         let refusal = match &call.what {
             What::Tools => Some(Ok(Outcome::Tools(Arc::from([ask::tool()])))),
             What::Tool { name, .. } if name.as_str() != TOOL => {
-                Some(Err(unknown_tool(name, [TOOL])))
+                let words = LastWords { is_unproven: true, ..LastWords::default() };
+                Some(Err(unknown_tool(name, [TOOL]).with_last_words(words)))
             }
             // What comes in parts is looked at when it is whole.
             What::Tool { args, .. } if !call.options.sends_parts => {
@@ -208,8 +210,17 @@ async fn answer(
     let child = child.insert(start(options, &ask)?);
     let mut reader = Reader::new();
     let mut input = BytesMut::new();
+    let mut tell_wait_at = Some(Instant::now() + WAIT_IS_TOLD);
     loop {
-        let count = child.read(&mut input).await;
+        let count = tokio::select! {
+            count = child.read(&mut input) => count,
+            () = until(tell_wait_at) => {
+                tell_wait_at = None;
+                tracing::warn!("waiting for the first event of a `godex exec` program");
+                continue;
+            }
+        };
+        tell_wait_at = None;
         match count {
             0 => reader.handle_eof(&mut input),
             _ => reader.handle_bytes(&mut input),

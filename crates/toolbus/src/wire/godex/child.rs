@@ -125,7 +125,7 @@ impl Child {
         LastWords {
             exit: self.exit_seen(),
             stderr: self.tail.lines().map(str::to_owned).collect(),
-            hint: None,
+            ..LastWords::default()
         }
     }
 

@@ -21,9 +21,14 @@ impl AuthorKind for Author {
         "Be an MCP server, for editors and agents"
     }
 
+    fn listens_at(&self, place: &str) -> Option<String> {
+        Some(format!("mcp+http://{place}/mcp"))
+    }
+
     fn serve(&self, tools: Tools) -> io::Result<Ended> {
         let mut settings = Settings::new(tools.version(), CallerId(1), Behind::Hub);
         settings.name = tools.name().to_owned();
+        settings.instructions = tools.usage().map(str::to_owned);
         on_either(Server::new(settings), tools.into_authored())
     }
 }

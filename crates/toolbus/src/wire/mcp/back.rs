@@ -5,6 +5,7 @@
 //! So each era that it speaks has a process of its own, started by the first call that is made in
 //! it; or each legacy session has, if that is asked for.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Wire};
 
 use super::processes::Processes;
-use super::sessions::Sessions;
+use super::sessions::{Private, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
@@ -48,7 +49,7 @@ pub struct Mcp {
 enum Shared {
     ByAll(Rc<Processes>),
     /// Only modern callers share one.
-    BySession(Rc<Sessions>, Child<Client>),
+    BySession(Rc<Sessions<Child<Client>>>, Child<Client>),
 }
 
 impl Mcp {
@@ -86,6 +87,20 @@ fn child(options: &Options) -> Child<Client> {
     Child::new(name, program, Sharing::Shared, supervisor)
 }
 
+impl Private for Child<Client> {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        Child::start(self, call, down)
+    }
+
+    fn leave(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.shutdown())
+    }
+
+    fn restarts(&self) -> u64 {
+        Child::restarts(self)
+    }
+}
+
 impl Back for Mcp {
     fn wire(&self) -> Wire {
         toolbus_proto::mcp::WIRE
@@ -109,6 +124,13 @@ impl Back for Mcp {
             // A session hears from its own server what has changed.
             Shared::BySession(_, modern) => modern.watch(changed),
         }
+    }
+
+    fn restarts(&self) -> Option<u64> {
+        Some(match &self.share {
+            Shared::ByAll(processes) => processes.restarts(),
+            Shared::BySession(sessions, modern) => sessions.restarts() + modern.restarts(),
+        })
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

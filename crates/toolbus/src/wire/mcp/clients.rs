@@ -120,9 +120,7 @@ impl Server<'_> {
                 peer.headers.extend(from_env);
                 peer.token_env = self.text("bearer_token_env_var");
                 if self.text("type").or_else(|| self.text("transport")).as_deref() == Some("sse") {
-                    let why = "the old transport HTTP+SSE is not there yet; try the server's URL \
-                               for streamable HTTP, if it has one";
-                    peer.left_out = Some(why.to_owned());
+                    peer.connect = as_pair(&peer.connect);
                 }
             }
             (None, None) => peer.left_out = Some("it has neither a command nor a URL".to_owned()),
@@ -217,6 +215,15 @@ fn replaced(text: &str, replace: impl Fn(&str) -> Option<String>) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// The URL of a server of the old HTTP+SSE as our addresses have it.
+fn as_pair(url: &str) -> String {
+    match url.split_once("://") {
+        Some(("https", rest)) => format!("mcp+sses://{rest}"),
+        Some(("http", rest)) => format!("mcp+sse://{rest}"),
+        _ => url.to_owned(),
+    }
 }
 
 /// `api-key` as a variable is called.
@@ -361,9 +368,8 @@ mod tests {
                 # Left out: it is switched off where it comes from
                 # [back.off]
                 # connect = "mcp+stdio:s"
-                # Left out: the old transport HTTP+SSE is not there yet; try the server's URL for streamable HTTP, if it has one
-                # [back.old]
-                # connect = "https://h/sse"
+                [back.old]
+                connect = "mcp+sses://h/sse"
                 # Left out: unsupported connection scheme: "ftp://h"
                 # [back.wrong]
                 # connect = "ftp://h"

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::mcp::{calling, native};
+use toolbus_proto::tool::{Failure, FailureKind, Wire};
 
 use super::back::{Mcp, Options};
 #[cfg(feature = "http")]
@@ -20,6 +21,7 @@ use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
+use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
@@ -35,6 +37,7 @@ impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
     pub const MCP: Patience = Patience {
         start: Duration::from_secs(20),
+        waits_for: Some("the first answer of an MCP server"),
         back_off: Duration::from_millis(500),
         back_off_max: Duration::from_secs(30),
         meanwhile: Meanwhile::Refuse,
@@ -57,7 +60,15 @@ const SCHEMES: &[Scheme] = &[
     Scheme::url("https://", Transport::Https).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+http://", Transport::Http).with_path("/").with_query(Query::Peers),
     Scheme::url("mcp+https://", Transport::Https).with_path("/").with_query(Query::Peers),
+    // The old pair of HTTP+SSE.
+    Scheme::url("mcp+sse://", Transport::Http).with_path("/sse").with_query(Query::Peers),
+    Scheme::url("mcp+sses://", Transport::Https).with_path("/sse").with_query(Query::Peers),
 ];
+
+/// Is the old pair of HTTP+SSE spoken there, and nothing else?
+pub(super) fn is_pair(address: &Address) -> bool {
+    matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
+}
 
 impl PeerKind for McpKind {
     fn wire(&self) -> Wire {
@@ -76,6 +87,10 @@ impl PeerKind for McpKind {
         &[
             ("mcp+stdio:COMMAND", "an MCP server, started and spoken to likewise"),
             ("https://HOST/PATH", "an MCP server elsewhere; `mcp+https://HOST/PATH` is the same"),
+            (
+                "mcp+sse://HOST/PATH",
+                "an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS",
+            ),
         ]
     }
 
@@ -93,7 +108,8 @@ impl PeerKind for McpKind {
             #[cfg(feature = "http")]
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-                let options = back_http::Options::of(&name, url, settings).map_err(|error| {
+                let options = back_http::Options::of(&name, url, is_pair(address), settings);
+                let options = options.map_err(|error| {
                     OpenError::unusable(address, error.to_string()).hinted(error.hint())
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
@@ -113,6 +129,15 @@ impl PeerKind for McpKind {
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
         let event = toolbus_proto::mcp::decode::event;
         Some(Box::new(DecodedLines::new(REPLY_BYTES_MAX, event)))
+    }
+
+    fn native_call(&self, method: &[u8], body: &Bytes) -> Option<NativeCall> {
+        let (tool, arguments, trace) = native::tool_call(method, body)?;
+        Some(NativeCall { tool, arguments, trace })
+    }
+
+    fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
+        native::tool_failure(result)
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
@@ -164,7 +189,8 @@ impl CheckKind for McpKind {
             }
             #[cfg(feature = "http")]
             Place::Url(url) if address.wire() == WIRE => {
-                let options = back_http::Options::of(&address.peer_name(), url, &wanted.settings);
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
                 check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
             }
             _ => {

@@ -7,13 +7,13 @@ use toolbus_proto::channel::Ended;
 
 use super::McpKind;
 use super::front::{self, Options};
-use super::settings::FRONT_KEYS;
+use super::kind::is_pair;
+use super::settings::{FRONT_KEYS, McpFrontSettings};
 use crate::address::{Address, Place, Transport};
 use crate::bus::Bus;
 use crate::bus::back::LocalFuture;
 use crate::bus::config::{Key, Values};
 use crate::transport::stdio;
-use crate::wire::access::AccessSettings;
 use crate::wire::settings::WireSettings;
 use crate::wire::{FrontError, FrontKind, FrontPlan};
 
@@ -23,12 +23,15 @@ impl FrontKind for McpKind {
     }
 
     fn settings(&self, values: &Values) -> WireSettings {
-        WireSettings::of(AccessSettings::read(values))
+        WireSettings::of(McpFrontSettings::read(values))
     }
 
     fn can_listen(&self, address: &Address) -> bool {
         match address.place() {
-            Place::Url(url) => url.carrier == Transport::Http && !url.path.contains('?'),
+            // The old pair comes beside streamable HTTP, never alone.
+            Place::Url(url) => {
+                url.carrier == Transport::Http && !url.path.contains('?') && !is_pair(address)
+            }
             _ => false,
         }
     }
@@ -75,6 +78,7 @@ impl FrontKind for McpKind {
 #[cfg(feature = "http")]
 mod http {
     use std::rc::Rc;
+    use std::time::Duration;
 
     use tokio::sync::watch;
 
@@ -83,7 +87,8 @@ mod http {
     use crate::address::{Address, Place};
     use crate::bus::Bus;
     use crate::bus::back::LocalFuture;
-    use crate::wire::access::{AccessSettings, Asks};
+    use crate::wire::access::Asks;
+    use crate::wire::mcp::settings::McpFrontSettings;
     use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
 
     /// Callers of one front are never as many.
@@ -91,12 +96,12 @@ mod http {
 
     pub(super) fn plan(
         address: &Address,
-        settings: &AccessSettings,
+        settings: &McpFrontSettings,
     ) -> Result<Box<dyn FrontPlan>, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("nobody can listen on `{address}`")));
         };
-        let access = settings.access().map_err(|error| {
+        let access = settings.access.access().map_err(|error| {
             let hint = error.hint();
             FrontError::usage(error.to_string()).by_key(error.key()).hint(Some(hint))
         })?;
@@ -104,7 +109,13 @@ mod http {
             let hint = error.hint_for_config();
             FrontError::usage(error.to_string()).by_key("serve").hint(Some(hint))
         })?;
-        let options = Options { path: url.path.clone(), access, ..Options::default() };
+        if settings.sse && front_http::is_of_pair(&url.path) {
+            let message = format!("with `sse` the path `{}` is taken", url.path);
+            let hint = "give streamable HTTP another path, such as `/mcp`".to_owned();
+            return Err(FrontError::usage(message).by_key("serve").hint(Some(hint)));
+        }
+        let path = url.path.clone();
+        let options = Options { path, sse: settings.sse, access, ..Options::default() };
         let at = At { host: url.host.clone(), port: url.port };
         Ok(Box::new(Plan { at, options }))
     }
@@ -122,6 +133,7 @@ mod http {
         ) -> LocalFuture<'static, Result<Listening, FrontError>> {
             let Plan { at, mut options } = *self;
             options.first_caller = number * CALLERS_MAX;
+            options.about = bus.about().cloned();
             Box::pin(async move {
                 let cannot = |error: &dyn std::error::Error| {
                     FrontError::failed("cannot serve over HTTP").caused_by(error)
@@ -132,13 +144,17 @@ mod http {
                 let line = front_http::listening_on(&listener, &options);
                 let line = line.map_err(|error| cannot(&error))?;
                 let backs = Backs::of(Rc::new(super::super::MCP.name_tools(bus)));
-                let front = Rc::new(Running { backs, stop: watch::Sender::new(false) });
+                let front = Rc::new(Running { backs, stop: watch::Sender::new(None) });
                 let served = front.clone();
                 let serving = Box::pin(async move {
                     let mut stop = served.stop.subscribe();
-                    // Cannot fail: the sender is held as long as it serves.
-                    let stop = async { drop(stop.wait_for(|is_asked| *is_asked).await) };
-                    let served = front_http::serve(&served.backs, options, listener, stop).await;
+                    let stop = async {
+                        // Cannot fail: the sender is held as long as it serves.
+                        let asked = stop.wait_for(Option::is_some).await;
+                        asked.ok().and_then(|asked| *asked).unwrap_or(front_http::LAST_CALLS)
+                    };
+                    let served =
+                        front_http::serve_until(&served.backs, options, listener, stop).await;
                     served.map_err(|error| cannot(&error))
                 });
                 Ok(Listening { line, front, serving })
@@ -148,7 +164,8 @@ mod http {
 
     struct Running {
         backs: Backs,
-        stop: watch::Sender<bool>,
+        /// How long what is under way has, once no client is taken any more.
+        stop: watch::Sender<Option<Duration>>,
     }
 
     impl RunningFront for Running {
@@ -157,7 +174,11 @@ mod http {
         }
 
         fn stop(&self) {
-            self.stop.send_replace(true);
+            self.drain(front_http::LAST_CALLS);
+        }
+
+        fn drain(&self, patience: Duration) {
+            self.stop.send_replace(Some(patience));
         }
     }
 }

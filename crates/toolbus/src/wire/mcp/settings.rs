@@ -6,7 +6,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::mcp::calling::{EVERYTHING, Introduction};
 
 use crate::bus::config::{Key, KeyKind, Values};
-use crate::wire::access;
+use crate::wire::access::{self, AccessSettings};
 #[cfg(feature = "http")]
 use crate::wire::settings::Credentials;
 use crate::wire::settings::{Clients, Secret, Settings};
@@ -56,8 +56,37 @@ pub(super) const BACK_KEYS: &[Key] = &[
         .default("false"),
 ];
 
-pub(super) const FRONT_KEYS: &[Key] =
-    &[access::TOKEN, access::TOKEN_ENV, access::INSECURE, access::ORIGINS];
+pub(super) const FRONT_KEYS: &[Key] = &[
+    access::TOKEN,
+    access::TOKEN_ENV,
+    access::INSECURE,
+    access::ORIGINS,
+    access::HOSTS,
+    Key::new(
+        "sse",
+        KeyKind::Bool,
+        HTTP,
+        "Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`",
+    )
+    .needs_http()
+    .default("false"),
+];
+
+/// What only an MCP front has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct McpFrontSettings {
+    /// Who may come in.
+    pub access: AccessSettings,
+    /// Is the old pair of HTTP+SSE there as well?
+    pub sse: bool,
+}
+
+impl McpFrontSettings {
+    pub(super) fn read(values: &Values) -> McpFrontSettings {
+        let access = AccessSettings::read(values);
+        McpFrontSettings { access, sse: values.bool("sse").unwrap_or_default() }
+    }
+}
 
 /// What only an MCP server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -30,7 +30,11 @@ use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
-    pub const MEDIOCRE: Patience = Patience { start: Duration::from_secs(20), ..Patience::USUAL };
+    pub const MEDIOCRE: Patience = Patience {
+        start: Duration::from_secs(20),
+        waits_for: Some("the first answer of a mediocre-rpc server"),
+        ..Patience::USUAL
+    };
 }
 
 /// The mediocre wire, for the registry.

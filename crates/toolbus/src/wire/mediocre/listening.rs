@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use toolbus_proto::channel::Ended;
 
@@ -111,6 +112,10 @@ impl RunningFront for Running {
 
     fn stop(&self) {
         self.server.stop();
+    }
+
+    fn drain(&self, patience: Duration) {
+        self.server.drain(patience);
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) const FRONT_KEYS: &[Key] = &[
     access::TOKEN_ENV,
     access::INSECURE,
     access::ORIGINS,
+    access::HOSTS,
 ];
 
 /// What only a mediocre wire has, on either side of the bus.

@@ -51,6 +51,10 @@ impl Back for Oracle {
         self.child.start(call, down)
     }
 
+    fn restarts(&self) -> Option<u64> {
+        Some(self.child.restarts())
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.child.shutdown())
     }

@@ -70,6 +70,10 @@ impl Back for Orchard {
         self.child.listen(hear);
     }
 
+    fn restarts(&self) -> Option<u64> {
+        Some(self.child.restarts())
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.child.shutdown())
     }

@@ -32,6 +32,7 @@ impl Patience {
     /// What a provider gets (`docs/protocols/orchard.md` H7).
     pub const ORCHARD: Patience = Patience {
         start: Duration::from_secs(5),
+        waits_for: Some("the answer of an Orchard provider to `describe`"),
         last_words: Duration::from_secs(2),
         abrupt: Abrupt::Kill,
         ..Patience::USUAL

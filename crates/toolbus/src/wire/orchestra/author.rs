@@ -26,7 +26,10 @@ impl StartedKind for Author {
         };
         let mut names: Vec<_> = tools.specs().iter().map(|tool| tool.name.to_string()).collect();
         names.sort();
-        let told = manifest(tools.name(), tools.version(), names);
+        let mut told = manifest(tools.name(), tools.version(), names);
+        if let Some(instructions) = tools.usage() {
+            instructions.clone_into(&mut told.description);
+        }
         if flags.manifest {
             let line = format!("{}\n", manifest_line(&told));
             let printed = io::stdout().write_all(line.as_bytes());

@@ -29,6 +29,7 @@ impl Patience {
     /// What a plugin gets.
     pub const ORCHESTRA: Patience = Patience {
         start: Duration::from_secs(10),
+        waits_for: Some("the `READY` that an Orchestra plugin begins with"),
         // A hub tells at once that a plugin died, and yet behind its last words.
         last_words: Duration::from_millis(200),
         abrupt: Abrupt::Kill,

@@ -3,6 +3,7 @@
 
 mod calling;
 mod crowd;
+mod pair;
 mod scripted;
 mod serving;
 mod strangers;

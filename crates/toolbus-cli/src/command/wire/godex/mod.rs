@@ -5,6 +5,7 @@ mod files;
 mod plan;
 mod run;
 mod screen;
+mod tour;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use toolbus::wire::godex::{Captured, WIRE};
 use toolbus_proto::godex::RunError;
 use toolbus_proto::tool::Wire;
 
-use super::{Run, WireFace};
+use super::{Ends, Run, WireFace};
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
@@ -67,6 +68,10 @@ impl WireFace for Face {
 
     fn program(&self) -> Option<&'static str> {
         Some("godex")
+    }
+
+    fn ends(&self) -> Option<&'static dyn Ends> {
+        Some(&tour::Tour)
     }
 
     /// A usage error is an event like any other.

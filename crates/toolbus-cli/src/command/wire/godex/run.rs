@@ -40,7 +40,13 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
         let listed = within(args.timeout, begun, buses.open(&mut plan));
         let listed = unless_interrupted(&mut signals, listed).await;
         let worked = match listed {
-            Err(error) => Err(told(args, &error)),
+            Err(error) => {
+                let failed = told(args, &error);
+                if let Some(hint) = &buses.hint {
+                    stderr::write(&format!("hint: {}\n", render::printable(hint)));
+                }
+                Err(failed)
+            }
             Ok(()) if args.dry_run => dry_run(&mut plan),
             Ok(()) => {
                 let spent = begun.elapsed();
@@ -103,16 +109,21 @@ fn signal(exit: Exit) -> Signal {
 struct Buses {
     all: Vec<Bus>,
     by_tool: HashMap<ToolName, Bus>,
+    /// What can be done about a peer that could not be opened.
+    hint: Option<String>,
 }
 
 impl Buses {
     /// Opens all peers, and offers their tools.
     async fn open(&mut self, plan: &mut Plan) -> Result<(), RunError> {
         for peers in &plan.peers {
-            let bus = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
+            let bus =
+                peers.open().map_err(|failed| RunError::usage(failed.message()))?.for_front("exec");
             self.all.push(bus.clone());
             bus.open().await.map_err(|error| match &error {
                 BusError::Unreachable { address, failure } => {
+                    let words = failure.last_words.as_ref();
+                    self.hint = words.and_then(|words| words.hint.clone());
                     RunError::unavailable(format!("cannot use `{address}`: {failure}"))
                 }
                 _ => RunError::usage(error.to_string()),

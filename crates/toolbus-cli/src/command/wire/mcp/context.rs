@@ -13,9 +13,11 @@ use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::from_base64;
 use toolbus_proto::json::{Json, edit};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
+use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 
 use crate::args::Globals;
+use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
+use crate::command::call::question;
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -27,7 +29,12 @@ use crate::render::{self, failure, printable, table, width};
 /// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
 /// What the protocol of the new era wants to know of each request.
-const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The code of a method that a server does not have.
+const UNKNOWN_METHOD: i64 = -32601;
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 10;
 
 pub(crate) static PROMPT: PromptVerb = PromptVerb;
 pub(crate) static RESOURCE: ResourceVerb = ResourceVerb;
@@ -90,6 +97,19 @@ struct ListArgs {
     /// Server to ask: an address, or the name of a back in the config
     #[arg(value_name = "ADDRESS")]
     peer: Option<String>,
+    #[command(flatten)]
+    how: HowArgs,
+}
+
+/// How a server is reached, and for how long it is waited for.
+#[derive(Debug, clap::Args)]
+struct HowArgs {
+    #[command(flatten)]
+    limit: LimitArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -102,6 +122,8 @@ struct GetArgs {
     /// Its arguments, as `key=value`; all of them are texts
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -114,18 +136,22 @@ struct ReadArgs {
     /// Write what it holds to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 impl Run for PromptCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            PromptCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let prompts = server.list("prompts/list", "prompts").await?;
-                print_list(&prompts, globals, prompt_row)
-            }),
+            PromptCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
+                    let prompts = server.list("prompts/list", "prompts").await?;
+                    print_list(&prompts, globals, prompt_row)
+                })
+            }
             PromptCommand::Get(args) => {
                 let params = args.params()?;
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("prompts/get", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -154,16 +180,19 @@ impl GetArgs {
 impl Run for ResourceCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            ResourceCommand::List(args) => ask(args.peer.as_deref(), globals, async |server| {
-                let mut found = server.list("resources/list", "resources").await?;
-                // Not every server knows of templates.
-                let templates = server.list("resources/templates/list", "resourceTemplates").await;
-                found.extend(templates.unwrap_or_default());
-                print_list(&found, globals, resource_row)
-            }),
+            ResourceCommand::List(args) => {
+                ask(args.peer.as_deref(), &args.how, globals, async |server| {
+                    let mut found = server.list("resources/list", "resources").await?;
+                    // Not every server knows of templates.
+                    let templates =
+                        server.list("resources/templates/list", "resourceTemplates").await;
+                    found.extend(templates.unwrap_or_default());
+                    print_list(&found, globals, resource_row)
+                })
+            }
             ResourceCommand::Read(args) => {
                 let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
-                ask(Some(&args.peer), globals, async |server| {
+                ask(Some(&args.peer), &args.how, globals, async |server| {
                     let result = server.request("resources/read", &params).await?;
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
@@ -178,31 +207,39 @@ impl Run for ResourceCommand {
 /// Opens the one server that is meant, and asks it.
 fn ask(
     peer: Option<&str>,
+    how: &HowArgs,
     globals: &Globals,
     work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let address: Vec<&str> =
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
-    let peers = Peers::of(&address, globals, Settings::default())?;
+    let settings = Settings {
+        start_timeout: how.limit.start_timeout,
+        program: how.program.settings()?,
+        credentials: how.http.credentials()?,
+        ..Settings::default()
+    };
+    let peers = Peers::of(&address, globals, settings)?;
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
-    peers.meet(async |bus| {
+    peers.meet_within(how.limit.timeout, async |bus| {
         if bus.native_wire() != Some(WIRE) {
             let message = "this needs one MCP server, and all of its tools allowed";
             return Err(Failed::usage(message)
                 .hint("name it: by its address, or by the name of a back in the config"));
         }
         let spinner = Spinner::for_people(globals);
-        work(&Server { bus: &bus, spinner: spinner.into() }).await
+        work(&Server { bus: &bus, peers: &peers, spinner: spinner.into() }).await
     })
 }
 
 /// A server that is asked in its own words.
 struct Server<'a> {
     bus: &'a Bus,
+    peers: &'a Peers,
     spinner: std::cell::RefCell<Option<Spinner>>,
 }
 
@@ -226,12 +263,38 @@ impl Server<'_> {
         Err(Failed::new(Exit::Unreachable, message))
     }
 
-    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    /// Asks, and asks again with what the server wanted to know.
     async fn request(&self, method: &str, params: &str) -> Result<Json, Failed> {
+        let mut asking = params.to_owned();
+        for _ in 0..=ROUNDS_MAX {
+            let result = self.request_once(method, &asking).await?;
+            match edit::text(result.as_str(), "resultType").as_deref() {
+                None | Some("complete") => return Ok(result),
+                Some("input_required") if can_be_answered(&result) => {
+                    asking = answered(params, &result).await;
+                }
+                Some(kind) => return Err(unfinished(kind)),
+            }
+        }
+        Err(Failed::new(
+            Exit::Failed,
+            format!("the server asked for input more than {ROUNDS_MAX} times"),
+        ))
+    }
+
+    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    async fn request_once(&self, method: &str, params: &str) -> Result<Json, Failed> {
         let asked = self.ask(method, params).await;
         let asked = match asked {
             Err(failure) if !failure.from_peer && failure.kind != FailureKind::TimedOut => {
-                let modern = edit::with_first(params, "_meta", MODERN_META);
+                let capabilities = match question::can_be_answered() {
+                    true => r#"{"elicitation":{"form":{}}}"#,
+                    false => "{}",
+                };
+                let meta = format!(
+                    r#"{{"{VERSION_KEY}":"2026-07-28","{CAPABILITIES_KEY}":{capabilities}}}"#
+                );
+                let modern = edit::with_first(params, "_meta", &meta);
                 // What is wrong with the server is told by the first.
                 self.ask(method, &modern).await.map_err(|second| match second.from_peer {
                     true => second,
@@ -241,7 +304,16 @@ impl Server<'_> {
             asked => asked,
         };
         self.spinner.take();
-        asked.map_err(|failure| failure::failed(&failure))
+        match asked {
+            Ok(result) => Ok(result),
+            Err(Failure { code: Some(Code::Number(UNKNOWN_METHOD)), .. }) => {
+                let what = method.split('/').next().unwrap_or_default();
+                Err(Failed::new(Exit::Failed, format!("this server has no {what}")))
+            }
+            Err(failure) => {
+                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
+            }
+        }
     }
 
     async fn ask(&self, method: &str, params: &str) -> Result<Json, Failure> {
@@ -257,6 +329,44 @@ impl Server<'_> {
             _ => Err(Failure::new(FailureKind::BrokeProtocol, "its answer is no result")),
         }
     }
+}
+
+/// Is there a user, and are the questions in a result such as a user can answer?
+fn can_be_answered(result: &Json) -> bool {
+    let questions = edit::member(result.as_str(), "inputRequests").unwrap_or("{}");
+    let is_form = |(_, asked): (_, &str)| {
+        let params = edit::member(asked, "params").unwrap_or("{}");
+        let mode = edit::text(params, "mode");
+        edit::text(asked, "method").as_deref() == Some("elicitation/create")
+            && mode.is_none_or(|mode| mode == "form")
+    };
+    question::can_be_answered() && edit::members(questions).all(is_form)
+}
+
+/// The parameters once more, with what the user answers to the questions in a result.
+async fn answered(params: &str, result: &Json) -> String {
+    let mut more = params.strip_suffix('}').unwrap_or(params).to_owned();
+    let questions = edit::member(result.as_str(), "inputRequests");
+    if let Some(questions) = questions {
+        let mut answers = Vec::new();
+        for (key, asked) in edit::members(questions) {
+            let answer = question::answered(&Json::from_trusted(asked.to_owned())).await;
+            let answer = edit::member(answer.as_str(), "result").unwrap_or("{}").to_owned();
+            answers.push(format!("{}:{answer}", Json::of(&key)));
+        }
+        more += &format!(",\"inputResponses\":{{{}}}", answers.join(","));
+    }
+    if let Some(state) = edit::member(result.as_str(), "requestState") {
+        more += &format!(",\"requestState\":{state}");
+    }
+    more + "}"
+}
+
+/// What is told of a result that is none yet.
+fn unfinished(kind: &str) -> Failed {
+    let message = format!("{kind}: the server needs input before it answers");
+    Failed::new(Exit::Failed, message)
+        .hint("it asks questions, which a user can answer on a terminal")
 }
 
 fn print_list(

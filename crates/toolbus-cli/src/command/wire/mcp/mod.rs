@@ -43,7 +43,7 @@ impl WireFace for Face {
 
     fn command(&self) -> clap::Command {
         let mut command = McpArgs::augment_args(clap::Command::new("mcp"));
-        for name in ["origins", "token_env", "insecure"] {
+        for name in ["origins", "hosts", "token_env", "insecure"] {
             command = command.mut_arg(name, |arg| arg.requires("http"));
         }
         command
@@ -130,6 +130,9 @@ pub(crate) struct McpArgs {
     /// Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
+    #[arg(long, requires = "http")]
+    sse: bool,
     #[command(flatten)]
     access: AccessArgs,
     /// Refuse lines longer than this, e.g. `16MiB`
@@ -165,6 +168,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
+    crate::spans::say_if_missing();
     let peers = Peers::of(&args.addresses, globals, settings)?;
     if let Some(at) = &args.http {
         let at = at
@@ -181,6 +185,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
     Ok(mcp_http::Options {
+        sse: args.sse,
         access: args.access.access()?,
         body_bytes_max: args.line_max,
         timeout: args.timeout,
@@ -189,7 +194,7 @@ fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
 }
 
 fn name_tools(bus: Bus) -> Bus {
-    MCP.name_tools(bus)
+    MCP.name_tools(bus).for_front("mcp")
 }
 
 /// Serves until a signal; what is under way then may end.

@@ -4,7 +4,7 @@ use std::fs;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use toolbus::address::Purpose;
+use toolbus::address::{Address, Purpose};
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire;
@@ -19,7 +19,7 @@ use super::{CallArgs, address};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::not_opened;
+use crate::peers::{not_opened, second_look};
 use crate::render::failure;
 use crate::runtime::{self, Signals};
 
@@ -59,8 +59,9 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let back = wire::open(&address, &settings).map_err(|error| not_opened(&error))?;
+        let whom = Whom { back: &*back, address: &address, settings: &settings };
         let done = tokio::select! {
-            done = converse(&*back, args, sources, printer) => done,
+            done = converse(&whom, args, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
         };
         // Told before the goodbye, which may take its time.
@@ -70,15 +71,22 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     })
 }
 
+/// Who is called.
+struct Whom<'a> {
+    back: &'a dyn Back,
+    address: &'a Address,
+    settings: &'a Settings,
+}
+
 async fn converse(
-    back: &dyn Back,
+    whom: &Whom<'_>,
     args: &CallArgs,
     sources: Vec<Source>,
     mut printer: Printer,
 ) -> Result<(), Failed> {
     let (inbox, slot) = Inbox::new();
     let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
-    let uplink = back.start(request(args, is_stream, &sources), slot);
+    let uplink = whom.back.start(request(args, is_stream, &sources), slot);
     let way = Way { inbox: &inbox, uplink: &uplink };
     let tail = args.tail.clone().map(Json::from_trusted);
     let mut sending = pin!(elements::send(sources, tail, &way));
@@ -96,6 +104,7 @@ async fn converse(
         };
         let is_done = matches!(down, Down::Done(_));
         if let Err(failure) = printer.take(down)? {
+            let failure = second_look(whom.address, whom.settings, failure, args.timeout).await;
             return Err(failed(&failure, printer.meta.as_ref()));
         }
         if is_done {

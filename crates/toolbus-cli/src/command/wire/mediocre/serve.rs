@@ -55,8 +55,9 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         credentials: args.headers.credentials()?,
         ..Settings::default()
     };
+    crate::spans::say_if_missing();
     Peers::of(&args.addresses, globals, backs)?.meet_with_signals(
-        |bus| bus,
+        |bus| bus.for_front("rpc"),
         async |bus, signals| run(bus, &entries, settings, signals).await,
     )
 }

@@ -100,7 +100,9 @@ impl Client {
             return batch::run(self, functions, leniency, line_bytes_max).await;
         };
         let outcome = match self.call(selector, calldata).await {
-            Err(failure) => Err(second_look(&self.address, &self.settings, failure).await),
+            Err(failure) => {
+                Err(second_look(&self.address, &self.settings, failure, self.timeout).await)
+            }
             outcome => outcome,
         };
         let value = outcome::value(self.form, function, outcome);

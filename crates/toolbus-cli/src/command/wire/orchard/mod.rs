@@ -142,7 +142,9 @@ impl Run for ProviderArgs {
         };
         let options = Options { line_bytes_max: Some(self.line_max), timeout: self.timeout };
         let peers = Peers::of(addresses, globals, settings)?;
-        peers.meet_as(|bus| ORCHARD.name_tools(bus), async |bus| serve(bus, prints, options).await)
+        let as_front = |bus| ORCHARD.name_tools(bus).for_front("provider");
+        crate::spans::say_if_missing();
+        peers.meet_as(as_front, async |bus| serve(bus, prints, options).await)
     }
 }
 

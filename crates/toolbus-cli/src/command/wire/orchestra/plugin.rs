@@ -91,8 +91,9 @@ impl Run for PluginArgs {
             ..Settings::default()
         };
         let peers = Peers::of(&self.addresses, globals, backs)?;
+        crate::spans::say_if_missing();
         peers.meet_with_signals(
-            |bus| bus,
+            |bus| bus.for_front("plugin"),
             async |bus, signals| match self.manifest {
                 true => {
                     let told = tokio::select! {
@@ -123,7 +124,7 @@ async fn serve(bus: Rc<Bus>, options: PluginOptions, signals: &mut Signals) -> R
         let plugin = Plugin::bind(options, bus.clone()).await.map_err(|error| failed(&error))?;
         let told = describe(&bus, &id).await?;
         // A parent that closed our standard error does not wait for the line.
-        stderr::write(&format!("READY {}\n", plugin.address()));
+        stderr::write_protocol(&format!("READY {}\n", plugin.address()));
         let hub = plugin.register(&told).await.map_err(|error| failed(&error))?;
         if let Some(hub) = &hub {
             let line = format!("registered with orchestrator at {}", hub.address());

@@ -1,17 +1,17 @@
 //! What is asked of a server once more: because its stream broke, it forgot the session, it
-//! wants other headers, or it may be too old for us.
+//! wants other headers, or it may be too old to take what we post.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::answer::Heard;
+use super::answer::{Heard, hear, refused};
 use super::{HttpClient, Outgoing, Purpose, Request};
 use crate::json::{Kind, edit};
 use crate::jsonrpc::kind;
 use crate::mcp::calling::RequestId;
-use crate::mcp::wire::HEADER_MISMATCH;
-use crate::tool::{Failure, FailureKind, LastWords};
+use crate::mcp::wire::{self, Era, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
+use crate::tool::{Failure, FailureKind};
 
 /// How often a stream that broke is resumed.
 const RESUMED_MAX: u32 = 3;
@@ -24,8 +24,7 @@ impl HttpClient {
         if is_stream && request.seen.is_some() && request.resumed < RESUMED_MAX {
             return self.put_off(now, request);
         }
-        let message = "the answer broke off and cannot be resumed";
-        self.client.fail(now, id, Failure::new(FailureKind::Gone, message));
+        self.client.fail(now, id, no_answer());
     }
 
     pub(super) fn put_off(&mut self, now: Instant, request: Request) {
@@ -40,10 +39,27 @@ impl HttpClient {
         self.open(Request { resumed, seen, retry, ..Request::new(purpose, None) });
     }
 
-    pub(super) fn look_for_events(&mut self, request: Request, why: Failure) {
+    /// The handshake was refused. Perhaps the server is one of HTTP+SSE.
+    pub(super) fn look_for_events(&mut self, request: Request, why: Unshaken) {
         let Purpose::Ask(id) = request.purpose else { return };
         let looking = Purpose::LookForEvents(id);
         self.open(Request { why: Some(why), ..Request::new(looking, None) });
+    }
+
+    /// It is none: the refusal of the handshake counts as it was said.
+    pub(super) fn no_events(&mut self, now: Instant, id: u64, why: Option<Unshaken>) {
+        match why {
+            Some(Unshaken::Refused(heard)) => {
+                for heard in heard {
+                    hear(&mut self.client, now, Purpose::Ask(id), heard);
+                }
+                if self.client.waits_for(id) {
+                    self.client.fail(now, id, no_answer());
+                }
+            }
+            Some(Unshaken::Failed(failure)) => self.client.fail(now, id, failure),
+            None => self.client.fail(now, id, no_answer()),
+        }
     }
 
     /// Does a 404 mean that the session is unknown, and may the request be made again?
@@ -88,6 +104,26 @@ impl HttpClient {
         self.refused.push(request.again());
     }
 
+    /// Is it a call whose arguments may have to be repeated in headers, and which is not known?
+    pub(super) fn needs_list(&self, request: &Request) -> bool {
+        let params = request.message.as_ref().and_then(Outgoing::params);
+        let args = params.and_then(|params| edit::member(params, "arguments")).unwrap_or("{}");
+        self.lists_first
+            && !self.was_listed
+            && request.asks("tools/call")
+            && wire::era("tools/call", params) == Era::Modern
+            && edit::members(args).next().is_some()
+    }
+
+    /// Makes the call when the tools have been listed.
+    pub(super) fn open_when_listed(&mut self, request: Request) {
+        let is_listing = |request: &Request| matches!(request.purpose, Purpose::Relist { .. });
+        if !self.requests.values().any(is_listing) {
+            self.ask_for_tools(&request, 1, None);
+        }
+        self.refused.push(request);
+    }
+
     /// The tools were listed once more, or could not be: what was refused is tried again.
     pub(super) fn relisted(&mut self, request: &Request, heard: &[Heard]) {
         let next = heard.iter().find_map(|heard| edit::member(heard.result()?, "nextCursor"));
@@ -97,6 +133,7 @@ impl HttpClient {
         {
             return self.ask_for_tools(request, page + 1, Some(next));
         }
+        self.was_listed = true;
         for request in std::mem::take(&mut self.refused) {
             self.open(request);
         }
@@ -134,25 +171,47 @@ impl HttpClient {
     }
 }
 
+/// How a handshake was refused.
+#[derive(Debug)]
+pub(super) enum Unshaken {
+    /// In the words of JSON-RPC.
+    Refused(Vec<Heard>),
+    /// By a status alone.
+    Failed(Failure),
+}
+
+impl Unshaken {
+    /// What is an error and none of JSON-RPC says no more than the status.
+    pub(super) fn of(status: u16, heard: Vec<Heard>) -> Unshaken {
+        match heard.iter().any(|heard| code_of(heard).is_some()) {
+            true => Unshaken::Refused(heard),
+            false => Unshaken::Failed(refused(status)),
+        }
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::new(FailureKind::Gone, "the answer broke off and cannot be resumed")
+}
+
 /// Was a call refused because of its headers, for the first time?
 pub(super) fn has_wrong_headers(request: &Request, heard: &[Heard]) -> bool {
-    let is_refused = |heard: &Heard| {
-        let error = heard.text().and_then(|text| edit::member(text, "error"));
-        let code = error.and_then(|error| edit::member(error, "code"));
-        code.and_then(|code| code.parse().ok()) == Some(HEADER_MISMATCH)
-    };
+    let is_refused = |heard: &Heard| code_of(heard) == Some(HEADER_MISMATCH);
     !request.is_repeated && request.asks("tools/call") && heard.iter().any(is_refused)
 }
 
-/// A server of HTTP+SSE takes no `POST` where it gives its events.
-pub(super) fn may_be_too_old(request: &Request, status: u16) -> bool {
-    request.asks("initialize") && matches!(status, 400 | 404 | 405)
+/// A server of HTTP+SSE takes no `POST` where it gives its events. One that refuses it by a code of
+/// the modern era is none.
+pub(super) fn may_be_pair(request: &Request, status: u16, heard: &[Heard]) -> bool {
+    let is_modern = |heard: &Heard| {
+        matches!(code_of(heard), Some(HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION))
+    };
+    let is_refused = matches!(status, 400 | 404 | 405);
+    request.asks("initialize") && is_refused && !heard.iter().any(is_modern)
 }
 
-/// Why we cannot talk to a server that greets with events.
-pub(super) fn too_old() -> Failure {
-    let message = "the server speaks only HTTP+SSE of 2024-11-05, which toolbus does not";
-    let hint = Some("does it have another path for streamable HTTP, such as `/mcp`?".to_owned());
-    let words = LastWords { hint, ..LastWords::default() };
-    Failure::new(FailureKind::Unavailable, message).with_last_words(words)
+/// The code of an error that was heard.
+fn code_of(heard: &Heard) -> Option<i64> {
+    let error = edit::member(heard.text()?, "error")?;
+    edit::member(error, "code")?.parse().ok()
 }

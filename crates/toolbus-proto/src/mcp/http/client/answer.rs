@@ -26,7 +26,7 @@ pub(super) enum Reading {
 #[derive(Debug)]
 pub(super) enum Heard {
     Message(Bytes),
-    Event { message: Bytes, id: Option<String>, retry: Option<Duration> },
+    Event { name: Option<Bytes>, message: Bytes, id: Option<String>, retry: Option<Duration> },
     TooLong,
 }
 
@@ -79,6 +79,7 @@ impl Reading {
                 while let Some(event) = events.next(input) {
                     heard.push(match event {
                         Ok(event) => Heard::Event {
+                            name: event.name,
                             message: in_a_line(event.data),
                             id: event.id,
                             retry: event.retry.map(Duration::from_millis),
@@ -100,7 +101,7 @@ impl Reading {
             }
             Reading::Stream(_) => Ok(Vec::new()),
             Reading::Whole { is_too_long: true, .. } => Ok(vec![Heard::TooLong]),
-            Reading::Whole { status: status @ (401 | 403), .. } => Err(forbidden(*status)),
+            Reading::Whole { status: status @ (401 | 403), .. } => Err(refused(*status)),
             Reading::Whole { status, .. } => {
                 let body = in_a_line(input.split().freeze());
                 let text = str::from_utf8(&body).unwrap_or_default();
@@ -111,10 +112,7 @@ impl Reading {
                     200..=299 if body.is_empty() => Ok(Vec::new()),
                     200..=299 if is_message => Ok(vec![Heard::Message(body)]),
                     _ if is_message && is_error => Ok(vec![Heard::Message(body)]),
-                    status => {
-                        let message = format!("the server answered with HTTP status {status}");
-                        Err(Failure::new(FailureKind::Unavailable, message))
-                    }
+                    status => Err(refused(status)),
                 }
             }
         }
@@ -138,7 +136,12 @@ pub(super) fn hear(client: &mut MessageClient, now: Instant, purpose: Purpose, h
     match (heard, purpose) {
         (
             _,
-            Purpose::Reopen | Purpose::Relist { .. } | Purpose::LookForEvents(_) | Purpose::Leave,
+            Purpose::Reopen
+            | Purpose::Relist { .. }
+            | Purpose::LookForEvents(_)
+            | Purpose::Events
+            | Purpose::Post(_)
+            | Purpose::Leave,
         ) => {}
         (Heard::TooLong, Purpose::Ask(id)) => {
             let message = "the server's answer is over the limit";
@@ -180,8 +183,12 @@ fn named(message: &Bytes, id: u64) -> Option<String> {
     is_nameless.then(|| edit::with_first(text, "id", &id.to_string()))
 }
 
-/// Why a server will not have us.
-fn forbidden(status: u16) -> Failure {
+/// The server answers with a status and nothing that we could read, or will not have us.
+pub(super) fn refused(status: u16) -> Failure {
     let message = format!("the server answered with HTTP status {status}");
-    hinted(Failure::new(FailureKind::Unavailable, message), Some(CREDENTIALS.to_owned()))
+    let failure = Failure::new(FailureKind::Unavailable, message);
+    match status {
+        401 | 403 => hinted(failure, Some(CREDENTIALS.to_owned())),
+        _ => failure,
+    }
 }

@@ -3,17 +3,19 @@
 //! What is said is decided by a [`MessageClient`], as on a pipe. Here each of its messages is
 //! posted on a stream of its own, and whatever comes back there, as a body or as events,
 //! becomes messages again. `streams` is how it looks to the hands, `again` is what is asked
-//! once more, `answer` reads bodies.
+//! once more, `answer` reads bodies, `pair` is the transport of 2024-11-05.
 
 mod again;
 mod answer;
+mod pair;
 mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use self::again::{has_wrong_headers, may_be_too_old, too_old};
-use self::answer::{Heard, Reading, hear, learn};
+use self::again::{Unshaken, has_wrong_headers, may_be_pair};
+use self::answer::{Heard, Reading, hear, learn, refused};
+use self::pair::Pair;
 use super::headers::mirror_of;
 use super::inputs::Inputs;
 use crate::channel::{Calling as _, Notice, Outbox, Readiness, StreamId};
@@ -39,6 +41,8 @@ pub struct ClientSettings {
     pub path: String,
     /// `https://host:port`: it follows redirects there, and nowhere else.
     pub origin: String,
+    /// The server speaks the old pair of HTTP+SSE, and this is where its stream is opened.
+    pub sse: bool,
     /// How long until the server must have introduced itself.
     pub start_timeout: Duration,
 }
@@ -53,6 +57,8 @@ pub struct HttpClient {
     /// When the conversation turned out to be one that cannot go on.
     broken_at: Option<Instant>,
     session: Option<String>,
+    /// The old pair, where that is spoken.
+    pair: Option<Pair>,
     /// The `initialize` that was sent, for when the server has forgotten the session.
     greeting: Option<Outgoing>,
     requests: BTreeMap<StreamId, Request>,
@@ -70,11 +76,29 @@ pub struct HttpClient {
     resumes: Vec<(Instant, Request)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
+    /// Are tools listed before one of them is called with arguments?
+    lists_first: bool,
+    /// The tools were listed, or could not be.
+    was_listed: bool,
     next_stream: u64,
     opens: VecDeque<(StreamId, RequestHead)>,
     ready: VecDeque<StreamId>,
     /// Notices of our own; the client has others.
     notices: VecDeque<Notice>,
+    parting: Parting,
+}
+
+/// How far the end of the conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parting {
+    /// Nothing is known of it.
+    No,
+    /// No answer is wanted any more.
+    Lost,
+    /// The same, and the session is to be ended.
+    Leaving,
+    /// That was said.
+    Left,
 }
 
 /// A request that was made, or is to be made again.
@@ -96,7 +120,7 @@ struct Request {
     seen: Option<String>,
     retry: Duration,
     /// Why there was no handshake, unless the server turns out to be too old for it.
-    why: Option<Failure>,
+    why: Option<Unshaken>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +139,10 @@ enum Purpose {
     Listen,
     /// Does a server that would not take the handshake of this id speak HTTP+SSE?
     LookForEvents(u64),
+    /// The stream of the old pair, on which all answers come.
+    Events,
+    /// A message to the old pair; its id, if it is to be answered.
+    Post(Option<u64>),
     /// The end of the session.
     Leave,
 }
@@ -145,6 +173,11 @@ impl Request {
         matches!(self.message, Some(Outgoing::Answer(_)))
     }
 
+    /// Does it tell the server to give up a request?
+    fn is_cancel(&self) -> bool {
+        matches!(self.message, Some(Outgoing::Notification { cancels: Some(_), .. }))
+    }
+
     fn weight(&self) -> usize {
         self.message.as_ref().map_or(0, Outgoing::weight)
     }
@@ -157,8 +190,13 @@ impl Request {
 impl HttpClient {
     /// A conversation that has not begun.
     pub fn new(settings: ClientSettings) -> HttpClient {
+        let memory = &settings.calling.memory;
+        if settings.sse {
+            memory.learn_pair();
+        }
         HttpClient {
             client: MessageClient::new(settings.calling.clone()),
+            pair: memory.is_pair().then(Pair::default),
             settings,
             start_until: None,
             broken_at: None,
@@ -173,11 +211,21 @@ impl HttpClient {
             refused: Vec::new(),
             resumes: Vec::new(),
             inputs: Inputs::default(),
+            lists_first: false,
+            was_listed: false,
             next_stream: 1,
             opens: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),
+            parting: Parting::No,
         }
+    }
+
+    /// Lists the tools before one of them is called with arguments, so that it is known from the
+    /// first call on which of them headers repeat.
+    #[must_use]
+    pub fn listing_first(self) -> HttpClient {
+        HttpClient { lists_first: true, ..self }
     }
 
     /// The input schema of a tool, as the server listed it.
@@ -201,7 +249,10 @@ impl HttpClient {
     /// Makes requests of what the client wants to say. If it can go on no more, nothing that
     /// is under way is wanted.
     fn settle(&mut self, now: Instant) {
-        while let Some(message) = self.client.poll_message() {
+        self.open_pair();
+        while self.may_send()
+            && let Some(message) = self.client.poll_message()
+        {
             match message {
                 Outgoing::Answer(_) => {
                     self.owed_bytes += message.weight();
@@ -216,6 +267,29 @@ impl HttpClient {
             self.owed.clear();
             self.owed_bytes = 0;
             self.abort(|_| true);
+        }
+        self.part();
+    }
+
+    /// Ends what is not wanted any more once the conversation is over. What the server is told to
+    /// give up it must hear before its session ends: each message has a stream of its own, and
+    /// may be overtaken.
+    fn part(&mut self) {
+        if self.parting == Parting::No {
+            return;
+        }
+        let waits = self.requests.values().any(Request::is_cancel);
+        self.abort_all(|request| match request.purpose {
+            // The session of the old pair ends with its stream.
+            Purpose::Events => !waits,
+            Purpose::Leave => false,
+            _ => !request.is_cancel(),
+        });
+        if self.parting == Parting::Leaving && !waits {
+            self.parting = Parting::Left;
+            if self.session.is_some() {
+                self.open(Request::new(Purpose::Leave, None));
+            }
         }
     }
 
@@ -242,6 +316,9 @@ impl HttpClient {
     }
 
     fn send(&mut self, message: Outgoing) {
+        if self.pair.is_some() {
+            return self.post(message);
+        }
         let purpose = match &message {
             Outgoing::Notification { cancels: Some(id), .. } => {
                 let asked = Purpose::Ask(*id);
@@ -261,7 +338,11 @@ impl HttpClient {
         if message.method() == "initialize" {
             self.greeting = Some(message.clone());
         }
-        self.open(Request::new(purpose, Some(message)));
+        let request = Request::new(purpose, Some(message));
+        match self.needs_list(&request) {
+            true => self.open_when_listed(request),
+            false => self.open(request),
+        }
     }
 
     fn open(&mut self, mut request: Request) {
@@ -295,6 +376,13 @@ impl HttpClient {
         let path = request.path.as_ref().unwrap_or(&self.settings.path);
         let mut head = RequestHead::new(verb, path.clone());
         let headers = &mut head.headers;
+        if self.pair.is_some() {
+            match verb {
+                "POST" => headers.push("Content-Type", "application/json"),
+                _ => headers.push("Accept", "text/event-stream"),
+            }
+            return head;
+        }
         match verb {
             "POST" => {
                 headers.push("Content-Type", "application/json");
@@ -329,7 +417,11 @@ impl HttpClient {
 
     /// Gives up the streams of requests whose answers are not wanted any more.
     fn abort(&mut self, is_it: impl Fn(Purpose) -> bool) {
-        let found = self.requests.extract_if(.., |_, request| is_it(request.purpose));
+        self.abort_all(|request| is_it(request.purpose));
+    }
+
+    fn abort_all(&mut self, is_it: impl Fn(&Request) -> bool) {
+        let found = self.requests.extract_if(.., |_, request| is_it(request));
         for (stream, request) in found {
             self.posted_bytes -= request.weight();
             match self.opens.iter().position(|(opening, _)| *opening == stream) {
@@ -349,6 +441,7 @@ impl HttpClient {
                 request.retry = retry.unwrap_or(request.retry);
             }
             learn(&mut self.inputs, request, heard);
+            self.was_listed |= request.asks("tools/list") && heard.result().is_some();
         }
         match purpose {
             Purpose::Relist { .. } if heard.iter().any(|heard| heard.result().is_some()) => {
@@ -356,10 +449,7 @@ impl HttpClient {
                     self.relisted(&request, &heard);
                 }
             }
-            Purpose::LookForEvents(id) if !heard.is_empty() => {
-                self.abort(|other| other == purpose);
-                self.client.fail(now, id, too_old());
-            }
+            Purpose::LookForEvents(_) | Purpose::Events => self.hear_events(now, stream, heard),
             _ => heard.into_iter().for_each(|heard| hear(&mut self.client, now, purpose, heard)),
         }
     }
@@ -368,7 +458,19 @@ impl HttpClient {
     fn handle_end(&mut self, now: Instant, request: Request, ended: Result<Vec<Heard>, Failure>) {
         let status = request.reading.status();
         let is_stream = request.reading.is_stream();
+        if request.purpose == Purpose::Initialized {
+            self.release();
+        }
         match (ended, request.purpose) {
+            (ended, Purpose::Events) => self.events_ended(&request, ended),
+            (_, Purpose::Post(id)) => {
+                if let (Some(id), false) = (id, matches!(status, 200 | 202)) {
+                    self.client.fail(now, id, refused(status));
+                }
+            }
+            (Ok(heard), Purpose::Ask(_)) if may_be_pair(&request, status, &heard) => {
+                self.look_for_events(request, Unshaken::of(status, heard));
+            }
             (_, Purpose::Ask(_)) if status == 404 && self.has_forgotten(&request) => {
                 self.reopen(request);
             }
@@ -391,38 +493,39 @@ impl HttpClient {
             (Ok(heard), purpose) => {
                 for heard in heard {
                     learn(&mut self.inputs, &request, &heard);
+                    self.was_listed |= request.asks("tools/list") && heard.result().is_some();
                     hear(&mut self.client, now, purpose, heard);
                 }
                 match purpose {
-                    Purpose::Initialized => self.listen(),
+                    Purpose::Initialized if self.pair.is_none() => self.listen(),
                     Purpose::Ask(id) if self.client.waits_for(id) => {
                         self.broke_off(now, request, id, is_stream);
                     }
                     Purpose::Listen if is_stream => self.put_off(now, request),
                     Purpose::LookForEvents(id) => {
-                        self.client.fail(now, id, request.why.unwrap_or_else(too_old));
+                        self.no_events(now, id, request.why);
                     }
                     _ => {}
                 }
             }
-            (Err(failure), Purpose::Ask(_)) if may_be_too_old(&request, status) => {
-                self.look_for_events(request, failure);
+            (Err(failure), Purpose::Ask(_)) if may_be_pair(&request, status, &[]) => {
+                self.look_for_events(request, Unshaken::Failed(failure));
             }
-            (Err(failure), _) => self.handle_failed(now, &request, failure),
+            (Err(failure), _) => self.handle_failed(now, request, failure),
         }
     }
 
     /// The request got no answer that means anything.
-    fn handle_failed(&mut self, now: Instant, request: &Request, failure: Failure) {
+    fn handle_failed(&mut self, now: Instant, request: Request, failure: Failure) {
         match request.purpose {
-            Purpose::Ask(id) => self.client.fail(now, id, failure),
-            Purpose::LookForEvents(id) => {
-                self.client.fail(now, id, request.why.clone().unwrap_or(failure));
-            }
+            Purpose::Ask(id) | Purpose::Post(Some(id)) => self.client.fail(now, id, failure),
+            Purpose::Events => self.break_pair(failure),
+            Purpose::LookForEvents(id) => self.no_events(now, id, request.why),
             Purpose::Reopen => self.not_reopened(now, &failure),
-            Purpose::Relist { .. } => self.relisted(request, &[]),
+            Purpose::Relist { .. } => self.relisted(&request, &[]),
             // Servers need not offer a stream of their own, nor the end of a session.
-            Purpose::Initialized | Purpose::Tell | Purpose::Listen | Purpose::Leave => {}
+            Purpose::Initialized => self.release(),
+            Purpose::Tell | Purpose::Listen | Purpose::Post(None) | Purpose::Leave => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::{HttpClient, Purpose, Reading, Request};
+use super::{HttpClient, Parting, Reading, Request};
 use crate::channel::{
     Calling, Down, Flow, Machine, Notice, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket,
     Up, Writing,
@@ -120,7 +120,7 @@ impl Streams for HttpClient {
                     _ => FailureKind::Unavailable,
                 };
                 let failure = Failure { kind, last_words: None, ..why.failure };
-                self.handle_failed(now, &request, failure);
+                self.handle_failed(now, request, failure);
             }
         }
         self.settle(now);
@@ -173,7 +173,11 @@ impl HttpClient {
     }
 
     /// The tools that can be called over HTTP.
-    fn fit(&mut self, tools: &[ToolSpec]) -> Arc<[ToolSpec]> {
+    fn fit(&mut self, tools: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+        if self.pair.is_some() {
+            // It repeats no arguments in headers.
+            return tools.clone();
+        }
         let notices = &mut self.notices;
         let is_fit = |tool: &&ToolSpec| match mirrored(tool.input.as_str()) {
             Ok(_) => true,
@@ -239,10 +243,10 @@ impl Calling for HttpClient {
         self.client.close(now);
         self.start_until = None;
         self.resumes.clear();
-        self.abort(|_| true);
-        if self.session.is_some() {
-            self.open(Request::new(Purpose::Leave, None));
+        if self.parting != Parting::Left {
+            self.parting = Parting::Leaving;
         }
+        self.part();
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
@@ -266,6 +270,9 @@ impl Calling for HttpClient {
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.client.handle_lost(now, why);
-        self.abort(|_| true);
+        if self.parting == Parting::No {
+            self.parting = Parting::Lost;
+        }
+        self.part();
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! Each legacy session is a conversation, and so is each modern exchange. What a
 //! conversation says to a place is written to the exchange of that place: as plain JSON if
-//! the answer is the first thing said, else as a stream. `streams` is how it looks to the hands.
+//! the answer is the first thing said, else as a stream. `streams` is how it looks to the hands,
+//! `pair` the transport of 2024-11-05.
 
 mod exchange;
 mod kept;
+mod pair;
 mod requests;
 mod saying;
 mod session;
@@ -21,14 +23,12 @@ use bytes::Bytes;
 
 use self::exchange::{Arriving, Exchange, PLAIN_FOR, Stage, Unsent};
 use self::session::{IDLE_FOR, Kind, Session, Talk};
-use super::entrance::{Answer, Entrance, Verb};
+use super::entrance::{Answer, EXPOSED, Entrance, Verb};
 use super::inputs::Inputs;
 use crate::channel::{Asked, Notice, StreamId, Ticket};
 use crate::frame::sse;
-use crate::http::{RequestHead, ResponseHead};
-use crate::jsonrpc::Id;
+use crate::http::{Cors, RequestHead, ResponseHead};
 use crate::mcp::conversation::{self, Behind, Conversation};
-use crate::mcp::wire::INVALID_REQUEST;
 use crate::tool::{CallerId, ToolSpec, What};
 
 /// How many sessions there may be.
@@ -57,11 +57,17 @@ pub struct Settings {
 /// All conversations over one path.
 pub struct Endpoint {
     settings: Settings,
+    /// Who we are and how our tools are to be used, if not as usual.
+    about: Option<(String, Option<String>)>,
     /// Makes ids of sessions that cannot be guessed.
     fresh: Box<dyn FnMut() -> String>,
     talks: HashMap<u64, Talk>,
     by_name: HashMap<String, u64>,
+    /// The sessions of the old pair, by their names.
+    pairs: HashMap<String, u64>,
     arriving: HashMap<StreamId, Arriving>,
+    /// Requests of pages of other sites that are let in and not answered yet.
+    cors: HashMap<StreamId, Cors>,
     exchanges: HashMap<StreamId, Exchange>,
     calls: HashMap<Ticket, Forwarded>,
     tickets: HashMap<(u64, Ticket), Ticket>,
@@ -69,6 +75,8 @@ pub struct Endpoint {
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
     inputs: Inputs,
+    /// Are tools listed before the headers of a call are compared?
+    lists_first: bool,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -104,15 +112,19 @@ impl Endpoint {
     pub fn new(settings: Settings, fresh: impl FnMut() -> String + 'static) -> Endpoint {
         Endpoint {
             settings,
+            about: None,
             fresh: Box::new(fresh),
             talks: HashMap::new(),
             by_name: HashMap::new(),
+            pairs: HashMap::new(),
             arriving: HashMap::new(),
+            cors: HashMap::new(),
             exchanges: HashMap::new(),
             calls: HashMap::new(),
             tickets: HashMap::new(),
             tools: None,
             inputs: Inputs::default(),
+            lists_first: false,
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -123,6 +135,18 @@ impl Endpoint {
             notices: VecDeque::new(),
             wake_at: None,
         }
+    }
+
+    /// The same, as clients know it by this name, with how its tools are to be used.
+    #[must_use]
+    pub fn introduced_as(self, name: &str, instructions: Option<&str>) -> Endpoint {
+        Endpoint { about: Some((name.to_owned(), instructions.map(str::to_owned))), ..self }
+    }
+
+    /// Lists the tools before the headers of a call are compared, if they never were.
+    #[must_use]
+    pub fn listing_first(self) -> Endpoint {
+        Endpoint { lists_first: true, ..self }
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -141,6 +165,8 @@ impl Endpoint {
     ) {
         let handled = match verb {
             Verb::Post => self.handle_post(now, stream, head, body),
+            Verb::OpenPair => self.open_pair(now, stream),
+            Verb::PostPair => self.post_to_pair(now, stream, head, body),
             verb => self.handle_other(now, stream, head, verb),
         };
         if let Err(answer) = handled {
@@ -148,12 +174,13 @@ impl Endpoint {
         }
     }
 
-    /// The client of an exchange went away. A modern request is cancelled by that; a legacy
-    /// one belongs to its session and goes on.
+    /// The client of an exchange went away. A modern request is cancelled by that, and so is what
+    /// a session of the old pair has under way; other legacy requests belong to their session and
+    /// go on.
     fn handle_gone(&mut self, now: Instant, stream: StreamId) {
         let Some(Exchange { talk, stage, .. }) = self.exchanges.remove(&stream) else { return };
         match (self.talks.get_mut(&talk), stage) {
-            (Some(Talk { kind: Kind::Modern, .. }), _) => self.end_talk(talk),
+            (Some(Talk { kind: Kind::Modern | Kind::Pair { .. }, .. }), _) => self.end_talk(talk),
             (
                 Some(Talk { kind: Kind::Legacy(session), .. }),
                 Stage::Streaming { stream: Some(number), .. },
@@ -179,7 +206,10 @@ impl Endpoint {
         self.finish(stream);
     }
 
-    fn begin(&mut self, stream: StreamId, head: ResponseHead) {
+    fn begin(&mut self, stream: StreamId, mut head: ResponseHead) {
+        if let Some(cors) = self.cors.remove(&stream) {
+            cors.add_to(&mut head, Some(EXPOSED));
+        }
         self.unsent(stream).head = Some(head);
     }
 
@@ -214,7 +244,10 @@ impl Endpoint {
 
     /// Once we are to stop, those who only listen wait for those who wait for an answer.
     fn settle(&mut self) {
-        let is_owed = |exchange: &Exchange| exchange.is_owed;
+        let is_owed = |exchange: &Exchange| match self.talks.get(&exchange.talk) {
+            Some(Talk { conversation, kind: Kind::Pair { .. } }) => 0 < conversation.in_flight(),
+            _ => exchange.is_owed,
+        };
         if self.is_closing && !self.exchanges.values().any(is_owed) {
             self.end_exchanges();
         }
@@ -257,7 +290,7 @@ impl Endpoint {
         let exchanges = self.exchanges.values().filter_map(Exchange::wake_at);
         let sessions = self.talks.values().filter_map(|talk| match &talk.kind {
             Kind::Legacy(session) => session.wake_at(),
-            Kind::Modern => None,
+            Kind::Modern | Kind::Pair { .. } => None,
         });
         self.wake_at = arriving.chain(exchanges).chain(sessions).min();
     }
@@ -286,7 +319,7 @@ impl Endpoint {
     fn sessions_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.talks.values_mut().filter_map(|talk| match &mut talk.kind {
             Kind::Legacy(session) => Some(session),
-            Kind::Modern => None,
+            Kind::Modern | Kind::Pair { .. } => None,
         })
     }
 
@@ -294,8 +327,13 @@ impl Endpoint {
         let talk = self.next_talk;
         self.next_talk += 1;
         let caller = CallerId(self.settings.first_caller + talk);
-        let settings =
+        let mut settings =
             conversation::Settings::new(&*self.settings.version, caller, self.settings.behind);
+        if let Some((name, instructions)) = &self.about {
+            settings.name.clone_from(name);
+            settings.instructions.clone_from(instructions);
+        }
+        settings.lists_first = self.lists_first;
         let mut conversation = Conversation::new(settings);
         if let Some(tools) = &self.tools {
             conversation.set_tools(tools.clone());
@@ -315,8 +353,10 @@ impl Endpoint {
         self.pass_up(key, &mut talk.conversation);
         self.tickets.retain(|(talk, _), _| *talk != key);
         self.calls.retain(|_, passed| passed.talk != key);
-        if let Kind::Legacy(Session { name: Some(name), .. }) = &talk.kind {
-            self.by_name.remove(name);
+        match &talk.kind {
+            Kind::Legacy(Session { name: Some(name), .. }) => drop(self.by_name.remove(name)),
+            Kind::Pair { name, .. } => drop(self.pairs.remove(name)),
+            _ => {}
         }
         let open = self.exchanges.extract_if(|_, exchange| exchange.talk == key);
         let mut open: Vec<_> = open.map(|(id, exchange)| (id, exchange.stage)).collect();
@@ -324,18 +364,19 @@ impl Endpoint {
         for (id, stage) in open {
             match stage {
                 Stage::Streaming { .. } => self.finish(id),
-                Stage::Pending { .. } => {
-                    let message = "the session has ended";
-                    let answer = Answer::refusal(404, &Id::NULL, INVALID_REQUEST, message);
-                    self.answer(id, answer);
-                }
+                // No error: it is the client that has ended its session.
+                Stage::Pending { .. } => self.answer(id, Answer::empty(202)),
             }
         }
     }
 
-    /// Ends the session that was idle longest, if one is: its client begins another when it
-    /// comes back. One that listens or waits for an answer is not.
+    /// Is there room for another session? Where there are as many as there may be, the one that
+    /// was idle longest ends, if one is: its client begins another when it comes back. One that
+    /// listens or waits for an answer is not.
     fn make_room(&mut self) -> bool {
+        if self.by_name.len() + self.pairs.len() < SESSIONS_MAX {
+            return true;
+        }
         let busy: HashSet<_> = self.exchanges.values().map(|exchange| exchange.talk).collect();
         let idle = self.by_name.values().filter_map(|key| match self.talks.get(key)? {
             Talk { conversation, kind: Kind::Legacy(session) }

@@ -64,7 +64,11 @@ impl Endpoint {
             }
             Some(None) | None => {
                 let tool = posted.params.and_then(|params| edit::text(params, "name"));
-                let mirror = mirror.by_input(tool.and_then(|tool| self.inputs.of(&tool)));
+                let input = tool.and_then(|tool| self.inputs.of(&tool));
+                let mirror = match self.inputs.was_listed() {
+                    true => mirror.listed(input),
+                    false => mirror.by_input(input),
+                };
                 self.handle_modern(now, stream, head, &posted, &mirror)
             }
         }
@@ -111,7 +115,7 @@ impl Endpoint {
     ) -> Result<(), Answer> {
         let opens = posted.method() == "initialize" && posted.id.is_some();
         let talk = if opens {
-            if SESSIONS_MAX <= self.by_name.len() && !self.make_room() {
+            if !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
                 return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
             }
@@ -208,7 +212,7 @@ impl Endpoint {
     }
 }
 
-fn has_line_breaks(text: &[u8]) -> bool {
+pub(super) fn has_line_breaks(text: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', text).is_some()
 }
 

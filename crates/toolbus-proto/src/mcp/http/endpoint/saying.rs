@@ -19,6 +19,12 @@ impl Endpoint {
         let Said { place, what, mut text } = said;
         let message = text.take();
         let Some(talk) = self.talks.get(&key) else { return };
+        if let Kind::Pair { stream, .. } = talk.kind {
+            return match what {
+                Saying::Silence => {}
+                _ => self.write_piece(now, stream, event(&message)),
+            };
+        }
         let is_session = matches!(talk.kind, Kind::Legacy(_));
         match (what, is_session) {
             (Saying::Answer, false) => self.answer_modern(now, key, place, &message),
@@ -211,7 +217,7 @@ impl Endpoint {
 }
 
 /// A message as an event of a stream that cannot be resumed.
-fn event(message: &[u8]) -> Bytes {
+pub(super) fn event(message: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(message.len() + 32);
     sse::write_event(&mut event, None, message);
     event.into()

@@ -27,6 +27,12 @@ pub(super) enum Kind {
     /// One request; its exchange and it end together.
     Modern,
     Legacy(Session),
+    /// A session of the old pair: all that is said to it goes to one stream, and it ends with it.
+    Pair {
+        /// By which messages are posted to it.
+        name: String,
+        stream: StreamId,
+    },
 }
 
 /// What a legacy client keeps by its `Mcp-Session-Id`.
@@ -43,6 +49,13 @@ pub(super) struct Session {
     by_place: HashMap<Place, u64>,
     /// What is kept of all of them.
     kept_bytes: usize,
+}
+
+impl Talk {
+    /// Does a client keep it longer than one exchange?
+    pub(super) fn is_session(&self) -> bool {
+        matches!(self.kind, Kind::Legacy(_) | Kind::Pair { .. })
+    }
 }
 
 impl Session {

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::super::entrance::Answer;
+use super::super::entrance::{Answer, Verb};
 use super::exchange::Arriving;
-use super::session::{Kind, Talk};
+use super::session::Talk;
 use super::{Conversation, Endpoint, Forwarded, SESSION_HEADER};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
@@ -23,6 +23,9 @@ impl Streams for Endpoint {
 
     /// Who may not come in is told so before a body is read.
     fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
+        if let Some(cors) = self.settings.entrance.admission.cors(&head) {
+            self.cors.insert(stream, cors);
+        }
         match self.settings.entrance.admit(&head) {
             Ok(verb) => {
                 let arriving = Arriving::new(now, head, verb);
@@ -85,6 +88,7 @@ impl Streams for Endpoint {
     fn handle_lost(&mut self, now: Instant, stream: StreamId, _why: StreamLost) {
         self.arriving.remove(&stream);
         self.unsent.remove(&stream);
+        self.cors.remove(&stream);
         self.handle_gone(now, stream);
         self.settle();
     }
@@ -94,6 +98,10 @@ impl Streams for Endpoint {
         self.unsent.remove(&stream);
         self.handle_gone(now, stream);
         self.settle();
+    }
+
+    fn handle_closed(&mut self, _now: Instant, stream: StreamId) {
+        self.cors.remove(&stream);
     }
 
     fn poll_open(&mut self) -> Option<(StreamId, RequestHead)> {
@@ -126,12 +134,12 @@ impl Streams for Endpoint {
 
     /// A legacy session, once the request says that it is one.
     fn owner(&self, stream: StreamId) -> Option<u64> {
-        let talk = match self.exchanges.get(&stream) {
-            Some(exchange) => exchange.talk,
-            None => *self.by_name.get(self.arriving.get(&stream)?.head.header(SESSION_HEADER)?)?,
+        let talk = match (self.exchanges.get(&stream), self.arriving.get(&stream)) {
+            (Some(exchange), _) => exchange.talk,
+            (None, Some(Arriving { head, verb: Verb::PostPair, .. })) => self.pair_of(head)?,
+            (None, arriving) => *self.by_name.get(arriving?.head.header(SESSION_HEADER)?)?,
         };
-        let is_session = |talk: &Talk| matches!(talk.kind, Kind::Legacy(_));
-        self.talks.get(&talk).is_some_and(is_session).then_some(talk)
+        self.talks.get(&talk).is_some_and(Talk::is_session).then_some(talk)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
+use toolbus_proto::http::{BadReference, resolve};
 use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::http::ClientSettings;
 
@@ -14,7 +15,7 @@ use crate::transport::http::{
 };
 use crate::wire::credentials::CredentialsError;
 use crate::wire::mcp::eras;
-use crate::wire::mcp::settings::McpSettings;
+use crate::wire::mcp::settings::{McpSettings, Share};
 use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
@@ -30,6 +31,8 @@ pub struct Options {
     pub(super) settings: ClientSettings,
     /// How long it may take to list its tools.
     pub(super) timeout: Duration,
+    /// Who shares a conversation of the old era.
+    pub(super) share: Share,
     /// Where on the server it is, with a query if there is one.
     path: Uri,
     /// Sent with every request, besides those of the protocol.
@@ -39,7 +42,14 @@ pub struct Options {
 
 impl Options {
     /// What an address and the settings mean.
-    pub fn of(name: &str, url: &Url, settings: &Settings) -> Result<Options, OptionsError> {
+    ///
+    /// `sse` tells that the server speaks the old pair of HTTP+SSE.
+    pub fn of(
+        name: &str,
+        url: &Url,
+        sse: bool,
+        settings: &Settings,
+    ) -> Result<Options, OptionsError> {
         let own: McpSettings = settings.wire.get();
         let McpSettings { timeout_total, probe_timeout, input_timeout, .. } = own;
         let no_path = |_| OptionsError::Path { path: url.path.clone() };
@@ -67,9 +77,11 @@ impl Options {
                 calling,
                 path: path.to_string(),
                 origin: format!("{scheme}://{host}:{}", url.port),
+                sse,
                 start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
             timeout: settings.timeout.unwrap_or(TIMEOUT),
+            share: own.share,
             path,
             headers,
             client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),
@@ -82,11 +94,32 @@ impl Options {
         HttpOpener { client, timeouts: self.timeouts(), headers }
     }
 
+    /// Does it speak the old pair of HTTP+SSE?
+    pub(crate) fn is_pair(&self) -> bool {
+        self.settings.sse
+    }
+
+    /// The path, with its query, that a URL of the server leads to, if that is on the server.
+    pub(crate) fn resolve(&self, url: &str) -> Result<String, BadReference> {
+        resolve(&self.settings.origin, &self.settings.path, url)
+    }
+
     /// Makes one request where the server is said to be.
     pub(crate) fn ask(&self, method: Method, headers: &[(String, String)], body: Bytes) -> Answer {
+        self.ask_at(&self.settings.path, method, headers, body)
+    }
+
+    /// Makes one request elsewhere on the server.
+    pub(crate) fn ask_at(
+        &self,
+        path: &str,
+        method: Method,
+        headers: &[(String, String)],
+        body: Bytes,
+    ) -> Answer {
         let mut asked = Request::new(body);
         *asked.method_mut() = method;
-        *asked.uri_mut() = self.path.clone();
+        *asked.uri_mut() = path.parse().unwrap_or_else(|_| self.path.clone());
         asked.headers_mut().clone_from(&self.headers);
         for (name, value) in headers {
             // What cannot stand in a header has been encoded; the rest is refused by the server.

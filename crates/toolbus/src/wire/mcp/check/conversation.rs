@@ -11,9 +11,9 @@ use toolbus_proto::tool::FailureKind;
 
 use super::message::{Question, Reply, notification};
 use super::pipes::Pipes;
-#[cfg(feature = "http")]
-use super::web::Web;
 use super::{ANSWER_PATIENCE, Place, Subject};
+#[cfg(feature = "http")]
+use super::{pair::Pair, web::Web};
 
 impl Subject {
     /// A conversation in the first era that the server speaks.
@@ -61,6 +61,13 @@ impl Subject {
             Place::Program(program) => {
                 let pipes = Pipes::start(program).map_err(|error| error.to_failure())?;
                 Ok(Line::Pipes(Box::new(pipes)))
+            }
+            #[cfg(feature = "http")]
+            Place::Url(options) if options.is_pair() => {
+                let pair = Pair::open(options.clone(), self.start).await;
+                let unavailable =
+                    |error| Failure::new(FailureKind::Unavailable, format!("{error}"));
+                Ok(Line::Pair(Box::new(pair.map_err(unavailable)?)))
             }
             #[cfg(feature = "http")]
             Place::Url(options) => {
@@ -111,6 +118,8 @@ pub(super) enum Line {
     Pipes(Box<Pipes>),
     #[cfg(feature = "http")]
     Web(Web),
+    #[cfg(feature = "http")]
+    Pair(Box<Pair>),
 }
 
 impl Line {
@@ -127,6 +136,8 @@ impl Line {
             Line::Pipes(pipes) => pipes.ask(question, patience).await,
             #[cfg(feature = "http")]
             Line::Web(web) => web.ask(question, patience).await,
+            #[cfg(feature = "http")]
+            Line::Pair(pair) => pair.ask(question, patience).await,
         }
     }
 
@@ -141,6 +152,8 @@ impl Line {
             }
             #[cfg(feature = "http")]
             Line::Web(web) => web.tell(era, method).await,
+            #[cfg(feature = "http")]
+            Line::Pair(pair) => pair.tell(&notification(method)).await,
         }
     }
 
@@ -151,6 +164,8 @@ impl Line {
             Line::Pipes(_) => {}
             #[cfg(feature = "http")]
             Line::Web(web) => web.version = Some(version.to_owned()),
+            #[cfg(feature = "http")]
+            Line::Pair(_) => {}
         }
     }
 }

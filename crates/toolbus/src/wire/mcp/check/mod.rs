@@ -4,6 +4,8 @@
 
 mod conversation;
 mod message;
+#[cfg(feature = "http")]
+mod pair;
 mod pipes;
 #[cfg(feature = "http")]
 mod web;
@@ -14,6 +16,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use bytes::Bytes;
 use toolbus_proto::json::edit;
 #[cfg(feature = "http")]
 use toolbus_proto::mcp::wire::HEADER_MISMATCH;
@@ -23,11 +27,14 @@ use toolbus_proto::tool::Failure;
 use self::conversation::{Line, Met};
 use self::message::{NOBODYS, Question, Refusal};
 #[cfg(feature = "http")]
-use self::web::{Web, pairs};
+use self::{
+    pair::Pair,
+    web::{Web, pairs},
+};
 use crate::child::Program;
 use crate::wire::check::{Finding, Verdict};
 #[cfg(feature = "http")]
-use crate::wire::mcp::back_http::Options;
+use crate::{transport::http::Method, wire::mcp::back_http::Options};
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -99,6 +106,12 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
             tell("session", session(web, era).await);
             tell("headers", headers(subject).await);
             tell("origin", Verdict::demanded(origin(subject, era).await));
+        }
+        #[cfg(feature = "http")]
+        Line::Pair(mut pair) => {
+            tell("session", Verdict::demanded(no_session(&mut pair).await));
+            tell("headers", Verdict::Note("not tried: HTTP+SSE is of the legacy era".to_owned()));
+            tell("origin", Verdict::demanded(origin_of_pair(subject).await));
         }
     }
     tell("garbage", Verdict::wished(garbage(subject, era).await));
@@ -230,15 +243,21 @@ async fn garbage(subject: &Subject, era: Era) -> Result<(), String> {
             let headers = web.headers(None);
             web.post(GARBAGE, &headers, ANSWER_PATIENCE).await?;
         }
+        #[cfg(feature = "http")]
+        Line::Pair(pair) => drop(pair.post(GARBAGE).await?),
     }
     let sent = "\"behind\"";
     let unanswered = |why| format!("a request behind it was not answered: {why}");
     let mut reply = met.ask_simply(sent).await.map_err(unanswered)?;
-    if let Line::Pipes(pipes) = &mut met.line
-        && reply.id != sent
-    {
+    if reply.id != sent {
         // That was about the garbage.
-        reply = pipes.reply(ANSWER_PATIENCE).await.map_err(unanswered)?;
+        reply = match &mut met.line {
+            Line::Pipes(pipes) => pipes.reply(ANSWER_PATIENCE).await.map_err(unanswered)?,
+            #[cfg(feature = "http")]
+            Line::Pair(pair) => pair.reply(ANSWER_PATIENCE).await.map_err(unanswered)?,
+            #[cfg(feature = "http")]
+            Line::Web(_) => reply,
+        };
     }
     match reply.id == sent {
         true => Ok(()),
@@ -260,6 +279,15 @@ async fn session(mut web: Web, era: Era) -> Verdict {
         Ok(answered) => Err(format!("an unknown one should be 404; {}", answered.shown())),
         Err(why) => Err(why),
     })
+}
+
+/// The same where a session is named by the URL that is posted to.
+#[cfg(feature = "http")]
+async fn no_session(pair: &mut Pair) -> Result<(), String> {
+    match pair.post_to_none(&Question::new(Era::Legacy, "8", "ping", "").to_text()).await? {
+        404 => Ok(()),
+        status => Err(format!("an unknown one should be 404; it answered {status}")),
+    }
 }
 
 /// What stands in the body of a modern request must stand in its headers too.
@@ -300,5 +328,17 @@ async fn origin(subject: &Subject, era: Era) -> Result<(), String> {
     match answered.status.as_u16() {
         403 => Ok(()),
         _ => Err(format!("a foreign one should be 403; {}", answered.shown())),
+    }
+}
+
+#[cfg(feature = "http")]
+async fn origin_of_pair(subject: &Subject) -> Result<(), String> {
+    let Place::Url(options) = &subject.place else { return Ok(()) };
+    let headers =
+        pairs(&[("accept", "text/event-stream"), ("origin", "http://toolbus-check.invalid")]);
+    let answered = options.ask(Method::GET, &headers, Bytes::new()).await;
+    match answered.map_err(|error| error.to_string())?.status().as_u16() {
+        403 => Ok(()),
+        status => Err(format!("a foreign one should be 403; it answered {status}")),
     }
 }

@@ -142,7 +142,12 @@ impl Answered {
     pub(super) fn shown(&self) -> String {
         let body = printable(&self.body, BODY_SHOWN_MAX);
         let between = if body.is_empty() { "" } else { ": " };
-        format!("it answered {}{between}{body}", self.status.as_u16())
+        let status = self.status.as_u16();
+        let hint = match status {
+            401 | 403 => " (give a token by `--token-env`, or what else it asks for by `--header`)",
+            _ => "",
+        };
+        format!("it answered {status}{between}{body}{hint}")
     }
 }
 

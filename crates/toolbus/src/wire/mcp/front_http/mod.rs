@@ -5,6 +5,7 @@
 mod listen;
 
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -13,24 +14,30 @@ use toolbus_proto::mcp::http::{Endpoint, Entrance, Settings};
 
 use super::eras::unguessable;
 use super::front::Backs;
+use crate::bus::About;
 use crate::child::Patience;
 use crate::engine::front::Front;
 use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
 use crate::wire::access::Access;
 
-pub use listen::{At, AtError, OpenError, listen, listening_on};
+pub use toolbus_proto::mcp::http::is_of_pair;
+
+pub use crate::wire::at::{At, AtError};
+pub use listen::{OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.
-const LAST_CALLS: Duration = Patience::MCP.last_calls;
+pub const LAST_CALLS: Duration = Patience::MCP.last_calls;
 /// How long the last answers may take to be read then.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// What can be set about an MCP server of ours over HTTP.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The one path there is.
+    /// Where streamable HTTP is spoken.
     pub path: String,
+    /// Serve the old pair of HTTP+SSE as well, at `/sse` and `/messages`.
+    pub sse: bool,
     /// Who may come in.
     pub access: Access,
     /// The longest body of a request.
@@ -42,12 +49,15 @@ pub struct Options {
     /// The number of the first caller. Fronts before the same backs must not have callers of
     /// the same number.
     pub first_caller: u64,
+    /// Who clients are told we are, if not toolbus.
+    pub about: Option<Rc<About>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             path: "/mcp".to_owned(),
+            sse: false,
             access: Access::default(),
             body_bytes_max: 16 << 20,
             timeout: None,
@@ -58,6 +68,7 @@ impl Default for Options {
                 ..Limits::default()
             },
             first_caller: 1,
+            about: None,
         }
     }
 }
@@ -71,15 +82,34 @@ pub async fn serve(
     listener: Listener,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let stop = async {
+        stop.await;
+        LAST_CALLS
+    };
+    serve_until(backs, options, listener, stop).await
+}
+
+/// The same until `stop`, which says how long what is under way then may take to end.
+pub async fn serve_until(
+    backs: &Backs,
+    options: Options,
+    listener: Listener,
+    stop: impl Future<Output = Duration>,
+) -> Result<(), ServeError> {
     let entrance = Entrance {
         admission: options.access.admission(&listener).map_err(ServeError::Address)?,
         path: options.path,
+        sse: options.sse,
         body_bytes_max: options.body_bytes_max,
     };
-    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let about = options.about.as_deref();
+    let version = about.map_or(env!("CARGO_PKG_VERSION"), |about| &about.version).to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let endpoint = Endpoint::new(settings, unguessable);
+    let mut endpoint = Endpoint::new(settings, unguessable).listing_first();
+    if let Some(about) = about {
+        endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
+    }
     let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
@@ -87,13 +117,14 @@ pub async fn serve(
         welcomed.welcome(head, body, writer);
     });
     let stopping = async {
-        stop.await;
-        tokio::join!(server.shutdown(LAST_CALLS + LAST_BYTES), front.finish(LAST_CALLS));
+        let patience = stop.await;
+        tokio::join!(server.shutdown(patience + LAST_BYTES), front.finish(patience));
     };
     let telling = async {
         loop {
             backs.changed.rung().await;
             front.tell(&Notice::ToolsChanged);
+            backs.tools_changed();
         }
     };
     tokio::select! {

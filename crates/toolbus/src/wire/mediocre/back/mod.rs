@@ -7,12 +7,14 @@ mod connections;
 #[cfg(feature = "http")]
 mod exchanges;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::mediocre::{Client, Methods, Reading};
-use toolbus_proto::tool::{Call, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
 
 use self::connections::Connections;
 #[cfg(feature = "http")]
@@ -21,7 +23,7 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::chance::OsRandom;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
-use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall, Sharing};
 use crate::engine::pool::{Limits, Pool};
 use crate::engine::program::Child;
 #[cfg(feature = "http")]
@@ -87,6 +89,8 @@ pub struct Started {
 pub struct Mediocre {
     peer: Peer,
     timeout: Duration,
+    /// How long a program has for its first answer, until that has come.
+    first: Cell<Option<Duration>>,
 }
 
 enum Peer {
@@ -101,14 +105,15 @@ impl Mediocre {
     pub fn at(host: Host, options: Options, patience: Duration) -> Mediocre {
         let (name, timeout) = (options.name.clone(), options.timeout);
         let pool = Pool::new(name, LIMITS, Connections::new(host, options, patience));
-        Mediocre { peer: Peer::Host(pool), timeout }
+        Mediocre { peer: Peer::Host(pool), timeout, first: Cell::new(None) }
     }
 
     /// Does not connect yet; calls go to `path`. Must be called inside a `LocalSet`.
     #[cfg(feature = "http")]
     pub fn over_http(site: Site, options: Options, patience: Duration) -> Mediocre {
         let timeout = options.timeout;
-        Mediocre { peer: Peer::Http(Exchanges::new(site, options, patience)), timeout }
+        let peer = Peer::Http(Exchanges::new(site, options, patience));
+        Mediocre { peer, timeout, first: Cell::new(None) }
     }
 
     /// Starts nothing yet. Must be called inside a `LocalSet`.
@@ -119,13 +124,30 @@ impl Mediocre {
         let supervisor = Supervisor::new(name.clone(), patience, restart, make);
         // One call at a time: what its caller does not take is not read.
         let child = Child::new(name, program, Sharing::Alone, supervisor);
-        Mediocre { peer: Peer::Program(child), timeout }
+        Mediocre { peer: Peer::Program(child), timeout, first: Cell::new(Some(patience.start)) }
     }
 }
 
 impl Back for Mediocre {
     fn wire(&self) -> Wire {
         toolbus_proto::mediocre::WIRE
+    }
+
+    fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call::of(Instant::now(), What::Tools);
+        let first = self.first.get().map(|first| first.min(self.timeout));
+        call.deadline.quiet = first.or(Some(self.timeout));
+        let running = self.start(call, reply_to);
+        Box::pin(async move {
+            match inbox.whole(running).await? {
+                Outcome::Tools(tools) => {
+                    self.first.set(None);
+                    Ok(tools)
+                }
+                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+            }
+        })
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -138,6 +160,13 @@ impl Back for Mediocre {
             #[cfg(feature = "http")]
             Peer::Http(exchanges) => exchanges.start(call, down),
             Peer::Program(child) => child.start(call, down),
+        }
+    }
+
+    fn restarts(&self) -> Option<u64> {
+        match &self.peer {
+            Peer::Program(child) => Some(child.restarts()),
+            _ => None,
         }
     }
 

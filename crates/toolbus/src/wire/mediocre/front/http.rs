@@ -3,7 +3,7 @@
 use toolbus_proto::http::Admission;
 use toolbus_proto::mediocre::HttpServer;
 
-use super::{Mediocre, STOP_PATIENCE};
+use super::Mediocre;
 use crate::chance::OsRandom;
 use crate::engine::front::Front;
 use crate::transport::Listener;
@@ -31,8 +31,8 @@ impl Mediocre {
             welcomed.welcome(head, body, writer);
         });
         let stopping = async {
-            self.stopped().await;
-            tokio::join!(server.shutdown(STOP_PATIENCE), front.finish(STOP_PATIENCE));
+            let patience = self.stopped().await;
+            tokio::join!(server.shutdown(patience), front.finish(patience));
         };
         tokio::select! {
             () = stopping => {}

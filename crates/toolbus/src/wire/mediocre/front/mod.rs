@@ -39,27 +39,33 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Mediocre {
     route: Rc<dyn Route>,
     settings: Settings,
-    is_stopping: Rc<watch::Sender<bool>>,
+    /// How long calls in flight have, once none is taken any more.
+    stop: Rc<watch::Sender<Option<Duration>>>,
 }
 
 impl Mediocre {
     /// Calls go to `route`.
     pub fn new(route: Rc<dyn Route>, settings: Settings) -> Mediocre {
-        Mediocre { route, settings, is_stopping: Rc::new(watch::Sender::new(false)) }
+        Mediocre { route, settings, stop: Rc::new(watch::Sender::new(None)) }
     }
 
     /// No call is taken any more; those in flight have a while to be answered.
     pub fn stop(&self) {
-        self.is_stopping.send_replace(true);
+        self.drain(STOP_PATIENCE);
+    }
+
+    /// No call is taken any more; those in flight have so long to be answered.
+    pub fn drain(&self, patience: Duration) {
+        self.stop.send_replace(Some(patience));
     }
 
     /// Serves the clients that connect, until it is told to stop and the last call is over.
     pub async fn listen(&self, listener: Listener) {
         let welcome = |arrival, member| self.clone().welcome(arrival, member);
-        let ((), mut connections) =
+        let (patience, mut connections) =
             crowd::serve_all(listener, Room::USUAL, self.stopped(), welcome).await;
         let all = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(STOP_PATIENCE, all).await;
+        let _ = tokio::time::timeout(patience, all).await;
     }
 
     async fn welcome(self, arrival: Arrival, member: Rc<Member>) {
@@ -70,6 +76,7 @@ impl Mediocre {
         };
         let (source, sink, rest) = stream.split();
         let front = self.front();
+        front.set_peer(peer.clone());
         let heard = Rc::new(Cell::new(tokio::time::Instant::now()));
         let (quiet, last) = (front.clone(), heard.clone());
         member.opened(move || quiet.is_idle().then(|| last.get()));
@@ -100,8 +107,8 @@ impl Mediocre {
     ) -> Talked {
         let sink = Patient { sink, patience: self.settings.call_timeout, since: None };
         let stopped = async {
-            self.stopped().await;
-            let _ = tokio::time::timeout(STOP_PATIENCE, front.idle()).await;
+            let patience = self.stopped().await;
+            let _ = tokio::time::timeout(patience, front.idle()).await;
         };
         tokio::select! {
             biased;
@@ -110,9 +117,12 @@ impl Mediocre {
         }
     }
 
-    async fn stopped(&self) {
+    /// Waits until no call is to be taken any more, and gives how long those in flight have.
+    async fn stopped(&self) -> Duration {
+        let mut stop = self.stop.subscribe();
         // Cannot fail: the sender is ours.
-        let _ = self.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
+        let asked = stop.wait_for(Option::is_some).await;
+        asked.ok().and_then(|asked| *asked).unwrap_or(STOP_PATIENCE)
     }
 }
 

@@ -65,6 +65,10 @@ impl Back for Orchestra {
         self.caller.start(call, down)
     }
 
+    fn restarts(&self) -> Option<u64> {
+        self.started.as_ref().map(|started| started.restarts())
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {
             if let Some(started) = &self.started {

@@ -76,6 +76,11 @@ impl Started {
         self.kill();
     }
 
+    /// How often it was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.kept.borrow().as_ref().map_or(0, |kept| kept.program.restarts())
+    }
+
     /// Who we are to it.
     pub(in crate::wire::orchestra) async fn identity(&self) -> Result<Identity, Failure> {
         let kept = self.kept().await?;

@@ -47,7 +47,8 @@ impl Subject {
             }
             Place::Command(words) => {
                 let program = program(words, &wanted.settings, EnvPolicy::Inherit);
-                let mut patience = Patience { stop: wanted.stop, ..Patience::ORCHESTRA };
+                let mut patience =
+                    Patience { stop: wanted.stop, waits_for: None, ..Patience::ORCHESTRA };
                 patience.start = wanted.start.unwrap_or(patience.start);
                 let options =
                     StartedOptions { name: file_name(words), program: program.clone(), patience };

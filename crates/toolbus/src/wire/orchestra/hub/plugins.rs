@@ -51,7 +51,9 @@ impl Inner {
     /// Starts the program of a plugin, and keeps it alive.
     pub(super) fn start(&self, index: PluginIndex) {
         let entry = &self.entries[index];
-        let patience = Patience { start: entry.config.start_timeout, ..Patience::ORCHESTRA };
+        let start = entry.config.start_timeout;
+        // A hub tells in lines of its own what becomes of its plugins.
+        let patience = Patience { start, waits_for: None, ..Patience::ORCHESTRA };
         let binary = entry.binary.clone();
         let options = ApartOptions {
             name: entry.config.id.clone(),

@@ -32,7 +32,12 @@ impl Screen {
         let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_never = face.color == ColorWhen::Never;
-        let is_live = is_terminal && !face.json && !face.quiet && !no_color && !is_never;
+        let is_live = is_terminal
+            && !face.json
+            && !face.quiet
+            && !no_color
+            && !is_never
+            && !crate::logging::is_json();
         Rc::new(Screen {
             secrets,
             is_json: face.json,

@@ -1,0 +1,151 @@
+//! The transport of 2024-11-05, HTTP+SSE (`docs/protocols/mcp.md` 2.14): a stream that says where
+//! to post, and messages that are posted there and answered on the stream.
+//!
+//! A session is a conversation as on a pipe, of the old era alone. It ends with its stream.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::super::entrance::{Answer, MESSAGES_PATH};
+use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream};
+use super::requests::has_line_breaks;
+use super::saying::event;
+use super::session::{Kind, Talk};
+use super::{Endpoint, SESSIONS_MAX};
+use crate::channel::StreamId;
+use crate::http::RequestHead;
+use crate::json::{Json, JsonError, Kind as JsonKind, edit};
+use crate::jsonrpc::{Id, Invalid, Message, Why};
+use crate::mcp::conversation::{Place, id_in_front};
+use crate::mcp::wire::{
+    self, Era, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RULES, Refusal, Revision,
+    UNKNOWN_METHOD,
+};
+
+/// The parameter of the query by which a session is known.
+const SESSION: &str = "session";
+
+impl Endpoint {
+    /// A client opens a stream, and a session with it.
+    pub(super) fn open_pair(&mut self, now: Instant, stream: StreamId) -> Result<(), Answer> {
+        if !self.make_room() {
+            let message = format!("more than {SESSIONS_MAX} sessions");
+            return Err(Answer::refusal(503, &Id::NULL, INTERNAL_ERROR, message));
+        }
+        let name = (self.fresh)();
+        let talk = self.begin_talk(now, Kind::Pair { name: name.clone(), stream });
+        let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?{SESSION}={name}\n\n");
+        self.pairs.insert(name, talk);
+        self.begin(stream, event_stream());
+        self.put(stream, &endpoint.into());
+        let comment_at = now + QUIET_FOR;
+        let stage = Stage::Streaming { stream: None, comment_at };
+        let exchange = Exchange { talk, takes_stream: true, is_owed: false, opens: false, stage };
+        self.exchanges.insert(stream, exchange);
+        self.wake(comment_at);
+        Ok(())
+    }
+
+    /// A message for a session: it is taken, or refused at once. The answer comes on the stream.
+    pub(super) fn post_to_pair(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &RequestHead,
+        body: &Bytes,
+    ) -> Result<(), Answer> {
+        let refuse = |status, message| Answer::refusal(status, &Id::NULL, INVALID_REQUEST, message);
+        if head.parameter(SESSION).is_none() {
+            return Err(refuse(400, "the parameter `session` is missing"));
+        }
+        let talk = self.pair_of(head).ok_or_else(|| refuse(404, "there is no such session"))?;
+        let read = match Json::parse(body.clone()) {
+            // Line breaks must not reach wires that are made of lines.
+            Ok(json) if has_line_breaks(json.as_bytes()) => Ok(json.compact()),
+            Ok(json) => Ok(json),
+            Err(error) => {
+                let id = (error == JsonError::TooDeep).then(|| id_in_front(body)).flatten();
+                Err(Invalid { why: Why::NotJson(error), id })
+            }
+        };
+        let json = read
+            .and_then(|json| self.is_message(talk, &json).map(|()| json))
+            .map_err(|invalid| self.not_taken(now, talk, invalid))?;
+        let has_room = self.talks.get(&talk).is_some_and(|talk| talk.conversation.has_room());
+        if !has_room {
+            let message = "too many requests of this session wait for their answers";
+            return Err(Answer::refusal(503, &Id::NULL, INTERNAL_ERROR, message));
+        }
+        self.answer(stream, Answer::empty(202));
+        match too_new(&json) {
+            Some(refusal) => self.say_to_pair(now, talk, &refusal),
+            None => self.with(now, talk, |conversation| {
+                conversation.handle_message(now, Place::SESSION, json.as_bytes(), None);
+            }),
+        }
+        Ok(())
+    }
+
+    /// The session that a message is posted to.
+    pub(super) fn pair_of(&self, head: &RequestHead) -> Option<u64> {
+        self.pairs.get(head.parameter(SESSION)?).copied()
+    }
+
+    /// Is it a message that this session can have, whatever becomes of it?
+    fn is_message(&self, talk: u64, json: &Json) -> Result<(), Invalid> {
+        if json.kind() == JsonKind::Array {
+            let revision = self.talks.get(&talk).and_then(|talk| talk.conversation.revision());
+            let has_batches = revision == Some(Revision::V2025_03_26);
+            return match has_batches && edit::elements(json.as_str()).next().is_some() {
+                true => Ok(()),
+                false => Err(Invalid { why: Why::Batch, id: None }),
+            };
+        }
+        match RULES.read(json.as_bytes()) {
+            Ok(Message::Response { id, result: None, error: None }) => {
+                Err(Invalid { why: Why::Neither, id: Some(id) })
+            }
+            // A malformed notification, which is dropped as on a pipe.
+            Ok(_) | Err(Invalid { why: Why::Params, id: None }) => Ok(()),
+            Err(invalid) => Err(invalid),
+        }
+    }
+
+    /// What is no message is refused; what is not even JSON is told on the stream as well, where
+    /// the client waits for its answers.
+    fn not_taken(&mut self, now: Instant, talk: u64, invalid: Invalid) -> Answer {
+        let (code, message) = wire::said(&invalid);
+        let refusal = Refusal::new(code, message).answer(&invalid.id.unwrap_or(Id::NULL)).take();
+        if code == PARSE_ERROR {
+            self.say_to_pair(now, talk, &refusal);
+        }
+        Answer::json(400, refusal)
+    }
+
+    fn say_to_pair(&mut self, now: Instant, talk: u64, message: &Bytes) {
+        if let Some(&Talk { kind: Kind::Pair { stream, .. }, .. }) = self.talks.get(&talk) {
+            self.write_piece(now, stream, event(message));
+        }
+    }
+}
+
+/// The answer to a request of the era that came long after this transport.
+fn too_new(json: &Json) -> Option<Bytes> {
+    let Ok(Message::Request { id, method, params }) = RULES.read(json.as_bytes()) else {
+        return None;
+    };
+    if wire::era(&method, params) == Era::Legacy {
+        return None;
+    }
+    let refusal = match &*method {
+        "server/discover" | "subscriptions/listen" => {
+            Refusal::new(UNKNOWN_METHOD, format!("method not found: {method}"))
+        }
+        _ => {
+            let message = format!("{} is not spoken over HTTP+SSE", Revision::MODERN);
+            Refusal::new(INVALID_REQUEST, message)
+        }
+    };
+    Some(refusal.answer(&id).take())
+}

@@ -1,0 +1,129 @@
+//! What the pages say: `/healthz`, `/readyz` and `/metrics`.
+
+use std::fs;
+use std::time::UNIX_EPOCH;
+
+use super::exposition::{Kind, Page};
+use super::metrics::{BOUNDS, KINDS, Metrics, Series};
+use crate::bus::Bus;
+use crate::engine::account;
+
+/// What is not ready, a line each; nothing if all is.
+pub(super) fn not_ready(bus: &Bus, missing_fronts: &[String]) -> String {
+    let fronts = missing_fronts.iter().map(|name| format!("front.{name}: does not listen\n"));
+    let backs = bus.outages().into_iter();
+    fronts.chain(backs.map(|(name, why)| format!("back.{name}: {}\n", one_line(&why)))).collect()
+}
+
+fn one_line(text: &str) -> String {
+    text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
+}
+
+/// All numbers.
+pub(super) fn metrics(metrics: &Metrics, bus: &Bus) -> String {
+    let mut page = Page::default();
+    of_tools(&mut page, metrics);
+    let mut fronts =
+        page.family("toolbus_front_calls_total", Kind::Counter, "Calls that came by a front.");
+    for (front, count) in metrics.by_front() {
+        fronts.put(&[("front", &front)], count);
+    }
+    let help = "Calls that the bus answered itself, because no back could be found for them.";
+    let mut refused = page.family("toolbus_refused_calls_total", Kind::Counter, help);
+    for (kind, count) in KINDS.iter().zip(&metrics.refused) {
+        if 0 < count.get() {
+            refused.put(&[("kind", kind.as_str())], count.get());
+        }
+    }
+    of_backs(&mut page, bus);
+    of_process(&mut page, metrics);
+    page.into_text()
+}
+
+fn of_tools(page: &mut Page, metrics: &Metrics) {
+    let series = metrics.series();
+    let mut each = |name, kind, help, value: &dyn Fn(&Series) -> u64| {
+        let mut family = page.family(name, kind, help);
+        for ((back, tool), series) in &series {
+            family.put(&[("back", back), ("tool", tool)], value(series));
+        }
+    };
+    let counter = Kind::Counter;
+    each("toolbus_calls_total", counter, "Calls that have ended.", &|series| series.ended.get());
+    each("toolbus_calls_in_flight", Kind::Gauge, "Calls under way.", &Series::in_flight);
+    let help = "Bytes of arguments that were sent to a tool.";
+    each("toolbus_request_bytes_total", counter, help, &|series| series.request_bytes.get());
+    let help = "Bytes of answers that came from a tool.";
+    each("toolbus_response_bytes_total", counter, help, &|series| series.response_bytes.get());
+    let help = "Calls that have failed, by the way they did.";
+    let mut failures = page.family("toolbus_call_failures_total", counter, help);
+    for ((back, tool), series) in &series {
+        for (kind, count) in KINDS.iter().zip(&series.failed) {
+            if 0 < count.get() {
+                let labels = [("back", &**back), ("tool", &**tool), ("kind", kind.as_str())];
+                failures.put(&labels, count.get());
+            }
+        }
+    }
+    let help = "How long calls took, from the bus to the tool and back.";
+    let mut durations = page.family("toolbus_call_duration_seconds", Kind::Histogram, help);
+    for ((back, tool), series) in &series {
+        let labels = [("back", &**back), ("tool", &**tool)];
+        let mut up_to_here = 0;
+        for ((bound, _), count) in BOUNDS.iter().zip(&series.buckets) {
+            up_to_here += count.get();
+            let labels = [labels[0], labels[1], ("le", bound)];
+            durations.put_as("_bucket", &labels, up_to_here);
+        }
+        let labels_of_all = [labels[0], labels[1], ("le", "+Inf")];
+        durations.put_as("_bucket", &labels_of_all, series.ended.get());
+        durations.put_as("_sum", &labels, series.took.get().as_secs_f64());
+        durations.put_as("_count", &labels, series.ended.get());
+    }
+}
+
+fn of_backs(page: &mut Page, bus: &Bus) {
+    let help = "Whether a back answered when it was asked last: 1 if it did.";
+    let mut up = page.family("toolbus_back_up", Kind::Gauge, help);
+    for (name, health) in bus.healths() {
+        up.put(&[("back", name)], u8::from(health.outage().is_none()));
+    }
+    let help = "How often the process of a back was started again.";
+    let mut restarts = page.family("toolbus_back_restarts_total", Kind::Counter, help);
+    for (name, count) in bus.restarts() {
+        if let Some(count) = count {
+            restarts.put(&[("back", name)], count);
+        }
+    }
+    let help = "Bytes that wait in memory for peers to read them, or to send the rest.";
+    page.family("toolbus_bytes_in_flight", Kind::Gauge, help).put(&[], account::bytes_in_flight());
+    let help = "How many bytes may; over it the peer that holds most is cut off.";
+    let mut max = page.family("toolbus_bytes_in_flight_max", Kind::Gauge, help);
+    max.put(&[], account::BYTES_IN_FLIGHT_MAX);
+}
+
+fn of_process(page: &mut Page, metrics: &Metrics) {
+    let help = "The version that runs.";
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    page.family("toolbus_build_info", Kind::Gauge, help).put(&version, 1);
+    let since = metrics.since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let help = "When the process began, in seconds since 1970.";
+    let mut start = page.family("process_start_time_seconds", Kind::Gauge, help);
+    start.put(&[], since.as_secs_f64());
+    // Both are known on Linux only.
+    if let Some(bytes) = resident_bytes() {
+        let help = "Memory that the process takes.";
+        page.family("process_resident_memory_bytes", Kind::Gauge, help).put(&[], bytes);
+    }
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        let help = "Files and sockets that the process has open.";
+        page.family("process_open_fds", Kind::Gauge, help).put(&[], files.count());
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
+}
