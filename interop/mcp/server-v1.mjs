@@ -16,12 +16,14 @@ import { offer } from "./tools.mjs";
 function curious(server) {
   const name = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
   const content = { type: "text", text: "Greet" };
-  server.registerTool("curious", {}, async () => {
+  server.registerTool("curious", {}, async ({ requestId }) => {
+    // On the stream of the call: one of its own need not be open yet.
+    const there = { relatedRequestId: requestId };
     const asked = { message: "Who are you?", requestedSchema: name };
-    const answer = await server.server.elicitInput(asked);
+    const answer = await server.server.elicitInput(asked, there);
     const sampled = { messages: [{ role: "user", content }], maxTokens: 50 };
-    const greeting = await server.server.createMessage(sampled);
-    const { roots } = await server.server.listRoots();
+    const greeting = await server.server.createMessage(sampled, there);
+    const { roots } = await server.server.listRoots(undefined, there);
     const text = `${greeting.content.text} ${answer.content.name} of ${roots[0].uri}`;
     return { content: [{ type: "text", text }] };
   });
