@@ -157,7 +157,7 @@ impl MessageClient {
                     let then = Then::Read { name, text };
                     match self.tools.take() {
                         Some(tools) => self.listed(ticket, tools, then),
-                        None => self.send_list(ticket, &call, None, Page::first(then)),
+                        None => self.send_list(ticket, &call, None, Page::first(None, then)),
                     }
                 }
                 outcome => self.done(ticket, outcome),

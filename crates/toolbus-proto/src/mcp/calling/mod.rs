@@ -38,7 +38,6 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::mcp::WIRE;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
