@@ -10,7 +10,7 @@ mod settings;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use toolbus_proto::tool::{Failure, Trace};
+use toolbus_proto::tool::{Failure, Trace, Wire};
 
 use super::observe::{CallEnd, ObservedCall, Observer};
 use crate::chance;
@@ -86,7 +86,7 @@ impl Spans {
             took: end.duration,
             front: call.front.to_string(),
             back: call.back.as_deref().map(str::to_owned),
-            wire: call.wire.map(|wire| wire.name()),
+            wire: call.wire.map(Wire::name),
             tool: call.tool.to_string(),
             outcome: end.outcome(),
             message: end.failure.map(|failure| secrets::masked(&failure.message).into_owned()),
