@@ -107,7 +107,7 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         FailureKind::UnknownTool => true,
         // Some servers answer like that.
         FailureKind::InvalidArguments | FailureKind::Failed => {
-            failure.message.contains(own.as_str())
+            names(&failure.message, own.as_str())
         }
         _ => false,
     };
@@ -131,4 +131,13 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         }
         _ => failure,
     }
+}
+
+/// Does the message name the tool, and not just have its letters in other words?
+fn names(message: &str, tool: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    message.match_indices(tool).any(|(at, _)| {
+        let (before, behind) = (&message[..at], &message[at + tool.len()..]);
+        !before.ends_with(is_word) && !behind.starts_with(is_word)
+    })
 }

@@ -5,7 +5,6 @@
 //! So each era that it speaks has a process of its own, started by the first call that is made in
 //! it; or each legacy session has, if that is asked for.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
