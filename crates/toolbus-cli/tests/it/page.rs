@@ -74,12 +74,13 @@ pub(crate) fn quiet(page: &str) -> String {
         let line = line.trim_end();
         // On a machine that is busy even the start of our own program may take so long.
         let is_slow = line.starts_with("warning: waiting for ");
-        is_slow || line.starts_with("info: ")
-            && (line.ends_with(", process ID")
-                || line.ends_with(": ready")
-                || line.ends_with(" in TIME")
-                || line.contains(": ended with ")
-                || line.ends_with(": ended, as we asked"))
+        is_slow
+            || line.starts_with("info: ")
+                && (line.ends_with(", process ID")
+                    || line.ends_with(": ready")
+                    || line.ends_with(" in TIME")
+                    || line.contains(": ended with ")
+                    || line.ends_with(": ended, as we asked"))
     };
     page.lines().filter(|line| !is_life(line)).map(|line| format!("{line}\n")).collect()
 }
