@@ -227,8 +227,11 @@ fn tools() {
                       Peers to ask, in place of those in the config, e.g. `builtin:`
 
             Options:
+                  --timeout <TIME>
+                      Give up after this long in all, the start included, e.g. `90`, `500ms`
+
                   --start-timeout <TIME>
-                      Give up on a peer that is not ready after this long [default: as its protocol says]
+                      Give up if a peer is not ready after this long [default: as its protocol says]
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command
