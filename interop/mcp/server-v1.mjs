@@ -12,7 +12,24 @@ import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js"
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { offer } from "./tools.mjs";
 
-const make = () => offer(new McpServer({ name: "foreign", version: "1.2.3" }));
+// Asks the user, the model and for folders, one after the other.
+function curious(server) {
+  const name = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
+  const content = { type: "text", text: "Greet" };
+  server.registerTool("curious", {}, async ({ requestId }) => {
+    // On the stream of the call: one of its own need not be open yet.
+    const there = { relatedRequestId: requestId };
+    const asked = { message: "Who are you?", requestedSchema: name };
+    const answer = await server.server.elicitInput(asked, there);
+    const sampled = { messages: [{ role: "user", content }], maxTokens: 50 };
+    const greeting = await server.server.createMessage(sampled, there);
+    const { roots } = await server.server.listRoots(undefined, there);
+    const text = `${greeting.content.text} ${answer.content.name} of ${roots[0].uri}`;
+    return { content: [{ type: "text", text }] };
+  });
+  return server;
+}
+const make = () => curious(offer(new McpServer({ name: "foreign", version: "1.2.3" })));
 
 if (process.argv[2] === "http") {
   const sessions = new Map();

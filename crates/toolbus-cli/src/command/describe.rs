@@ -139,7 +139,8 @@ fn put_arguments(
     depth: usize,
 ) {
     let names = parameters.iter().map(|parameter| width::columns(&parameter.name));
-    let column = names.max().unwrap_or(0).min(24) + 2;
+    // One long name must not squeeze what is said of the others.
+    let column = names.filter(|name| *name <= width / 4).max().unwrap_or(0) + 2;
     let indent = format!("{margin}{:column$}", "");
     let room = width.saturating_sub(indent.len()).max(20);
     for parameter in parameters {
@@ -304,11 +305,18 @@ mod tests {
               any      anything
               where    object
                        A place on the map
-                       lat   number, required, from -90 to 90
+                       lat   number, required, from -90
+                             to 90
                        note  string or null
               days_of  array of "mon", "tue"
               since    string, format date
               天気     only "雨"
+              shape    anything
+                       r  number
+                       or
+                       a  anything
+              a_name_that_is_longer_than_most
+                       object of number
 
             Answer:
               object with high: number

@@ -89,8 +89,12 @@ fn a_tool_that_is_not_there() {
     check(
         "describe builtn add",
         expect![[r#"
-        exit 2
-    "#]],
+            stderr
+            error: `builtn` stands before the tool and is no address
+            usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
+            hint: a tool of the config is one word, `<back>.<tool>`
+            exit 2
+        "#]],
     );
     let config = "[back.my]\nconnect = \"builtin:\"\n";
     for command in ["describe", "call"] {
@@ -101,12 +105,12 @@ fn a_tool_that_is_not_there() {
     check(
         "describe builtin:",
         expect![[r#"
-        stderr
-        error: TOOL is missing, or ADDRESS is none
-        usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
-        hint: `toolbus tools` lists what can be described
-        exit 2
-    "#]],
+            stderr
+            error: TOOL is missing
+            usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
+            hint: `toolbus tools` lists what can be described
+            exit 2
+        "#]],
     );
     Page::of(&["describe", &mcp_ourselves(&["builtin:"]), "uppr"]).check(expect![[r#"
         stderr

@@ -75,6 +75,8 @@ fn toolbus_at_length() {
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
+              mcp+sse://HOST/PATH
+                                 an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
               godex+stdio:COMMAND
@@ -982,8 +984,12 @@ fn mcp_in_short() {
             Options:
                   --http <ADDR>           Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0
                                           takes a free one
+                  --sse                   Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and
+                                          `/messages`
                   --origin <ORIGIN>       Let pages of this origin in, besides our own, e.g.
                                           `https://app.example`; may repeat
+                  --host <NAME>           Let clients call us by this name, besides our own, e.g. behind a proxy
+                                          that keeps `Host`; may repeat
                   --token-env <VAR>       Environment variable that holds the token that each caller must show
                   --insecure              Do without a token although other machines can reach us
                   --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
@@ -1044,8 +1050,15 @@ fn mcp_at_length() {
                   --http <ADDR>
                       Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
 
+                  --sse
+                      Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
+
                   --origin <ORIGIN>
                       Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
+
+                  --host <NAME>
+                      Let clients call us by this name, besides our own, e.g. behind a proxy that keeps `Host`;
+                      may repeat
 
                   --token-env <VAR>
                       Environment variable that holds the token that each caller must show

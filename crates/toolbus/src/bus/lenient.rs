@@ -331,7 +331,8 @@ pub fn left_out(back: &str, failure: &Failure) {
     tracing::warn!(peer = %back, "left out: {failure}");
     let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
     stderr.iter().for_each(show);
-    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+    let died = words.filter(|words| words.exit.is_some());
+    if let Some(hint) = died.and_then(|words| words.hint.as_ref()) {
         tracing::warn!(peer = %back, "hint: {hint}");
     }
 }

@@ -1,5 +1,5 @@
 //! All pairs at once, for a while, with processes killed and configs read again at random: every
-//! call ends once and with its own answer, no process is left, nothing grows.
+//! call ends once and with its own answer, in the journal too, no process is left, nothing grows.
 //!
 //! One `toolbus serve` has all its fronts before six backs, one of each wire; the fronts that are
 //! programs of their own have the same config. It takes some twenty seconds here; longer by
@@ -10,6 +10,7 @@
 
 mod callers;
 mod chaos;
+mod journal;
 mod stage;
 
 use std::env;
@@ -41,12 +42,14 @@ fn every_call_ends_once_and_nothing_is_left() {
     println!("{SEED}={seed}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stage = Stage::set();
-    let report = LocalSet::new().block_on(&runtime, soak(&stage, length, seed));
+    let (report, counts) = LocalSet::new().block_on(&runtime, soak(&stage, length, seed));
     println!("{report}");
-    stage.end();
+    let journal = stage.end();
+    journal.check(&counts);
+    println!("journal: {} lines", journal.len());
 }
 
-async fn soak(stage: &Stage, length: Duration, seed: u64) -> String {
+async fn soak(stage: &Stage, length: Duration, seed: u64) -> (String, Counts) {
     let callers = Callers::of(stage);
     let begun = Instant::now();
     // Everything was used once and is warm after a fifth of the time.
@@ -69,12 +72,13 @@ async fn soak(stage: &Stage, length: Duration, seed: u64) -> String {
         format!("{who} {} KiB, {} files", vitals.memory >> 10, vitals.open_files)
     };
     let told = |all: &[(&str, Vitals)]| all.iter().map(told).collect::<Vec<_>>().join("; ");
-    format!(
+    let report = format!(
         "{:.0?}: {counts}; {kills} kills, {reloads} reloads\nwarm: {}\nend: {}",
         begun.elapsed(),
         told(&before),
         told(&at_end)
-    )
+    );
+    (report, counts)
 }
 
 /// Calls, kills and reloads for so long, until the last call has ended.

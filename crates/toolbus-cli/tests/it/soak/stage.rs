@@ -10,6 +10,7 @@ use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;
 
 use super::Chance;
+use super::journal::Journal;
 use crate::listening::Server;
 use crate::matrix::harness::quoted;
 use crate::matrix_killed::marking;
@@ -146,14 +147,16 @@ impl Stage {
         for (name, serve) in fronts {
             text.push_str(&format!("[front.{name}]\nserve = \"{serve}\"\n"));
         }
+        let journal = self.scratch.file("journal");
+        text.push_str(&format!("[journal]\npath = \"{journal}\"\narguments = true\n"));
         // At once, for others may read it now.
         let whole = self.scratch.file("soak.toml.new");
         fs::write(&whole, text).expect("the folder is ours");
         fs::rename(whole, self.config()).expect("the folder is ours");
     }
 
-    /// Ends the bus; nothing that was ever started is left then.
-    pub(super) fn end(self) {
+    /// Ends the bus; nothing that was ever started is left then but the journal.
+    pub(super) fn end(self) -> Journal {
         let server = self.server.take().expect("it runs");
         server.signal(Signal::TERM);
         let said = server.end();
@@ -171,6 +174,7 @@ impl Stage {
             named.count()
         };
         eventually("no process names our folder", || strays() == 0);
+        Journal::read(&self.scratch.file("journal"))
     }
 }
 

@@ -15,6 +15,7 @@ mod listens;
 mod notes;
 mod opening;
 mod outgoing;
+mod own_listen;
 mod pipe;
 mod rounds;
 mod sending;
@@ -392,7 +393,7 @@ impl MessageClient {
             true => outcome.map_err(as_of_tool),
             false => outcome,
         };
-        match OWN_TICKETS <= ticket.0 {
+        match is_own(ticket) {
             true => self.own_done(ticket, outcome),
             false => self.downs.push_back((ticket, Down::Done(outcome))),
         }
@@ -544,7 +545,7 @@ impl Calling for MessageClient {
 
     fn was_probed_in_vain(&self) -> bool {
         let speaks = self.greeting.as_ref().map(Greeting::era);
-        self.was_discovered && speaks == Some(Era::Legacy)
+        self.was_discovered && speaks == Some(Era::Legacy) && !self.speaks_both
     }
 
     fn may_start_again(&self) -> bool {
@@ -555,7 +556,7 @@ impl Calling for MessageClient {
         self.handle_end();
         let mut sent: Vec<_> = self.sent.drain().collect();
         // What was asked for ourselves is asked of the next, if it is still wanted.
-        sent.retain(|(ticket, _)| ticket.0 < OWN_TICKETS);
+        sent.retain(|(ticket, _)| !is_own(*ticket));
         sent.sort_unstable_by_key(|(_, sent)| sent.id);
         self.outstanding.take_all();
         self.tokens.clear();
@@ -574,6 +575,11 @@ impl Calling for MessageClient {
         self.passed_tools.clear();
         (self.holds, self.holding) = (Holds::default(), VecDeque::new());
     }
+}
+
+/// Is this a ticket that only we know of?
+fn is_own(ticket: Ticket) -> bool {
+    OWN_TICKETS <= ticket.0
 }
 
 /// The failure of a tool that was called as its caller wrote it. What failures of tools have as
