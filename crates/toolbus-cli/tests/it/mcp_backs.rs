@@ -216,9 +216,9 @@ fn a_result_passes_as_it_is_beside_other_backs_too() {
     }
     expect![[r#"
         {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}}
-        {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
+        {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"faulty","version":"1"}}}}
         {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}}
-        {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
+        {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}}
     "#]].assert_eq(&heard);
 }
 

@@ -210,8 +210,8 @@ fn what_is_not_allowed_does_not_pass() {
     Page::of(&["mcp"]).config("mcp_allow", &config).stdin(lines).check(expect![[r#"
         stdout
         {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}]}}
         {"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"unknown tool: upper"}}
-        {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbus","version":"0.1.0"}}}}
         exit 0
     "#]]);
 }

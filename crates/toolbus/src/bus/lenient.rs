@@ -364,12 +364,14 @@ fn later(
     let asked = relay.clone();
     let listing = spawn_local(async move {
         let before = offered.names();
+        let was_heard = offered.heard.get() != Heard::None;
         match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
-                // The back that was left out may have come, and this is no list that says so.
-                if offered.names() != before {
+                // The back that was left out may have come, and this is no list that says so. Who
+                // was never told a list knows of none that could have changed.
+                if was_heard && offered.names() != before {
                     offered.changed.ring();
                 }
                 // Its back has just been asked: it need not fail a second time.
