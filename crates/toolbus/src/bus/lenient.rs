@@ -199,6 +199,8 @@ impl Offered {
                 let tools = member.tools().await;
                 match this.upgrade() {
                     Some(offered) if round.is_over.get() => offered.came_late(index, tools),
+                    // The front leads elsewhere by now, where this answer is of no interest.
+                    None if round.is_over.get() => {}
                     _ => round.answers.borrow_mut()[index] = Some(tools),
                 }
                 round.answered.ring();
