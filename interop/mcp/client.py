@@ -1,14 +1,14 @@
 """A client made with the official Python SDK, in both eras.
 
-client.py builtin|foreign|old WORD…     the words start the server
-client.py builtin|foreign|old URL       the server listens there
+client.py builtin|foreign|old|curious WORD…     the words start the server
+client.py builtin|foreign|old|curious URL       the server listens there
 """
 
 import asyncio
 import sys
 
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.types import ElicitResult
+from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 
 def same(what, got, want):
@@ -56,22 +56,44 @@ async def foreign(client, mode):
 
 
 async def old(client, mode):
+    """A server of the legacy era"""
     same("add", text(await client.call_tool("add", {"a": 1, "b": 2})), ["3"])
+
+
+async def curious(client, mode):
+    """One that asks in the middle of a call"""
+    await old(client, mode)
+    told = text(await client.call_tool("curious", {}))
+    same("curious", told, ["Hello Ada of file:///home"])
 
 
 async def elicited(context, params):
     return ElicitResult(action="accept", content={"name": "Ada"})
 
 
+async def sampled(context, params):
+    said = TextContent(type="text", text="Hello")
+    return CreateMessageResult(role="assistant", content=said, model="none")
+
+
+async def rooted(context):
+    return ListRootsResult(roots=[Root(uri="file:///home")])
+
+
 async def main(what, words):
-    talk = {"builtin": builtin, "foreign": foreign, "old": old}[what]
+    talk = {"builtin": builtin, "foreign": foreign, "old": old, "curious": curious}[what]
     listens = words[0].startswith("http:")
     server = words[0] if listens else StdioServerParameters(command=words[0], args=words[1:])
     for mode in ["legacy", "auto"]:
         async with Client(
-            server, mode=mode, read_timeout_seconds=60, elicitation_callback=elicited
+            server,
+            mode=mode,
+            read_timeout_seconds=60,
+            elicitation_callback=elicited,
+            sampling_callback=sampled,
+            list_roots_callback=rooted,
         ) as client:
-            version = "2025-11-25" if "old" == what or mode == "legacy" else "2026-07-28"
+            version = "2025-11-25" if mode == "legacy" else "2026-07-28"
             same("version", client.protocol_version, version)
             await talk(client, mode)
 

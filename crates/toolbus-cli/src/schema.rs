@@ -43,18 +43,8 @@ impl<'a> Parameters<'a> {
     pub(crate) fn of(input: &'a Json) -> Parameters<'a> {
         let root = input.as_str();
         let object = resolved(root, root);
-        let [properties, required, additional] =
-            edit::pick(object, ["properties", "required", "additionalProperties"]);
-        let required: Vec<_> =
-            required.into_iter().flat_map(edit::elements).filter_map(text).collect();
-        let properties = properties.into_iter().flat_map(edit::members);
-        let list = properties.map(|(name, schema)| Parameter {
-            required: required.contains(&name),
-            name,
-            schema,
-            root,
-        });
-        Parameters { list: list.collect(), is_closed: additional == Some("false") }
+        let is_closed = edit::member(object, "additionalProperties") == Some("false");
+        Parameters { list: properties(root, object), is_closed }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Parameter<'a>> {
@@ -111,9 +101,71 @@ impl<'a> Parameter<'a> {
                 [] => "array".to_owned(),
                 types => format!("array of {}", joined(types.iter().map(|of| of.name()))),
             },
+            Type::Object => match self.member_types().as_slice() {
+                [] => "object".to_owned(),
+                types => format!("object of {}", joined(types.iter().map(|of| of.name()))),
+            },
             of => of.name().to_owned(),
         };
         joined(self.types().iter().map(named))
+    }
+
+    /// The members of an object, or of the objects in an array, as arguments of their own; several
+    /// lists if it may be one object or another.
+    pub(crate) fn members(&self) -> Vec<Vec<Parameter<'a>>> {
+        let schema = resolved(self.root, self.schema);
+        let schema =
+            edit::member(schema, "items").map_or(schema, |items| resolved(self.root, items));
+        let branches = |name: &str| {
+            let branches = edit::member(schema, name).into_iter().flat_map(edit::elements);
+            branches.map(|branch| properties(self.root, resolved(self.root, branch)))
+        };
+        let mut own = properties(self.root, schema);
+        own.extend(branches("allOf").flatten());
+        let mut all: Vec<_> = std::iter::once(own).chain(branches("anyOf")).collect();
+        all.extend(branches("oneOf"));
+        all.retain(|members| !members.is_empty());
+        all
+    }
+
+    /// `from 1 to 10`, `format date`.
+    pub(crate) fn limits(&self) -> Option<String> {
+        let schema = resolved(self.root, self.schema);
+        if let Some(format) = edit::text(schema, "format") {
+            return Some(format!("format {format}"));
+        }
+        let bound = |name: &str| {
+            let bound = edit::member(schema, name)?.trim();
+            // What only says how many bits there are is of no use to people.
+            let is_small = bound.parse().is_ok_and(|bound: f64| bound.abs() < 1e9);
+            is_small.then(|| bound.to_owned())
+        };
+        match (bound("minimum"), bound("maximum")) {
+            (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
+            (Some(least), None) => Some(format!("from {least}")),
+            (None, Some(most)) => Some(format!("up to {most}")),
+            (None, None) => None,
+        }
+    }
+
+    /// The only values that the elements of an array may have, as JSON.
+    pub(crate) fn element_values(&self) -> Vec<&'a str> {
+        let mut values = Vec::new();
+        if let Some(items) = edit::member(resolved(self.root, self.schema), "items") {
+            add_values(&mut values, self.root, items, 0);
+        }
+        values
+    }
+
+    /// What the members of an object are that may have any name.
+    fn member_types(&self) -> Vec<Type> {
+        let mut types = Vec::new();
+        let schema = resolved(self.root, self.schema);
+        let [members, named] = edit::pick(schema, ["additionalProperties", "properties"]);
+        if let Some(members) = members.filter(|_| named.is_none()) {
+            add_types(&mut types, self.root, members, 0);
+        }
+        types
     }
 
     fn element_types(&self) -> Vec<Type> {
@@ -142,6 +194,18 @@ impl<'a> Parameter<'a> {
             Some(Type::String) | None => "\"…\"".to_owned(),
         }
     }
+}
+
+/// What the schema of an object says of its members.
+fn properties<'a>(root: &'a str, object: &'a str) -> Vec<Parameter<'a>> {
+    let [properties, required] = edit::pick(object, ["properties", "required"]);
+    let required: Vec<_> = required.into_iter().flat_map(edit::elements).filter_map(text).collect();
+    let properties = properties.into_iter().flat_map(edit::members);
+    let parameter = |(name, schema)| {
+        let required = required.contains(&name);
+        Parameter { required, name, schema, root }
+    };
+    properties.map(parameter).collect()
 }
 
 impl Type {

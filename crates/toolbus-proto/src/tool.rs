@@ -146,6 +146,10 @@ pub struct Call {
     pub debug: Option<Box<Json>>,
     /// What the caller can make use of besides the answer.
     pub options: CallOptions,
+    /// The request of a tool, or of a list of them, as the caller wrote it in the wire that
+    /// [`CallOptions::native`] names: a back that speaks it, too, passes it on as it is, under
+    /// the tool's own name.
+    pub request: Option<Bytes>,
 }
 
 impl Call {
@@ -163,6 +167,7 @@ impl Call {
             trace: None,
             debug: None,
             options: CallOptions::default(),
+            request: None,
         }
     }
 
@@ -286,6 +291,9 @@ pub struct CallOptions {
     /// The text that an answer has besides what is for programs, where it has one: the text
     /// blocks of an MCP result, for one.
     pub text: bool,
+    /// A text that the tool's output schema says to be the JSON of a number, a boolean, an array
+    /// or an object is read as that, where the wire has no other way to say so.
+    pub typed: bool,
     /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
     /// speaks it, too: nothing of it is lost on the way through the hub.
     pub native: Option<Wire>,

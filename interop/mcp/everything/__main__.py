@@ -1,11 +1,11 @@
 """What the official conformance suite expects of a server, made with the official Python SDK.
 
-Names and words are the suite's own. The same tools answer in both eras: where a legacy one
-asks its client in the middle of a call, a modern one (`test_input_required_*`) ends with its
-questions and is called again with the answers.
+Names and words are the suite's own. The same tools answer in both eras: what one of them asks,
+a legacy client is asked in the middle of the call, and a modern one by its end.
 
     everything           on standard input and output
     everything http      at a free port, told in the first line of standard output
+    everything old       likewise, in the legacy era only
 """
 
 import sys
@@ -14,9 +14,9 @@ import warnings
 import anyio
 import prompts  # noqa: F401  prompts and tools offer themselves
 import tools  # noqa: F401
-from asking import changes
+from asking import asked_in_between, changes
 from content import text
-from listen import listen
+from listen import legacy_only, listen
 from mcp import MCPDeprecationWarning, MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -60,7 +60,9 @@ async def call_tool(context, params):
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"unknown tool: {params.name}")
     try:
-        answer = await TOOLS[params.name][1](Call(context, params), **(params.arguments or {}))
+        call = Call(context, params)
+        run = lambda: TOOLS[params.name][1](call, **(params.arguments or {}))  # noqa: E731
+        answer = await asked_in_between(context.session, call, run)
     except MCPError:
         raise
     except Exception as error:
@@ -75,7 +77,12 @@ async def list_prompts(context, params):
 async def get_prompt(context, params):
     if params.name not in PROMPTS:
         raise MCPError(INVALID_PARAMS, f"unknown prompt: {params.name}")
-    answer = PROMPTS[params.name][1](Call(context, params), **(params.arguments or {}))
+    call = Call(context, params)
+
+    async def run():
+        return PROMPTS[params.name][1](call, **(params.arguments or {}))
+
+    answer = await asked_in_between(context.session, call, run)
     if isinstance(answer, InputRequiredResult):
         return answer
     return GetPromptResult(messages=[PromptMessage(role="user", content=content) for content in answer])
@@ -130,5 +137,7 @@ async def serve():
 
 if sys.argv[1:] == ["http"]:
     listen(server.streamable_http_app())
+elif sys.argv[1:] == ["old"]:
+    listen(legacy_only(server.streamable_http_app()))
 else:
     anyio.run(serve)

@@ -1,8 +1,13 @@
-"""Tools of the modern era: they end with questions, and are called again with the answers."""
+"""Tools that ask: they end with questions, and are called again with the answers.
+
+That is how the modern era has it. In a legacy session `asked_in_between` stands between such a
+tool and its client: it asks the client, and calls the tool again itself.
+"""
 
 from content import text
 from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ToolsListChanged
+from mcp.shared.message import ServerMessageMetadata
 from mcp.types import (
     INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -13,17 +18,18 @@ from mcp.types import (
     ElicitResult,
     InputRequiredResult,
     ListRootsRequest,
+    ListRootsResult,
     SamplingMessage,
 )
 from offered import tool
 
 
 def form(message, **properties):
-    schema = {
-        "type": "object",
-        "properties": {name: {"type": kind} for name, kind in properties.items()},
-        "required": list(properties),
-    }
+    return form_of(message, {name: {"type": kind} for name, kind in properties.items()}, properties)
+
+
+def form_of(message, properties, required):
+    schema = {"type": "object", "properties": properties, "required": list(required)}
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
@@ -34,6 +40,30 @@ def question(words, max_tokens=100):
 
 def asked(state=None, **requests):
     return InputRequiredResult(input_requests=requests, request_state=state)
+
+
+async def asked_in_between(session, call, run):
+    """Runs the tool `run` until it asks no more"""
+    answer = await run()
+    while session.protocol_version != "2026-07-28" and isinstance(answer, InputRequiredResult):
+        call.answers, call.state = {}, answer.request_state
+        for key, request in (answer.input_requests or {}).items():
+            call.answers[key] = await asked_one(session, call.request_id, request)
+        answer = await run()
+    return answer
+
+
+async def asked_one(session, request_id, request):
+    match request:
+        case ElicitRequest(params=params):
+            message, schema = params.message, params.requested_schema
+            return await session.elicit_form(message, schema, related_request_id=request_id)
+        case CreateMessageRequest(params=params):
+            messages, most = params.messages, params.max_tokens
+            return await session.create_message(messages, max_tokens=most, related_request_id=request_id)
+    # As `list_roots`, but on the stream of the call.
+    related = ServerMessageMetadata(related_request_id=request_id)
+    return await session.send_request(request, ListRootsResult, metadata=related)
 
 
 def answered(call, *keys):

@@ -1,7 +1,8 @@
-"""Tools that answer by themselves, and such that ask a legacy client in the middle of a call."""
+"""Tools that answer by themselves, and such that ask what legacy clients are asked."""
 
+from asking import answered, asked, form_of, question
 from content import IMAGE, encoded, resource, text, wav
-from mcp.types import AudioContent, SamplingMessage
+from mcp.types import AudioContent
 from offered import strings, tool
 
 
@@ -68,15 +69,18 @@ async def test_tool_with_progress(call):
 @tool(strings("prompt"))
 async def test_sampling(call, prompt):
     """Ask the client's model"""
-    messages = [SamplingMessage(role="user", content=text(prompt))]
-    answer = await call.session.create_message(messages, max_tokens=100, related_request_id=call.request_id)
-    return [text(f"LLM response: {answer.content.text}")]
+    answers = answered(call, "answer")
+    if not answers:
+        return asked(answer=question(prompt))
+    return [text(f"LLM response: {answers[0].content.text}")]
 
 
 async def elicited(call, message, properties, required=()):
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    answer = await call.session.elicit_form(message, schema, related_request_id=call.request_id)
-    return [text(f"Elicitation completed: action={answer.action}, content={answer.content}")]
+    answers = answered(call, "answer")
+    if not answers:
+        return asked(answer=form_of(message, properties, required))
+    action, content = answers[0].action, answers[0].content
+    return [text(f"Elicitation completed: action={action}, content={content}")]
 
 
 @tool(strings("message"))

@@ -22,10 +22,15 @@ pub(crate) struct CompletionsArgs {
 
 const BASH: &str = r#"# Completions of toolbus for bash: the program itself says what may follow.
 _toolbus() {
-    local IFS=$'\n'
-    COMPREPLY=($("${COMP_WORDS[0]}" complete bash "$COMP_LINE" "$COMP_POINT" 2>/dev/null))
+    local reply
+    COMPREPLY=()
+    while IFS= read -r reply; do
+        COMPREPLY+=("$reply")
+    done < <("${COMP_WORDS[0]}" complete bash "$COMP_LINE" "$COMP_POINT" "$COMP_WORDBREAKS" 2>/dev/null)
     # More follows behind these, so there is no blank.
-    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:./] ]] && compopt -o nospace 2>/dev/null
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:./] && ${COMPREPLY[0]} != builtin: ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
     return 0
 }
 complete -o default -F _toolbus toolbus
@@ -36,13 +41,13 @@ const ZSH: &str = r#"#compdef toolbus
 _toolbus() {
     local -a whole open
     local line value help
-    for line in "${(@f)$("${words[1]}" complete zsh "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
+    for line in "${(@f)$("${words[1]}" complete zsh "${(@Q)words[1,CURRENT]}" 2>/dev/null)}"; do
         [[ -z $line ]] && continue
         value="${line%%$'\t'*}" help=""
         [[ $line == *$'\t'* ]] && help="${line#*$'\t'}"
         value="${value//:/\\:}"
         # More follows behind some, so there is no blank.
-        if [[ $value == *[=:./] ]]; then open+=("$value${help:+:$help}"); else whole+=("$value${help:+:$help}"); fi
+        if [[ $value == *[=:./] && $value != 'builtin\:' ]]; then open+=("$value${help:+:$help}"); else whole+=("$value${help:+:$help}"); fi
     done
     if (( $#whole + $#open == 0 )); then _files; return; fi
     (( $#whole )) && _describe 'toolbus' whole

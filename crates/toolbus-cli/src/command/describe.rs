@@ -7,7 +7,7 @@ use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Hints, ToolSpec};
 
-use super::call::{described, with_hint};
+use super::call::{described, unknown_in_config, with_hint};
 use super::tools;
 use crate::args::Globals;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
@@ -46,13 +46,25 @@ pub(crate) struct DescribeArgs {
     http: HttpArgs,
 }
 
+/// How deep the members of arguments are shown: they may be trees.
+const DEPTH_MAX: usize = 2;
+
 pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> {
     let mut words = args.address.iter().chain(&args.tool).map(String::as_str).peekable();
     let address = words.next_if(|word| Address::begins_like_one(word));
-    let (Some(tool), None) = (words.next(), words.next()) else {
-        return Err(Failed::usage("TOOL is missing, or ADDRESS is none")
-            .lines([format!("usage: {USAGE}")])
-            .hint("`toolbus tools` lists what can be described"));
+    let tool = match (words.next(), words.next()) {
+        (Some(tool), None) => tool,
+        (Some(first), Some(_)) => {
+            let message = format!("`{first}` stands before the tool and is no address");
+            return Err(Failed::usage(message)
+                .lines([format!("usage: {USAGE}")])
+                .hint("a tool of the config is one word, `<back>.<tool>`"));
+        }
+        (None, _) => {
+            return Err(Failed::usage("TOOL is missing")
+                .lines([format!("usage: {USAGE}")])
+                .hint("`toolbus tools` lists what can be described"));
+        }
     };
     let settings = Settings {
         start_timeout: args.limit.start_timeout,
@@ -72,7 +84,7 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         let (spec, at) = match found {
             Ok(found) => found,
             Err(failure) => {
-                let failure = with_hint(failure);
+                let failure = with_hint(unknown_in_config(failure, address, tool));
                 let failure = peers.second_look_if_one(&bus, failure, deadline.total).await;
                 return Err(failure::failed(&failure));
             }
@@ -105,10 +117,11 @@ fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> S
             [Type::Object] => "  none\n",
             _ => "  any JSON value\n",
         }),
-        false => put_arguments(&mut page, &parameters, width),
+        false => put_arguments(&mut page, "  ", &parameters.list, width, 0),
     }
     if let Some(output) = &spec.output {
-        let _ = writeln!(page, "\n{}\n  {}", paint.title("Answer:"), shown(&answer(output)));
+        let _ = writeln!(page, "\n{}", paint.title("Answer:"));
+        put_lines(&mut page, "  ", &width::wrapped(&shown(&answer(output)), width - 2));
     }
     if let Some(hints) = spec.hints.and_then(told) {
         let _ = write!(page, "\n{hints}");
@@ -118,36 +131,56 @@ fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> S
     page
 }
 
-fn put_arguments(page: &mut String, parameters: &Parameters<'_>, width: usize) {
-    let names = parameters.list.iter().map(|parameter| parameter.name.chars().count());
-    let column = names.max().unwrap_or(0).min(24) + 2;
-    let indent = " ".repeat(column + 2);
-    for parameter in &parameters.list {
+fn put_arguments(
+    page: &mut String,
+    margin: &str,
+    parameters: &[Parameter<'_>],
+    width: usize,
+    depth: usize,
+) {
+    let names = parameters.iter().map(|parameter| width::columns(&parameter.name));
+    // One long name must not squeeze what is said of the others.
+    let column = names.filter(|name| *name <= width / 4).max().unwrap_or(0) + 2;
+    let indent = format!("{margin}{:column$}", "");
+    let room = width.saturating_sub(indent.len()).max(20);
+    for parameter in parameters {
         let name = printable(&parameter.name);
         let facts = printable(&facts(parameter)).into_owned();
-        let mut lines = width::wrapped(&facts, width.saturating_sub(column + 2).max(20));
+        let mut lines = width::wrapped(&facts, room);
         if let Some(description) = parameter.description() {
-            let description = printable(&description).into_owned();
-            lines.extend(width::wrapped(&description, width.saturating_sub(column + 4).max(20)));
+            lines.extend(width::wrapped(&printable(&description), room));
         }
         let mut lines = lines.into_iter();
-        let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "{}", format!("  {name:column$}{first}").trim_end());
+        // A long name stands alone.
+        let is_long = column < width::columns(&name) + 1;
+        let first = if is_long { None } else { lines.next() }.unwrap_or_default();
+        let _ = writeln!(
+            page,
+            "{}",
+            format!("{margin}{}{first}", width::padded(&name, column)).trim_end()
+        );
         put_lines(page, &indent, &lines.collect::<Vec<_>>());
+        let members = if depth < DEPTH_MAX { parameter.members() } else { Vec::new() };
+        for (at, members) in members.iter().enumerate() {
+            if at > 0 {
+                put_lines(page, &indent, &["or".to_owned()]);
+            }
+            put_arguments(page, &indent, members, width, depth + 1);
+        }
     }
 }
 
-/// `string, required`, `integer, default 1`, `one of "a", "b"`.
+/// `string, required`, `integer, default 1, from 1`, `one of "a", "b"`.
 fn facts(parameter: &Parameter<'_>) -> String {
-    let values = parameter.values();
-    let what = match values.as_slice() {
-        [] => parameter.type_name(),
-        [only] => format!("only {only}"),
-        values => format!("one of {}", values.join(", ")),
+    let what = match (parameter.values().as_slice(), parameter.element_values().as_slice()) {
+        ([], []) => parameter.type_name(),
+        ([], values) => format!("array of {}", values.join(", ")),
+        ([only], _) => format!("only {only}"),
+        (values, _) => format!("one of {}", values.join(", ")),
     };
     let required = parameter.required.then(|| "required".to_owned());
     let default = parameter.default().map(|default| format!("default {}", short(default)));
-    let facts: Vec<_> = [Some(what), required, default]
+    let facts: Vec<_> = [Some(what), required, default, parameter.limits()]
         .into_iter()
         .flatten()
         .filter(|fact| !fact.is_empty())
@@ -234,7 +267,16 @@ mod tests {
             "days":{"type":"integer","minimum":1,"default":3},
             "unit":{"$ref":"#/$defs/Unit"},
             "tags":{"type":"array","items":{"type":"string"}},
-            "any":{}
+            "any":{},
+            "where":{"type":"object","description":"A place on the map","properties":{
+                "lat":{"type":"number","minimum":-90,"maximum":90},
+                "note":{"anyOf":[{"type":"string"},{"type":"null"}]}
+            },"required":["lat"]},
+            "days_of":{"type":"array","items":{"enum":["mon","tue"]}},
+            "since":{"type":"string","format":"date"},
+            "天気":{"const":"雨"},
+            "shape":{"oneOf":[{"properties":{"r":{"type":"number"}}},{"properties":{"a":{}}}]},
+            "a_name_that_is_longer_than_most":{"type":"object","additionalProperties":{"type":"number"}}
         },"required":["city","unit","tags"],"$defs":{"Unit":{"enum":["metric","imperial"]}}}"##;
         let mut spec = ToolSpec::new("forecast", Json::parse(input).unwrap());
         spec.title = Some("Weather forecast".into());
@@ -254,13 +296,27 @@ mod tests {
               each day.
 
             Arguments:
-              city  string, required
-                    Where, as people write it: the name of
-                    a town, or its code
-              days  integer, default 3
-              unit  one of "metric", "imperial", required
-              tags  array of string, required
-              any   anything
+              city     string, required
+                       Where, as people write it: the name
+                       of a town, or its code
+              days     integer, default 3, from 1
+              unit     one of "metric", "imperial", required
+              tags     array of string, required
+              any      anything
+              where    object
+                       A place on the map
+                       lat   number, required, from -90
+                             to 90
+                       note  string or null
+              days_of  array of "mon", "tue"
+              since    string, format date
+              天気     only "雨"
+              shape    anything
+                       r  number
+                       or
+                       a  anything
+              a_name_that_is_longer_than_most
+                       object of number
 
             Answer:
               object with high: number

@@ -1,6 +1,6 @@
 //! Columns under each other, two blanks between them, no lines drawn: it can be cut and grepped.
 
-use super::width::cut;
+use super::width::{columns, cut, padded};
 
 /// The rows, each ending with a newline, two blanks before each.
 pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
@@ -9,17 +9,17 @@ pub(crate) fn indented<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Stri
 
 /// The rows, each ending with a newline.
 ///
-/// A column is as wide as its widest cell, counted in characters; the last one is not padded.
+/// A column is as wide as its widest cell; the last one is not padded.
 pub(crate) fn plain<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let mut widths = [0; COLUMNS];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
+            *width = columns(cell).max(*width);
         }
     }
     let mut text = String::new();
     for row in rows {
-        let cells = widths.iter().zip(row).map(|(width, cell)| format!("{cell:width$}"));
+        let cells = widths.iter().zip(row).map(|(width, cell)| padded(cell, *width));
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
         text.push('\n');
@@ -27,7 +27,7 @@ pub(crate) fn plain<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
     text
 }
 
-/// The rows in lines of at most `width` characters. Where that is too little, cells are cut: those
+/// The rows in lines of at most `width` columns. Where that is too little, cells are cut: those
 /// of the first of these columns down to the width beside it, then those of the next.
 pub(crate) fn fitted<const COLUMNS: usize>(
     mut rows: Vec<[String; COLUMNS]>,
@@ -35,7 +35,7 @@ pub(crate) fn fitted<const COLUMNS: usize>(
     shrink: &[(usize, usize)],
 ) -> String {
     let widest = |rows: &[[String; COLUMNS]], at: usize| {
-        rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)
+        rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0)
     };
     for (column, least) in shrink {
         let widths = (0..COLUMNS).map(|at| widest(&rows, at));

@@ -8,7 +8,7 @@ use toolbus::wire::Registry;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::mcp::INITIALIZED;
-use crate::page::{Page, mcp_server, our_command};
+use crate::page::{Page, mcp_ourselves, mcp_server, our_command};
 use crate::terminal::Terminal;
 
 /// The addresses of a peer of ours in each wire.
@@ -34,13 +34,13 @@ fn one_tool_gives_one_answer() {
     expect![[r#"
         oracle    add   3
         oracle    upper "HI"
-        oracle    count "{\"elements\":[0,1]}"
+        oracle    count {"elements":[0,1]}
         orchard   add   {"result":3}
         orchard   upper {"result":"HI"}
         orchard   count {"elements":[0,1]}
         mcp       add   3
         mcp       upper "HI"
-        mcp       count "0\n1"
+        mcp       count {"elements":[0,1]}
         mediocre  add   3
         mediocre  upper "HI"
         mediocre  count {"elements":[0,1]}
@@ -55,6 +55,59 @@ fn one_tool_gives_one_answer() {
 fn answering(result: &str) -> String {
     let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
     mcp_server(&[&opening[..], &["read", "read", "answer", result, "readall"]].concat())
+}
+
+#[test]
+fn a_server_slower_than_the_probe_gives_the_same_answer() {
+    let config = format!(
+        "[back.slow]\nconnect = \"{}\"\nprobe_timeout = \"1ms\"\n",
+        mcp_ourselves(&["builtin:"])
+    );
+    let words = [
+        ["slow.add", r#"{"a":1,"b":2}"#, "3\n"],
+        ["slow.echo", r#"{"a":[1.50]}"#, "{\"a\":[1.50]}\n"],
+        ["slow.upper", r#"{"text":"3"}"#, "\"3\"\n"],
+        ["slow.count", r#"{"n":2}"#, "{\"elements\":[0,1]}\n"],
+    ];
+    for [tool, arguments, answer] in words {
+        let page = Page::of(&["call", tool, arguments]).config("mcp_slow", &config).run();
+        assert_eq!(page.stdout, answer, "{tool}: {page}");
+    }
+}
+
+/// What a server of the old era lists, beside the one tool it has.
+fn listing(schema: &str) -> String {
+    format!(
+        r#"{{"tools":[{{"name":"f","inputSchema":{{"type":"object"}},"outputSchema":{schema}}}]}}"#
+    )
+}
+
+#[test]
+fn a_text_is_what_the_schema_says() {
+    let check = |text: &str, schema: &str, printed: &str| {
+        let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]}}"#);
+        let result = result.replace('\\', "\\\\");
+        let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
+        let listing = listing(schema);
+        // The list is asked for after the call, whose arguments need no schema.
+        let steps = ["read", "read", "answer", &result, "read", "answer", &listing, "readall"];
+        let late = mcp_server(&[&opening[..], &steps].concat());
+        let steps = ["read", "read", "answer", &listing, "read", "answer", &result, "readall"];
+        let early = mcp_server(&[&opening[..], &steps].concat());
+        for (address, arguments) in [(late, "{}"), (early, "a=1")] {
+            let page = Page::of(&["call", &address, "f", arguments]).run();
+            assert_eq!(page.stdout, format!("{printed}\n"), "{text} as {schema}: {page}");
+        }
+    };
+    check(r#""3.0""#, r#"{"type":"number"}"#, "3.0");
+    check(r#""3""#, r#"{"type":["integer","null"]}"#, "3");
+    check(r#""false""#, r#"{"type":"boolean"}"#, "false");
+    check(r#""[1, 2]""#, r#"{"type":"array"}"#, "[1,2]");
+    check(r#""{\"a\": 1}""#, r#"{"type":"object"}"#, r#"{"a":1}"#);
+    check(r#""3""#, r#"{"type":"string"}"#, r#""3""#);
+    check(r#""3""#, r#"{"type":["number","string"]}"#, r#""3""#);
+    check(r#""[1]""#, r#"{"type":"number"}"#, r#""[1]""#);
+    check(r#""3""#, "{}", r#""3""#);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::mcp::INITIALIZED;
+use crate::mcp::{DISCOVERED, INITIALIZED};
 use crate::page::{Page, mcp_server};
 use crate::terminal::Terminal;
 
@@ -90,4 +90,37 @@ fn a_question_is_refused_in_a_pipe() {
     let page = Page::of(&["-v", "call", &asking(), "f", "{}"]).run();
     assert_eq!((page.status.code(), page.stdout.as_str()), (Some(0), "\"fine\"\n"), "{page}");
     assert!(page.stderr.contains(r#""id":"q","error":{"code":-32601"#), "{page}");
+}
+
+/// A modern server that wants to know something before it answers.
+fn wanting() -> String {
+    let question = r#"{"method":"elicitation/create","params":{"message":"Which city?","requestedSchema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}"#;
+    let wants = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"q":{question}}},"requestState":"s"}}"#
+    );
+    let fine = r#"{"resultType":"complete","content":[{"type":"text","text":"fine"}]}"#;
+    let steps = ["read", "answer", DISCOVERED, "read", "answer", &wants, "read"];
+    mcp_server(&[&steps[..], &["err", "$LINE", "answer", fine, "readall"]].concat())
+}
+
+#[test]
+fn what_a_modern_server_wants_to_know_is_asked_at_the_terminal() {
+    let terminal = Terminal::of(80).types("city, string: ", "Ulm").env("NO_COLOR", "1");
+    let shown = terminal.shown(&["-v", "call", &wanting(), "f", "{}"]);
+    assert!(shown.contains("the server asks: Which city?"), "{shown:?}");
+    let answer =
+        r#""inputResponses":{"q":{"action":"accept","content":{"city":"Ulm"}}},"requestState":"s""#;
+    assert!(shown.contains(answer) && shown.contains("\"fine\""), "{shown:?}");
+}
+
+#[test]
+fn what_a_modern_server_wants_to_know_is_refused_in_a_pipe() {
+    Page::of(&["call", "--json", &wanting(), "f", "{}"]).check(expect![[r#"
+        stdout
+        {"error":{"kind":"failed","message":"the tool needs input, for which this caller cannot be asked","code":"input_required"}}
+        stderr
+        error: input_required: the tool needs input, for which this caller cannot be asked
+        hint: it asks questions, which a user can answer on a terminal
+        exit 1
+    "#]]);
 }

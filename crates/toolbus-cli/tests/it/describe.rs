@@ -16,9 +16,12 @@ fn a_tool_for_people() {
               Count from 0 up to n - 1, one element after the other
 
             Arguments:
-              n        integer, required
-              ms       integer
-              fail_at  integer
+              n        integer, required, from 0
+              ms       integer, from 0
+              fail_at  integer, from 0
+
+            Answer:
+              object with elements: array of integer
 
             Example:
               toolbus call builtin: count n=0
@@ -49,7 +52,7 @@ fn a_tool_for_people() {
           Wait this many milliseconds
 
         Arguments:
-          ms  integer, required
+          ms  integer, required, from 0 to 86400000
 
         Answer:
           object with slept_ms: integer
@@ -84,14 +87,30 @@ fn a_tool_that_is_not_there() {
     "#]],
     );
     check(
+        "describe builtn add",
+        expect![[r#"
+            stderr
+            error: `builtn` stands before the tool and is no address
+            usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
+            hint: a tool of the config is one word, `<back>.<tool>`
+            exit 2
+        "#]],
+    );
+    let config = "[back.my]\nconnect = \"builtin:\"\n";
+    for command in ["describe", "call"] {
+        let page = Page::of(&[command, "add"]).config("describe_no_back", config).run();
+        let told = "error: no such tool: `add`\nhint: a tool of the config is `<back>.<tool>`; `toolbus tools` lists them\n";
+        assert_eq!((page.stderr.as_str(), page.status.code()), (told, Some(2)));
+    }
+    check(
         "describe builtin:",
         expect![[r#"
-        stderr
-        error: TOOL is missing, or ADDRESS is none
-        usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
-        hint: `toolbus tools` lists what can be described
-        exit 2
-    "#]],
+            stderr
+            error: TOOL is missing
+            usage: toolbus describe [OPTIONS] [ADDRESS] TOOL
+            hint: `toolbus tools` lists what can be described
+            exit 2
+        "#]],
     );
     Page::of(&["describe", &mcp_ourselves(&["builtin:"]), "uppr"]).check(expect![[r#"
         stderr

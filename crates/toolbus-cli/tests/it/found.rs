@@ -163,7 +163,7 @@ fn what_is_waited_for_is_told() {
         ("mcp+stdio:", "the first answer of an MCP server, `sh` has 20s for that"),
         (
             "orchard+stdio:",
-            "the answer of an Orchard provider to `describe`, `sh` has 20s for that",
+            "the answer of an Orchard provider to `describe`, `exec-sleep-60` has 20s for that",
         ),
         ("mediocre+stdio:", "the first answer of a mediocre-rpc server"),
         (

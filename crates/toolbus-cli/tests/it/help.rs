@@ -22,6 +22,7 @@ fn toolbus_in_short() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -74,6 +75,8 @@ fn toolbus_at_length() {
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
+              mcp+sse://HOST/PATH
+                                 an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre-rpc server
               godex+stdio:COMMAND
@@ -98,6 +101,7 @@ fn toolbus_at_length() {
               serve            Run every front of the config at once, until a signal
               init             Write a `toolbus.toml` to begin with
               doctor           Start each back of the config, and say what works
+              log              Read the journal: filter it, follow it, sum it up
               certs            Show or renew the certificates of Orchestra
               exec             Ask a model, and let it use your tools
               mcp              Be an MCP server on standard input and output, or over HTTP
@@ -896,6 +900,9 @@ fn serve_at_length() {
             has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
             warning, and tried again with the next list or call.
 
+            With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on a port
+            of their own.
+
             SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; a back
             that has changed or is gone keeps its calls until they end or time out, and new ones go to the new
             one at once. If there is a mistake in the config it is told, and everything stays as it was.
@@ -977,8 +984,12 @@ fn mcp_in_short() {
             Options:
                   --http <ADDR>           Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0
                                           takes a free one
+                  --sse                   Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and
+                                          `/messages`
                   --origin <ORIGIN>       Let pages of this origin in, besides our own, e.g.
                                           `https://app.example`; may repeat
+                  --host <NAME>           Let clients call us by this name, besides our own, e.g. behind a proxy
+                                          that keeps `Host`; may repeat
                   --token-env <VAR>       Environment variable that holds the token that each caller must show
                   --insecure              Do without a token although other machines can reach us
                   --line-max <BYTES>      Refuse lines longer than this, e.g. `16MiB` [default: 16MiB]
@@ -1039,8 +1050,15 @@ fn mcp_at_length() {
                   --http <ADDR>
                       Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
 
+                  --sse
+                      Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
+
                   --origin <ORIGIN>
                       Let pages of this origin in, besides our own, e.g. `https://app.example`; may repeat
+
+                  --host <NAME>
+                      Let clients call us by this name, besides our own, e.g. behind a proxy that keeps `Host`;
+                      may repeat
 
                   --token-env <VAR>
                       Environment variable that holds the token that each caller must show

@@ -42,7 +42,18 @@ fn log(words: &[&str], scratch: &Scratch) -> Page {
 
 #[test]
 fn files_are_read_in_their_order() {
-    log(&[], &journal()).check(expect![[r#""#]]);
+    log(&[], &journal()).check(expect![[r#"
+        stdout
+        2026-11-16 02:14:01.250    412 µs  ok                     13 B   2.0 KiB  editor    math.add
+        2026-11-16 02:14:02.250   12.3 ms  ok                     13 B   2.0 KiB  editor    math.add
+        2026-11-16 02:14:03.250   1.00 ms  invalid_arguments      13 B   2.0 KiB  editor    math.sqrt
+        2026-11-16 02:14:04.250   30.00 s  timed_out              13 B   2.0 KiB  editor    weather.forecast
+        2026-11-16 02:14:05.250    250 ms  ok                     13 B   2.0 KiB  editor    weather.forecast
+        2026-11-16 02:14:06.250     20 µs  unknown_tool           13 B   2.0 KiB  editor    nothing
+        stderr
+        warning: one line of `j` is none of a journal, or was cut off
+        exit 0
+    "#]]);
 }
 
 #[test]
@@ -74,25 +85,78 @@ fn calls_are_filtered() {
 #[test]
 fn calls_are_summed_up() {
     let scratch = journal();
-    log(&["--stats", "-q"], &scratch).check(expect![[r#""#]]);
-    log(&["--stats", "-q", "--json"], &scratch).check(expect![[r#""#]]);
+    log(&["--stats", "-q"], &scratch).check(expect![[r#"
+        stdout
+        math.add              2       0   412 µs  12.3 ms  ████████████████████████████
+        weather.forecast      2       1   250 ms  30.00 s  ██████████████░░░░░░░░░░░░░░
+        math.sqrt             1       1  1.00 ms  1.00 ms  ░░░░░░░░░░░░░░
+        nothing               1       1    20 µs    20 µs  ░░░░░░░░░░░░░░
+        exit 0
+    "#]]);
+    log(&["--stats", "-q", "--json"], &scratch).check(expect![[r#"
+        stdout
+        {"back":"math","tool":"add","count":2,"failures":0,"p50":0.412,"p99":12.345}
+        {"back":"weather","tool":"forecast","count":2,"failures":1,"p50":250.000,"p99":30000.123}
+        {"back":"math","tool":"sqrt","count":1,"failures":1,"p50":1.000,"p99":1.000}
+        {"tool":"nothing","count":1,"failures":1,"p50":0.020,"p99":0.020}
+        exit 0
+    "#]]);
 }
 
 #[test]
 fn standard_input_may_be_a_journal() {
     let text = line(1, "math", "add", "ok", "0.412") + &line(2, "math", "add", "failed", "3.000");
-    Page::of(&["log", "-", "--outcome", "failure"]).stdin(text).check(expect![[r#""#]]);
+    Page::of(&["log", "-", "--outcome", "failure"]).stdin(text).check(expect![[r#"
+        stdout
+        2026-11-16 02:14:02.250   3.00 ms  failed                 13 B   2.0 KiB  editor    math.add
+        exit 0
+    "#]]);
 }
 
 #[test]
 fn what_is_asked_for_must_make_sense() {
-    check("log no/such/journal", expect![[r#""#]]);
-    check("log", expect![[r#""#]]);
-    check("log j --since yesterday", expect![[r#""#]]);
-    check("log j --outcome fine", expect![[r#""#]]);
+    check(
+        "log no/such/journal",
+        expect![[r#"
+        stderr
+        error: there is no journal `no/such/journal`
+        hint: it is made by the first call that goes through a config with `[journal]`
+        exit 2
+    "#]],
+    );
+    check(
+        "log",
+        expect![[r#"
+        stderr
+        error: no PATH is given, and there is no `toolbus.toml` here or above
+        hint: name a journal: `toolbus log PATH`
+        exit 2
+    "#]],
+    );
+    check(
+        "log j --since yesterday",
+        expect![[r#"
+        stderr
+        error: `--since`: `yesterday` is neither a time ago (`30s`, `10m`, `2h`, `7d`) nor one of RFC 3339 (`2026-11-16T02:14:19Z`)
+        exit 2
+    "#]],
+    );
+    check(
+        "log j --outcome fine",
+        expect![[r#"
+        stderr
+        error: `--outcome`: no call ends as `fine`; it can be ok, failure, unknown_tool, invalid_arguments, failed, timed_out, cancelled, gone, broke_protocol, unavailable, too_large
+        exit 2
+    "#]],
+    );
     Page::of(&["log"])
         .config("log_without_journal", "[back.try]\nconnect = \"builtin:\"\n")
-        .check(expect![[r#""#]]);
+        .check(expect![[r#"
+            stderr
+            error: no PATH is given, and `toolbus.toml` has no `[journal]`
+            hint: name a journal: `toolbus log PATH`, or have one written: `[journal]` with `path = "calls.jsonl"`
+            exit 2
+        "#]]);
 }
 
 #[test]

@@ -38,9 +38,11 @@ mod mcp;
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
 mod mcp_backs;
+mod mcp_cancel;
 mod mcp_eras;
 mod mcp_http;
 mod mcp_serve;
+mod mcp_several;
 mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use std::path::Path;
 use tokio::task::LocalSet;
 use toolbus::wire::Registry;
 use toolbus::wire::fixture::Trait;
+use toolbus_proto::json::Json;
 
 use self::harness::{Carried, Cell, quoted};
 use crate::page::Page;
@@ -26,6 +27,38 @@ object` an answer that is none and arrives as the only member of one, `text` or 
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
 may be left out and is written as `{\"Some\":…}`.
 ";
+
+const ANSWERS: &str = "## What `toolbus call` prints
+
+One tool gives one and the same answer on standard output, whatever wire and era carried it, as far \
+as the wire kept it: a number is a number, a text is a string, and the parts of an answer are \
+collected as `{\"elements\":[…]}`. These are the tools of `builtin:` over each wire:
+";
+
+const KEPT: &str = "
+- oracle: a function's return type says what its felts are. A tool without an output schema returns \
+a text; what is none is then the text of its JSON.
+- orchard: outputs are an object, and are printed as they are. An answer that is none is its member \
+`result`; whether it was one before, the wire does not say.
+- mcp: `structuredContent` is the answer where a result has it, so a server that speaks 2026-07-28 \
+can say what it means, also if it starts so slowly that it is found out by the older handshake. An \
+older revision carries objects so, and all else as text alone. Such a text is printed as the value \
+whose JSON it is if the output schema in the server's list says number, integer, boolean, array or \
+object; it is asked for the list only if the text could be one. Without such a schema a text is a \
+string: `3` may have been one.
+- mediocre: values are JSON.
+- orchestra: a result is an object, and is printed as it is. A text is its member `text`; another \
+value that is no object is its member `value`, beside its JSON as `text`.
+- `--text` prints texts as they are; of an MCP result its text blocks, of a result of orchestra its \
+member `text`.
+";
+
+/// Tools that are called with these words, and what they answer.
+const ANSWERED: [[&str; 3]; 3] = [
+    ["add", "a=1 b=2", "3"],
+    ["upper", "text=hello", "\"HELLO\""],
+    ["count", "n=2", r#"{"elements":[0,1]}"#],
+];
 
 #[test]
 fn every_front_before_every_back() {
@@ -45,7 +78,9 @@ fn every_front_before_every_back() {
         LocalSet::new().block_on(&runtime, crate::godex::bridges::cells(&registry, &program));
     table.join(name, limits, cells);
     let mut told = ABOUT.to_owned();
-    let _ = write!(told, "{}{}", table.to_markdown(), crate::matrix_killed::to_markdown());
+    let killed = crate::matrix_killed::to_markdown();
+    let answers = answers(&registry, &program);
+    let _ = write!(told, "{}{killed}\n{answers}", table.to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);
 }
@@ -57,9 +92,10 @@ fn called_by_the_program(cell: &Cell) {
     let listed = run(&["tools", "--json", address]);
     assert_eq!(listed.status.code(), Some(0), "{listed}");
     assert!(listed.stdout.contains(r#""name":"upper""#), "{listed}");
-    let called = run(&["call", address, "upper", "text=hello"]);
-    assert_eq!(called.status.code(), Some(0), "{called}");
-    assert!(called.stdout.contains("HELLO"), "{called}");
+    for [tool, words, answer] in ANSWERED {
+        let called = run(&[&["call", address, tool], &*words_of(words)].concat());
+        assert_eq!((&*called.stdout, called.status.code()), (&*printed(cell, answer), Some(0)));
+    }
     let failed = run(&["call", "--json", address, "fail", "message=out of luck"]);
     assert_eq!(failed.status.code(), Some(1), "{failed}");
     assert!(failed.stdout.contains("out of luck"), "{failed}");
@@ -71,4 +107,48 @@ fn called_by_the_program(cell: &Cell) {
     assert_eq!(nested.status.code(), Some(0), "{nested}");
     let late = run(&["call", "--timeout", "300ms", address, "sleep", "ms=600000"]);
     assert_eq!(late.status.code(), Some(4), "{late}");
+}
+
+fn words_of(words: &str) -> Vec<&str> {
+    words.split(' ').collect()
+}
+
+/// What is printed of an answer that came over both wires of a pair.
+fn printed(cell: &Cell, answer: &str) -> String {
+    let kept = wrapped(cell.back, answer);
+    // What lists no output schema returns a text.
+    let kept = match (cell.front, cell.back) {
+        ("oracle", "orchestra") => Json::of(&kept).to_string(),
+        _ => kept,
+    };
+    format!("{}\n", wrapped(cell.front, &kept))
+}
+
+/// An answer as a wire has to carry it.
+fn wrapped(wire: &str, answer: &str) -> String {
+    match (wire, answer.as_bytes()[0]) {
+        (_, b'{') => answer.to_owned(),
+        ("orchard", _) => format!(r#"{{"result":{answer}}}"#),
+        ("orchestra", b'"') => format!(r#"{{"text":{answer}}}"#),
+        ("orchestra", _) => format!(r#"{{"text":{},"value":{answer}}}"#, Json::of(answer)),
+        _ => answer.to_owned(),
+    }
+}
+
+/// What is printed of the same answers over each wire.
+fn answers(registry: &Registry, program: &str) -> String {
+    let mut told = ANSWERS.to_owned();
+    let calls = ANSWERED.map(|[tool, words, _]| format!(" `{tool} {words}` |"));
+    let _ = writeln!(told, "\n| wire |{}\n|---|{}", calls.concat(), "---|".repeat(calls.len()));
+    for kind in registry.wires() {
+        let Some(fixture) = kind.fixture() else { continue };
+        let address = harness::address(program, fixture, "builtin:");
+        let _ = write!(told, "| {} |", kind.name());
+        for [tool, words, _] in ANSWERED {
+            let page = Page::of(&[&["call", &address, tool], &*words_of(words)].concat()).run();
+            let _ = write!(told, " `{}` |", page.stdout.trim_end());
+        }
+        told.push('\n');
+    }
+    told + KEPT
 }

@@ -36,7 +36,7 @@ pub(crate) fn discover(id: u32) -> String {
 /// A legacy server whose tools change while its one tool, `f`, is called.
 pub(crate) fn changing() -> String {
     let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
-    let opening = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
+    let opening = ["read", "answer", INITIALIZED, "read"];
     let calls = ["read", "answer", tools, "read", "say", CHANGED, "answer", tools, "readall"];
     mcp_server(&[&opening[..], &calls].concat())
 }

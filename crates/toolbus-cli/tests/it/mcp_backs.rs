@@ -199,12 +199,16 @@ fn everything_passes_as_it_is() {
 fn a_result_passes_as_it_is_beside_other_backs_too() {
     let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
     let odd = r#"{"content":[{"type":"text","text":"3"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"result":3.0},"z":1.0}"#;
-    let legacy = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
-    let modern = ["read", "answer", DISCOVERED];
+    // Asked in the era of the client, and then in the other; a second process is asked only
+    // whether it is modern.
+    let scratch = Scratch::new();
+    let probed = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "readall"];
+    let again = ["once", &scratch.file("again"), "{", "read", "answer", INITIALIZED, "read"];
+    let modern = ["read", "refuse", "-32601", "what?", "read", "answer", DISCOVERED];
     let mut heard = String::new();
-    for greeting in [&legacy[..], &modern] {
+    for (greeting, end) in [(&again[..], &[&["}"], &probed[..]].concat()[..]), (&modern, &[])] {
         let serving = ["read", "answer", tools, "forever", "{", "read", "answer", odd, "}"];
-        let server = mcp_server(&[greeting, &serving].concat());
+        let server = mcp_server(&[greeting, &serving, end].concat());
         let mut live = Live::start(&["mcp", &server, "builtin:"]);
         live.ask(INITIALIZE);
         heard += &format!("{}\n", live.ask(&legacy_call(1, "faulty-tool_f", "{}")));

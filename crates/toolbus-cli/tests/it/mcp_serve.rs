@@ -177,7 +177,7 @@ fn where_no_peer_can_be_opened_the_client_is_told() {
 }
 
 #[test]
-fn names_that_fall_together_are_told() {
+fn of_two_names_that_fall_together_the_second_is_left_out() {
     let offering = |function: &str| {
         let ready = r#"{"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["NAME()"]}}"#;
         oracle(&["say", &ready.replace("NAME", function), "read", "readall"])
@@ -186,9 +186,11 @@ fn names_that_fall_together_are_told() {
     let config = format!(
         "[back.a]\nconnect = \"\"\"{one}\"\"\"\n[back.a_b]\nconnect = \"\"\"{other}\"\"\"\n"
     );
-    Page::of(&["mcp"]).config("mcp_names", &config).stdin(format!("{INITIALIZE}\n")).check(expect![[r#"
+    let lines = format!("{INITIALIZE}\n{}\n", request(1, "tools/list", "{}"));
+    Page::of(&["mcp"]).config("mcp_names", &config).stdin(lines).check(expect![[r#"
         stdout
         {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
+        {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a_b_c","inputSchema":{"type":"object","properties":{},"required":[],"additionalProperties":false}},{"name":"a_invoke","inputSchema":{"type":"object","properties":{"selector":{"type":["string","object"]},"calldata":{"type":"array","items":{"type":["string","integer"]}}},"required":["selector","calldata"],"additionalProperties":false}},{"name":"a_b_invoke","inputSchema":{"type":"object","properties":{"selector":{"type":["string","object"]},"calldata":{"type":"array","items":{"type":["string","integer"]}}},"required":["selector","calldata"],"additionalProperties":false}}]}}
         stderr
         warning: the second is left out: tool name a_b_c stands for both a.b_c and a_b.c
         exit 0

@@ -32,9 +32,8 @@ fn assert_memory_below(limit: usize, pid: u32) {
 /// A legacy server that has one tool, `f`, and does this for each call.
 fn server_doing(steps: &[&str]) -> String {
     let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
-    let probed = ["read", "refuse", "-32601", "what?"];
     let opening = ["read", "answer", INITIALIZED, "read", "read", "answer", tools];
-    mcp_server(&[&probed[..], &opening, steps].concat())
+    mcp_server(&[&opening[..], steps].concat())
 }
 
 /// A call whose arguments take so many bytes.

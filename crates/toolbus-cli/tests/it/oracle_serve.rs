@@ -31,7 +31,7 @@ fn invoke(selector: &str, calldata: &str) -> String {
 fn ready_offers_each_function_by_its_signature() {
     serve(&[], "").check(expect![[r#"
         stdout
-        {"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["add(a: i128, b: i128) -> i128","blob(bytes: u128, seed: Option<u128>) -> ByteArray","count(n: u128, ms: Option<u128>, fail_at: Option<u128>) -> ByteArray","early(arguments: json) -> json","echo(arguments: json) -> json","fail(message: ByteArray, code: Option<i64>)","sink(elements: Option<json>, hash: Option<bool>) -> json","sleep(ms: u32) -> json","upper(text: ByteArray) -> ByteArray"]}}
+        {"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["add(a: i128, b: i128) -> i128","blob(bytes: u128, seed: Option<u128>) -> json","count(n: u128, ms: Option<u128>, fail_at: Option<u128>) -> json","early(arguments: json) -> json","echo(arguments: json) -> json","fail(message: ByteArray, code: Option<i64>)","sink(elements: Option<json>, hash: Option<bool>) -> json","sleep(ms: u32) -> json","upper(text: ByteArray) -> ByteArray"]}}
         exit 0
     "#]]);
 }
@@ -331,7 +331,7 @@ fn a_signature_of_the_users_wins() {
     let said = format!("{ACK}\n{}\n", invoke("add", r#"["0x1","0x2"]"#));
     serve(&["--fn", "add(b: u8, a: u8) -> (u8,)"], &said).check(expect![[r#"
         stdout
-        {"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["add(b: u8, a: u8) -> (u8,)","blob(bytes: u128, seed: Option<u128>) -> ByteArray","count(n: u128, ms: Option<u128>, fail_at: Option<u128>) -> ByteArray","early(arguments: json) -> json","echo(arguments: json) -> json","fail(message: ByteArray, code: Option<i64>)","sink(elements: Option<json>, hash: Option<bool>) -> json","sleep(ms: u32) -> json","upper(text: ByteArray) -> ByteArray"]}}
+        {"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["add(b: u8, a: u8) -> (u8,)","blob(bytes: u128, seed: Option<u128>) -> json","count(n: u128, ms: Option<u128>, fail_at: Option<u128>) -> json","early(arguments: json) -> json","echo(arguments: json) -> json","fail(message: ByteArray, code: Option<i64>)","sink(elements: Option<json>, hash: Option<bool>) -> json","sleep(ms: u32) -> json","upper(text: ByteArray) -> ByteArray"]}}
         {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the result must be an array of exactly 1, not 3","data":{"kind":"broke_protocol"}}}
         exit 0
     "#]]);
@@ -420,4 +420,14 @@ fn addresses_that_cannot_be_served() {
         exit 2
     "#]],
     );
+}
+
+#[test]
+fn a_signature_for_no_tool_is_refused_by_its_name() {
+    serve(&["--fn", "adn(a: u8) -> u8"], "").check(expect![[r#"
+        stderr
+        error: `--fn` gives a signature for `adn`, and there is no such tool
+        hint: there are `add`, `blob`, `count`, `early`, `echo`, `fail`, `sink`, `sleep`, `upper`; a function that an oracle does not announce is made a tool by `functions` of its back in the config
+        exit 2
+    "#]]);
 }

@@ -67,17 +67,20 @@ impl Page {
 }
 
 /// What was said, without the lines of the log that tell of calls and processes: between those and
-/// what a process writes to standard error there is no order.
+/// what a process writes to standard error there is no order, and some depend on how fast it is.
 pub(crate) fn quiet(page: &str) -> String {
     let is_life = |line: &&str| {
         let line = timeless_line(line);
         let line = line.trim_end();
-        line.starts_with("info: ")
-            && (line.ends_with(", process ID")
-                || line.ends_with(": ready")
-                || line.ends_with(" in TIME")
-                || line.contains(": ended with ")
-                || line.ends_with(": ended, as we asked"))
+        // On a machine that is busy even the start of our own program may take so long.
+        let is_slow = line.starts_with("warning: waiting for ");
+        is_slow
+            || line.starts_with("info: ")
+                && (line.ends_with(", process ID")
+                    || line.ends_with(": ready")
+                    || line.ends_with(" in TIME")
+                    || line.contains(": ended with ")
+                    || line.ends_with(": ended, as we asked"))
     };
     page.lines().filter(|line| !is_life(line)).map(|line| format!("{line}\n")).collect()
 }

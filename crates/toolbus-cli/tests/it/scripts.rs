@@ -3,8 +3,10 @@
 use std::process::Stdio;
 
 use expect_test::expect;
+use toolbus_testkit::scratch::Scratch;
 
 use crate::page::{Page, check, command};
+use crate::terminal::Terminal;
 
 #[test]
 fn every_shell_gets_its_completions() {
@@ -86,6 +88,28 @@ fn bash_completes_by_our_script() {
     bash.args(["-c", script, program]).env("TOOLBUS", program).stdin(Stdio::null());
     let output = bash.output().expect("bash is there");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "count\nfail_at=\ntrue\n", "{output:?}");
+}
+
+/// With a person at the keyboard, who presses the tabulator.
+#[test]
+fn bash_completes_as_it_is_typed() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_toolbus"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let scratch = Scratch::new();
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "--noprofile", "-i"])
+        .current_dir(scratch.path())
+        .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+        .env("PS1", "ready> ")
+        .env("TERM", "dumb");
+    let shown = Terminal::of(200)
+        .types("ready> ", "source <(toolbus completions bash)")
+        .types("ready> ", "toolbus call builti\tcou\tn=1 --js\t")
+        .types("ready> ", "toolbus call builtin: upp\tte\thi --te\t")
+        .types("ready> ", "exit")
+        .shows(bash);
+    assert!(shown.contains("\n{\"elements\":[0]}\n"), "{shown}");
+    assert!(shown.contains("\nHI\n"), "{shown}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod conversation;
 mod serving;
 
 pub mod calling;
+pub mod several;
 
 pub mod http;
 pub mod native;

@@ -55,6 +55,8 @@ pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Which listening a notification belongs to.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where the failure of a call that was passed on keeps the error of the server, raw.
+pub const ERROR_KEY: &str = "dev.toolbus/error";
 /// Where a failure of a tool keeps what `content` cannot say.
 pub const FAILURE_KEY: &str = "dev.toolbus/failure";
 

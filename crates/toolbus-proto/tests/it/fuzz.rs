@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use toolbus_testkit::fuzz::godex;
-use toolbus_testkit::fuzz::mcp::{client, endpoint, http_client, server};
+use toolbus_testkit::fuzz::mcp::{client, endpoint, events, http_client, server, sse_client};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
 use toolbus_testkit::fuzz::orchard;
@@ -13,7 +13,7 @@ use toolbus_testkit::fuzz::orchestra;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 20] = [
+const TARGETS: [(&str, Body); 22] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
@@ -28,6 +28,8 @@ const TARGETS: [(&str, Body); 20] = [
     ("mcp_server", server),
     ("mcp_endpoint", endpoint),
     ("mcp_http_client", http_client),
+    ("mcp_sse_client", sse_client),
+    ("sse_events", events),
     ("orchestra_codec", orchestra::codec),
     ("orchestra_client", orchestra::client),
     ("orchestra_server", orchestra::server),
@@ -99,7 +101,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The same for MCP: lines, and requests and answers over HTTP.
-const MCP_PIECES: [&[u8]; 26] = [
+const MCP_PIECES: [&[u8]; 33] = [
     br#"{"jsonrpc":"2.0","id":1,"#,
     br#"{"jsonrpc":"2.0","id":2,"#,
     br#"{"jsonrpc":"2.0","id":3,"#,
@@ -126,6 +128,13 @@ const MCP_PIECES: [&[u8]; 26] = [
     b"\n\n",
     b"\xfe\x00\x42",
     b"\xfe\x00\x80",
+    b"\xfeGET /sse\nOrigin:https://app.example\n\n ",
+    b"\xfePOST /messages?session=s1\nContent-Type:application/json\n\n",
+    b"\xfeOPTIONS /messages\nOrigin:https://app.example\n\n ",
+    b"\xfe\x00\x21event: endpoint\ndata: /m?s=1\n\n",
+    b"\xfe\x00\xa1data: ",
+    b"\xfe\x01\x41",
+    b"\xfe\x01\x46",
 ];
 
 fn mcp() -> impl Strategy<Value = Vec<u8>> {
@@ -269,6 +278,8 @@ proptest! {
         server(&data);
         endpoint(&data);
         http_client(&data);
+        sse_client(&data);
+        events(&data);
     }
 
     #[test]

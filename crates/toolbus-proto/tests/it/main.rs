@@ -16,6 +16,7 @@ mod mcp_http_faults;
 mod mcp_memory;
 mod mcp_remote;
 mod mcp_serving;
+mod mcp_several;
 mod mediocre;
 mod oracle_faults;
 mod oracle_serving;

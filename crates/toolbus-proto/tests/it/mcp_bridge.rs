@@ -1,6 +1,7 @@
 //! Clients and a server of MCP with us between them, replayed from `transcripts/mcp/bridge`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,17 +15,24 @@ use toolbus_proto::tool::{Call, CallerId, Exit, Failure, FailureKind, LastWords,
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player};
 
 use crate::mcp_serving::{arriving, lines};
+use crate::mcp_several::Backs;
 
 #[test]
 fn conversations_come_out_as_they_are_written() {
-    transcript::check_folder("transcripts/mcp/bridge", |_| Bridge::new());
+    transcript::check_folder("transcripts/mcp/bridge", player);
 }
 
 #[test]
 fn where_a_read_ends_does_not_matter() {
     for file in transcript::files("transcripts/mcp/bridge") {
-        transcript::sweep(&transcript::read(&file), Bridge::new);
+        transcript::sweep(&transcript::read(&file), || player(&file));
     }
+}
+
+fn player(file: &Path) -> Box<dyn Player> {
+    let is_several =
+        file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"several_"));
+    if is_several { Box::new(Backs::new()) } else { Box::new(Bridge::new()) }
 }
 
 /// Fronts by their names, one back, and the calls that hang between them.

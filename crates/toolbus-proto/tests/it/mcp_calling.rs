@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    AskId, Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::mcp::Client;
 use toolbus_proto::mcp::WIRE;
-use toolbus_proto::mcp::calling::Settings;
+use toolbus_proto::mcp::calling::{Introduction, Settings};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
@@ -201,6 +201,7 @@ pub(crate) fn learned((ticket, down): (Ticket, Down)) -> Option<String> {
             let told: serde_json::Value = told.read().unwrap();
             format!("{who} progress {}", told["progress"])
         }
+        Down::Ask(ask, question) => format!("{who} asks {} {question}", ask.0),
         other => panic!("unexpected {other:?}"),
     })
 }
@@ -214,7 +215,11 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let tool = words.word().unwrap();
                 let mut call = Call::tool(self.now(), tool, words.json());
-                call.options.progress = words.is("with");
+                match words.word() {
+                    Some("with") => call.options.progress = true,
+                    Some("typed") => call.options.typed = true,
+                    _ => {}
+                }
                 self.call(Ticket(ticket), call);
             }
             Some("list") => {
@@ -225,10 +230,20 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 self.client.up(self.clock.now, Ticket(ticket), Up::Cancel(words.json()));
             }
+            Some("answer") => {
+                let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
+                let ask = AskId(words.word().unwrap().parse().unwrap());
+                let answer = Up::Answer(ask, words.json().unwrap());
+                self.client.up(self.clock.now, Ticket(ticket), answer);
+            }
             Some("the") => self.settings.line_bytes_max = 200,
             Some("closed,") => self.close(words.rest().strip_prefix("status ").unwrap()),
             Some("started") => self.start_again(),
             Some("stderr") => self.stderr = words.rest().to_owned(),
+            Some("a") if what == "a user can be asked" => {
+                self.settings.introduction = Introduction::AsUser;
+                self.client = Client::new(self.settings.clone());
+            }
             Some("a") => {
                 let scene = what.strip_prefix("a legacy client is there with capabilities ");
                 let (capabilities, name) = scene.unwrap().split_once(" and is called ").unwrap();

@@ -148,6 +148,7 @@ impl Player for Back {
             // By its address.
             Some("over") if what == "over HTTP+SSE" => {
                 self.was_broken = false;
+                self.is_over = false;
                 self.inputs.clear();
                 self.client = HttpClient::new(ClientSettings { sse: true, ..settings() });
             }

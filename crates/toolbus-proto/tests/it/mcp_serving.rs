@@ -34,6 +34,7 @@ struct Front {
     calls: Vec<Ticket>,
     /// Who wants to know the tools while the hub is not ready.
     asking: Vec<Ticket>,
+    tools: Vec<ToolSpec>,
     is_ready: bool,
     has_ended: bool,
 }
@@ -50,6 +51,7 @@ impl Front {
             input: BytesMut::new(),
             calls: Vec::new(),
             asking: Vec::new(),
+            tools: tools(),
             is_ready: true,
             has_ended: false,
         }
@@ -91,7 +93,7 @@ impl Front {
                     None
                 }
                 What::Tools => {
-                    self.down(ticket, Down::Done(Ok(Outcome::Tools(tools().into()))));
+                    self.down(ticket, Down::Done(Ok(Outcome::Tools(self.tools.clone().into()))));
                     None
                 }
                 What::Tool { name, args } if name.as_str() != "nope" => {
@@ -151,11 +153,19 @@ impl Player for Front {
                     let settings = Settings { line_bytes_max: 64, ..settings() };
                     self.server = Server::new(settings);
                 }
+                "a tool `range` lists that it answers objects" => {
+                    let mut range = ToolSpec::new("range", Json::parse("{}").unwrap());
+                    range.output = Some(Json::parse(r#"{"type":"object"}"#).unwrap());
+                    self.tools.push(range);
+                }
                 "a back is slow to start" => self.is_ready = false,
                 "the back is ready" => {
                     self.is_ready = true;
                     for ticket in std::mem::take(&mut self.asking) {
-                        self.down(ticket, Down::Done(Ok(Outcome::Tools(tools().into()))));
+                        self.down(
+                            ticket,
+                            Down::Done(Ok(Outcome::Tools(self.tools.clone().into()))),
+                        );
                     }
                 }
                 "the back cannot start" => {

@@ -48,6 +48,20 @@ pub trait Player {
     }
 }
 
+impl<P: Player + ?Sized> Player for Box<P> {
+    fn happen(&mut self, words: &str) -> Vec<String> {
+        (**self).happen(words)
+    }
+
+    fn bytes(&mut self, wire: &str, bytes: &[u8]) -> Vec<String> {
+        (**self).bytes(wire, bytes)
+    }
+
+    fn arrival(&self, wire: &str, text: &str) -> Vec<Arrival> {
+        (**self).arrival(wire, text)
+    }
+}
+
 /// What arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival {

@@ -86,12 +86,7 @@ pub trait Back {
         let mut call = Call::of(Instant::now(), What::Tools);
         call.deadline.quiet = self.timeout();
         let running = self.start(call, reply_to);
-        Box::pin(async move {
-            match inbox.whole(running).await? {
-                Outcome::Tools(tools) => Ok(tools),
-                _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
-            }
-        })
+        Box::pin(async move { tools_in(inbox.whole(running).await?) })
     }
 
     /// How long it may be quiet when it is asked for its tools; as long as its start may take
@@ -132,6 +127,14 @@ pub trait Back {
 
     /// Cuts the goodbye short: what processes are left are killed.
     fn kill(&self) {}
+}
+
+/// The tools that a back answers with.
+pub(crate) fn tools_in(outcome: Outcome) -> Result<Arc<[ToolSpec]>, Failure> {
+    match outcome {
+        Outcome::Tools(tools) => Ok(tools),
+        _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
+    }
 }
 
 /// What went wrong, and why, as one sentence.

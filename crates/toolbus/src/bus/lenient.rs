@@ -8,16 +8,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::task::spawn_local;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, ToolSpec, What};
+use toolbus_proto::tool::{
+    Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
+};
 
 use super::Route;
+use super::back::tools_in;
 use super::observe::Observed;
-use crate::bus::{Bus, Listed};
+use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
-use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::Wake;
 
@@ -62,7 +66,7 @@ impl LenientBus {
 impl LenientBus {
     /// The tools of all who can be reached.
     pub(super) async fn tools(&self) -> Result<Arc<[ToolSpec]>, Failure> {
-        self.0.ask().await
+        self.0.ask(&Asking::default()).await
     }
 }
 
@@ -120,6 +124,38 @@ struct Round {
 
 type Answer = Result<Arc<[ToolSpec]>, Failure>;
 
+/// Who asks for the tools: a back that speaks the same is asked in its caller's own words.
+#[derive(Debug, Clone, Default)]
+struct Asking {
+    caller: CallerId,
+    wire: Option<Wire>,
+    request: Option<Bytes>,
+}
+
+impl Asking {
+    fn of(call: &Call) -> Asking {
+        let (caller, wire) = (call.caller, call.options.native);
+        Asking { caller, wire, request: call.request.clone() }
+    }
+
+    /// Asks one back.
+    async fn ask(self, member: &Member) -> Answer {
+        let Asking { caller, wire, request } = self;
+        let back = &member.back;
+        if request.is_none() || wire != Some(back.wire()) {
+            return member.tools().await;
+        }
+        let (inbox, reply_to) = Inbox::new();
+        let mut call = Call { caller, request, ..Call::of(Instant::now(), What::Tools) };
+        call.options.native = wire;
+        call.deadline.quiet = back.timeout();
+        let outcome = inbox.whole(back.start(call, reply_to)).await;
+        let tools = outcome.and_then(tools_in);
+        member.health.listed(&tools);
+        tools
+    }
+}
+
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
         self.bus.offered().into_iter().map(|tool| tool.name).collect()
@@ -136,22 +172,23 @@ impl Offered {
     }
 
     /// Asks all backs, and offers from now on what they have.
-    async fn ask(&self) -> Result<Arc<[ToolSpec]>, Failure> {
+    async fn ask(&self, asking: &Asking) -> Result<Arc<[ToolSpec]>, Failure> {
         let listed = match self.patience {
             None => self.bus.list().await,
-            Some(patience) => self.list_within(patience).await,
+            Some(patience) => self.list_within(patience, asking).await,
         };
         let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
         for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
             match tools {
-                Ok(_) => is_back(back),
                 Err(failure) => {
                     first_failure.get_or_insert(failure);
                     if !self.slow[index].get() {
                         left_out(back, failure);
                     }
                 }
+                Ok(_) if !self.slow[index].get() => is_back(back),
+                Ok(_) => {}
             }
         }
         if let Some(failure) = first_failure
@@ -185,7 +222,7 @@ impl Offered {
 
     /// Asks all backs, and waits for none of them longer than `patience`. Who is slow stands in
     /// the list as it was last, if it ever was, and comes late.
-    async fn list_within(&self, patience: Duration) -> Vec<Listed> {
+    async fn list_within(&self, patience: Duration, asking: &Asking) -> Vec<Listed> {
         let members = &self.bus.members;
         let round = Rc::new(Round {
             answers: RefCell::new(members.iter().map(|_| None).collect()),
@@ -195,13 +232,14 @@ impl Offered {
         let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
         for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
             let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
+            let asking = asking.clone();
             spawn_local(async move {
-                let tools = member.tools().await;
-                match this.upgrade() {
-                    Some(offered) if round.is_over.get() => offered.came_late(index, tools),
-                    // The front leads elsewhere by now, where this answer is of no interest.
-                    None if round.is_over.get() => {}
-                    _ => round.answers.borrow_mut()[index] = Some(tools),
+                let tools = asking.ask(&member).await;
+                match (round.is_over.get(), this.upgrade()) {
+                    (false, _) => round.answers.borrow_mut()[index] = Some(tools),
+                    (true, Some(offered)) => offered.came_late(index, tools),
+                    // The front has gone meanwhile.
+                    (true, None) => {}
                 }
                 round.answered.ring();
             });
@@ -293,7 +331,8 @@ pub fn left_out(back: &str, failure: &Failure) {
     tracing::warn!(peer = %back, "left out: {failure}");
     let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
     stderr.iter().for_each(show);
-    if let Some(hint) = words.and_then(|words| words.hint.as_ref()) {
+    let died = words.filter(|words| words.exit.is_some());
+    if let Some(hint) = died.and_then(|words| words.hint.as_ref()) {
         tracing::warn!(peer = %back, "hint: {hint}");
     }
 }
@@ -320,11 +359,12 @@ fn later(
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
     };
+    let asking = Asking::of(&call);
     let relay = Relay::new(call, down);
     let asked = relay.clone();
-    let asking = spawn_local(async move {
+    let listing = spawn_local(async move {
         let before = offered.names();
-        match (offered.ask().await, tool) {
+        match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
@@ -342,8 +382,8 @@ fn later(
             }
         }
     });
-    let asking = asking.abort_handle();
-    relay.at_end(move || asking.abort());
+    let listing = listing.abort_handle();
+    relay.at_end(move || listing.abort());
     // Who waits for the list waits no longer than for the call.
     relay.set_alarm();
     relay.running_call()

@@ -512,7 +512,7 @@ impl Bus {
     }
 
     /// Which back it belongs to, as far as the list or its name tells.
-    fn owner(&self, name: &ToolName) -> Option<usize> {
+    pub(crate) fn owner(&self, name: &ToolName) -> Option<usize> {
         let listed = self.catalogue.borrow().find(name).map(|(back, _)| back);
         listed.or_else(|| self.away_by_prefix(name).map(|(back, _)| back))
     }
@@ -564,30 +564,31 @@ impl Bus {
             What::Tools => Err(Ok(Outcome::Tools(self.offered().into()))),
         };
         match found {
-            Ok(member) => {
-                // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
-                let own = member.settings.timeout;
-                call.deadline.quiet = match (call.deadline.quiet, call.deadline.total) {
-                    (Some(quiet), _) => Some(own.map_or(quiet, |own| own.min(quiet))),
-                    (None, Some(_)) => None,
-                    (None, None) => Some(own.unwrap_or(TIMEOUT)),
-                };
-                // What is said in a wire of its own is passed on as it is.
-                if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
-                    *trace = trace.passed_on(chance::bytes());
-                }
-                if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
-                    let _ = down.send(Down::Done(Err(failure)));
-                    return RunningCall::ended();
-                }
-                let down = told::told(&call, member.back.wire(), &member.name, down);
-                member.back.start(call, down).counted_by(&member.in_flight)
-            }
+            Ok(member) => hand_to(member, call, down, seen),
             Err(done) => {
                 let _ = down.send(Down::Done(done));
                 RunningCall::ended()
             }
         }
+    }
+
+    /// Calls this back, at once, whatever it is that is asked.
+    pub(crate) fn start_at(&self, back: usize, call: Call, down: ReplyTo) -> RunningCall {
+        match self.members.get(back) {
+            Some(member) => self
+                .observers
+                .start(call, down, |call, down, seen| hand_to(member, call, down, seen)),
+            None => {
+                let failure = Failure::new(FailureKind::Unavailable, "there is no such back");
+                let _ = down.send(Down::Done(Err(failure)));
+                RunningCall::ended()
+            }
+        }
+    }
+
+    /// The names of the backs, and the wires that they speak.
+    pub(crate) fn backs(&self) -> impl Iterator<Item = (Arc<str>, Wire)> {
+        self.members.iter().map(|member| (member.name.clone(), member.back.wire()))
     }
 
     /// The wire in which everything may be said as it is: that of the only back, unless some
@@ -655,6 +656,32 @@ impl Bus {
     pub fn kill(&self) {
         self.members.iter().for_each(|member| member.back.kill());
     }
+}
+
+/// Makes a call of a back that is known; it is observed already, if it is.
+fn hand_to(
+    member: &Member,
+    mut call: Call,
+    down: ReplyTo,
+    seen: Option<&Rc<Observed>>,
+) -> RunningCall {
+    // Set here, kept by the back that makes the call: the bus itself never looks at a clock.
+    let own = member.settings.timeout;
+    call.deadline.quiet = match (call.deadline.quiet, call.deadline.total) {
+        (Some(quiet), _) => Some(own.map_or(quiet, |own| own.min(quiet))),
+        (None, Some(_)) => None,
+        (None, None) => Some(own.unwrap_or(TIMEOUT)),
+    };
+    // What is said in a wire of its own is passed on as it is.
+    if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
+        *trace = trace.passed_on(chance::bytes());
+    }
+    if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
+        let _ = down.send(Down::Done(Err(failure)));
+        return RunningCall::ended();
+    }
+    let down = told::told(&call, member.back.wire(), &member.name, down);
+    member.back.start(call, down).counted_by(&member.in_flight)
 }
 
 /// The name, or with a number behind it if another back has it already.

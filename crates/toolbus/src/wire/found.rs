@@ -342,8 +342,9 @@ impl Throwaway {
         let message = format!("`{}` ended{how} before it showed what it speaks", words[0]);
         let hint = exit.and_then(diagnose::early_exit);
         let hint = hint.or_else(|| match exit {
-            // One that ends well lacks nothing.
+            // One that ends well lacks nothing, nor does one that tells how it is used.
             Some(Exit::Code(0)) => None,
+            _ if self.tail.lines().len() == 0 && !self.output.is_empty() => None,
             _ => diagnose::held_back(held_back, self.tail.lines()),
         });
         self.failure(FailureKind::Unavailable, message, exit, hint)

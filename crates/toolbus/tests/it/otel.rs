@@ -1,11 +1,10 @@
 //! Spans of calls: what a collector gets, and that calls wait for none.
 
-use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -72,7 +71,7 @@ fn take(mut stream: &TcpStream) -> Option<(String, Value)> {
 
 /// Keeps the trace of each call; `no` fails.
 #[derive(Clone, Default)]
-struct Traced(Rc<RefCell<Vec<Option<Trace>>>>);
+struct Traced(Arc<Mutex<Vec<Option<Trace>>>>);
 
 impl Back for Traced {
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
@@ -80,7 +79,7 @@ impl Back for Traced {
     }
 
     fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
-        self.0.borrow_mut().push(call.trace);
+        self.0.lock().unwrap().push(call.trace);
         let done = match &call.what {
             What::Tool { name, .. } if name.as_str() == "no" => {
                 Err(Failure::new(FailureKind::Failed, "it said no"))
@@ -120,7 +119,7 @@ fn calls(exporter: &Exporter, calls: &[(&str, Option<&str>)]) -> Vec<Option<Trac
         }
     });
     made.unwrap();
-    seen.take()
+    std::mem::take(&mut *seen.lock().unwrap())
 }
 
 fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
@@ -189,7 +188,7 @@ fn without_spans_no_trace_begins() {
     let seen = back.0.clone();
     let bus = Bus::builder().foreign("there", move || back);
     bus.run(async |bus| bus.call("there.yes", ()).await.unwrap()).unwrap();
-    assert_eq!(seen.take(), [None]);
+    assert_eq!(*seen.lock().unwrap(), [None]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         FailureKind::UnknownTool => true,
         // Some servers answer like that.
         FailureKind::InvalidArguments | FailureKind::Failed => {
-            failure.message.contains(own.as_str())
+            names(&failure.message, own.as_str())
         }
         _ => false,
     };
@@ -119,9 +119,25 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         Ok(listing) if listing.find(name).is_none() => {
             match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
                 true => failure,
-                false => Failure { last_words: failure.last_words, ..listing.unknown(name) },
+                false => {
+                    let mut unknown = listing.unknown(name);
+                    // Perhaps it speaks another wire, where the name is known.
+                    if failure.last_words.is_some_and(|words| words.is_unproven) {
+                        unknown.last_words.get_or_insert_default().is_unproven = true;
+                    }
+                    unknown
+                }
             }
         }
         _ => failure,
     }
+}
+
+/// Does the message name the tool, and not just have its letters in other words?
+fn names(message: &str, tool: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    message.match_indices(tool).any(|(at, _)| {
+        let (before, behind) = (&message[..at], &message[at + tool.len()..]);
+        !before.ends_with(is_word) && !behind.starts_with(is_word)
+    })
 }

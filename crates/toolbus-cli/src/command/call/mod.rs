@@ -3,7 +3,7 @@
 mod arguments;
 pub(crate) mod described;
 mod out;
-mod question;
+pub(crate) mod question;
 mod receive;
 mod stream;
 
@@ -17,7 +17,7 @@ use toolbus::wire::settings::{Clients, Settings};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
-    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
+    Call, Code, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
 };
 
 use self::arguments::Arguments;
@@ -189,7 +189,9 @@ async fn answer(
             render::print_json(&line, paint).map(Ok)
         }
         Err(failure) => {
-            let failure = with_hint(described::explained(bus, &tool, failure).await);
+            let failure = described::explained(bus, &tool, failure).await;
+            let address = args.address.as_deref().filter(|word| Address::begins_like_one(word));
+            let failure = with_hint(unknown_in_config(failure, address, tool.as_str()));
             if globals.json {
                 render::print(&failure::json(&failure))?;
             }
@@ -219,6 +221,7 @@ async fn call(
     call.deadline = deadline;
     call.options.progress = args.stream || shows_progress;
     call.options.text = args.text;
+    call.options.typed = !args.text;
     Ok(call)
 }
 
@@ -278,12 +281,28 @@ fn json(outcome: Outcome) -> Json {
     }
 }
 
+/// A tool that is not in the config: whoever wrote no back before it is told how they are named.
+pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &str) -> Failure {
+    let is_unknown = failure.kind == FailureKind::UnknownTool;
+    if !is_unknown || address.is_some() || tool.contains('.') {
+        return failure;
+    }
+    let hint = "a tool of the config is `<back>.<tool>`; `toolbus tools` lists them";
+    failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
+}
+
 pub(super) fn with_hint(failure: Failure) -> Failure {
     let words = failure.last_words.as_deref().cloned().unwrap_or_default();
     let says_enough = words.exit.is_some() || !words.stderr.is_empty() || words.hint.is_some();
     let hint = match failure.kind {
         _ if says_enough => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
+        FailureKind::Failed if failure.code == Some(Code::Word("input_required".to_owned())) => {
+            match question::can_be_answered() {
+                true => "it wants what cannot be typed into a form here; an MCP client may know",
+                false => "it asks questions, which a user can answer on a terminal",
+            }
+        }
         FailureKind::TooLarge => {
             "`--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come"
         }

@@ -11,12 +11,12 @@ use crate::schema::{Parameter, Parameters};
 use crate::stderr;
 
 /// Is there a user who could answer?
-pub(super) fn can_be_answered() -> bool {
+pub(crate) fn can_be_answered() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// The answer of the user, who reads the question on standard error and types on standard input.
-pub(super) async fn answered(question: &Json) -> Json {
+pub(crate) async fn answered(question: &Json) -> Json {
     let params = edit::member(question.as_str(), "params").unwrap_or("{}").to_owned();
     let (tell, told) = oneshot::channel();
     // Reading a terminal blocks, and cannot be broken off: whoever ends us does not wait for it.

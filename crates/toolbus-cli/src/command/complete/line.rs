@@ -123,37 +123,69 @@ fn values(of: &Arg) -> Vec<Candidate> {
     values.iter().map(|value| Candidate::new(value.get_name(), help(value))).collect()
 }
 
-/// The words of a line up to the cursor, and how many bytes of the last bash has as words of their
-/// own, since colons and equals signs part words there.
-pub(super) fn split_by_bash(line: &str, place: usize) -> (Vec<String>, usize) {
-    let line = line.get(..place).unwrap_or(line);
-    let (mut words, mut word) = (Vec::new(), String::new());
-    let (mut quote, mut is_word) = (None, false);
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), letter) if letter == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                is_word = true;
-            }
-            (None | Some('"'), '\\') => word.extend(letters.next()),
-            (None, ' ' | '\t') => {
-                if is_word || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
+/// A line up to the cursor, as bash has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BashLine {
+    /// The last one is not finished.
+    pub(super) words: Vec<String>,
+    /// How many bytes of the last bash has as words of their own.
+    pub(super) hidden: usize,
+    /// Has the last a quote before it that is not closed?
+    pub(super) is_quoted: bool,
+}
+
+impl BashLine {
+    /// `breaks` are the letters that part words there besides blanks: colons and equals signs, for
+    /// two.
+    pub(super) fn read(line: &str, place: usize, breaks: &str) -> BashLine {
+        let line = line.get(..place).unwrap_or(line);
+        let (mut words, mut word) = (Vec::new(), String::new());
+        let (mut quote, mut is_word, mut hidden) = (None, false, 0);
+        let mut letters = line.chars();
+        while let Some(letter) = letters.next() {
+            match (quote, letter) {
+                (Some(open), letter) if letter == open => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(letter);
+                    is_word = true;
                 }
-                is_word = false;
+                (None | Some('"'), '\\') => word.extend(letters.next()),
+                (None, ' ' | '\t') => {
+                    if is_word || !word.is_empty() {
+                        words.push(std::mem::take(&mut word));
+                    }
+                    (is_word, hidden) = (false, 0);
+                }
+                (_, letter) => {
+                    word.push(letter);
+                    // In quotes, and behind a backslash, nothing parts words.
+                    if quote.is_none() && breaks.contains(letter) {
+                        hidden = word.len();
+                    }
+                }
             }
-            (_, letter) => word.push(letter),
         }
+        words.push(word);
+        BashLine { words, hidden, is_quoted: quote.is_some() }
     }
-    // In quotes nothing parts words.
-    let hidden = match quote {
-        None => word.rfind([':', '=']).map_or(0, |at| at + 1),
-        Some(_) => 0,
-    };
-    words.push(word);
-    (words, hidden)
+
+    /// What bash is told to put there for the last word.
+    pub(super) fn insert(&self, value: &str) -> Option<String> {
+        // An open quote hides the word from its beginning; what comes before it is there already.
+        let rest = value.get(self.hidden..)?;
+        if self.is_quoted {
+            return Some(rest.to_owned());
+        }
+        let is_plain = |c: char| c.is_alphanumeric() || "+-_./:=@,%".contains(c) || !c.is_ascii();
+        let mut inserted = String::new();
+        for letter in rest.chars() {
+            if !is_plain(letter) {
+                inserted.push('\\');
+            }
+            inserted.push(letter);
+        }
+        Some(inserted)
+    }
 }
 
 #[cfg(test)]
@@ -162,15 +194,30 @@ mod tests {
 
     #[test]
     fn bash_parts_words_at_colons_and_equals_signs() {
-        let split = |line: &str| split_by_bash(line, line.len());
-        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        assert_eq!(split("toolbus call built"), (words(&["toolbus", "call", "built"]), 0));
-        assert_eq!(split("toolbus call builtin:"), (words(&["toolbus", "call", "builtin:"]), 8));
-        assert_eq!(
-            split("t call b: add a=1 x="),
-            (words(&["t", "call", "b:", "add", "a=1", "x="]), 2)
-        );
-        assert_eq!(split("t 'a b' "), (words(&["t", "a b", ""]), 0));
-        assert_eq!(split_by_bash("toolbus call x", 9), (words(&["toolbus", "c"]), 0));
+        let check = |line: &str, words: &[&str], hidden: usize| {
+            let read = BashLine::read(line, line.len(), "@=:");
+            assert_eq!((read.words, read.hidden), (owned(words), hidden), "{line}");
+        };
+        check("toolbus call built", &["toolbus", "call", "built"], 0);
+        check("toolbus call builtin:", &["toolbus", "call", "builtin:"], 8);
+        check("t call b: add a=1 x=", &["t", "call", "b:", "add", "a=1", "x="], 2);
+        check("t call x=@fi", &["t", "call", "x=@fi"], 3);
+        check("t 'a b' ", &["t", "a b", ""], 0);
+        check(r"t a\ b\:c", &["t", "a b:c"], 0);
+        check("t 'mcp+stdio:a b", &["t", "mcp+stdio:a b"], 0);
+        let read = BashLine::read("toolbus call x", 9, ":");
+        assert_eq!(read.words, owned(&["toolbus", "c"]));
+    }
+
+    #[test]
+    fn what_bash_would_part_is_escaped() {
+        let insert = |line: &str, value: &str| BashLine::read(line, line.len(), ":").insert(value);
+        let address = "mcp+stdio:npx -y 'a'";
+        assert_eq!(insert("t mcp+stdio:n", address).unwrap(), r"npx\ -y\ \'a\'");
+        assert_eq!(insert("t 'mcp+std", "mcp+stdio:npx -y").unwrap(), "mcp+stdio:npx -y");
+    }
+
+    fn owned(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
     }
 }

@@ -14,7 +14,7 @@ use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::ToolSpec;
 
-use self::line::Line;
+use self::line::{BashLine, Line};
 use crate::args::Globals;
 use crate::config;
 use crate::failed::Failed;
@@ -31,7 +31,7 @@ pub(crate) struct CompleteArgs {
     /// Shell that asks: `bash`, `zsh` or `fish`
     shell: String,
     /// The words so far, `toolbus` first, the unfinished one last; for bash the line and the place
-    /// of the cursor in it
+    /// of the cursor in it, and the letters that part words there
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     words: Vec<OsString>,
 }
@@ -51,18 +51,31 @@ impl Candidate {
 pub(crate) fn run(args: &CompleteArgs) -> Result<(), Failed> {
     let words: Vec<String> =
         args.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let (words, hidden) = match (args.shell.as_str(), words.as_slice()) {
-        ("bash", [line, place]) => line::split_by_bash(line, place.parse().unwrap_or(line.len())),
-        _ => (words, 0),
+    let bash = match (args.shell.as_str(), words.as_slice()) {
+        ("bash", [line, place, breaks @ ..]) => {
+            let breaks = breaks.first().map_or("=:", String::as_str);
+            Some(BashLine::read(line, place.parse().unwrap_or(line.len()), breaks))
+        }
+        _ => None,
     };
+    let words = bash.as_ref().map_or(&words, |bash| &bash.words);
     let Some((word, before)) = words.split_last() else { return Ok(()) };
     let mut text = String::new();
     for Candidate { value, help } in candidates(before, word) {
-        // What bash has already as a word of its own is not repeated.
-        let shown = value.get(hidden..).filter(|_| value.starts_with(word.as_str()));
-        let Some(shown) = shown.filter(|shown| !shown.contains(['\n', '\t'])) else { continue };
-        text.push_str(&printable(shown));
-        if args.shell != "bash" && !help.is_empty() {
+        if !value.starts_with(word.as_str()) || value.contains(['\n', '\t']) {
+            continue;
+        }
+        // A scheme that is there already would keep its addresses from being completed.
+        if value == *word && value.ends_with(':') && value != "builtin:" {
+            continue;
+        }
+        let shown = match &bash {
+            Some(bash) => bash.insert(&value),
+            None => Some(value),
+        };
+        let Some(shown) = shown else { continue };
+        text.push_str(&printable(&shown));
+        if bash.is_none() && !help.is_empty() {
             let help = printable(help.lines().next().unwrap_or_default()).replace('\t', " ");
             text.push_str(&format!("\t{help}"));
         }

@@ -55,7 +55,7 @@ pub(super) fn outcome(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => {
             let known: Vec<_> = known.collect();
-            Err(format!("no call ends so; it can be {}", known.join(", ")))
+            Err(format!("no call ends as `{text}`; it can be {}", known.join(", ")))
         }
     }
 }
@@ -88,9 +88,10 @@ pub(super) fn since(text: &str) -> Result<Since, String> {
     };
     match units::duration(number) {
         Ok(ago) => Ok(Since::Ago(ago * seconds)),
-        Err(_) => Err("it is neither a time ago (`30s`, `10m`, `2h`, `7d`) nor one of RFC 3339 \
-                       (`2026-11-16T02:14:19Z`)"
-            .to_owned()),
+        Err(_) => Err(format!(
+            "`{text}` is neither a time ago (`30s`, `10m`, `2h`, `7d`) nor one of RFC 3339 \
+             (`2026-11-16T02:14:19Z`)"
+        )),
     }
 }
 

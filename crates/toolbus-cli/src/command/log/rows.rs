@@ -112,8 +112,8 @@ fn size(bytes: u64) -> String {
     let float = bytes as f64;
     match bytes {
         ..1024 => format!("{bytes} B"),
-        ..1_048_576 => format!("{:.1} KiB", float / 1024.0),
-        ..1_073_741_824 => format!("{:.1} MiB", float / 1_048_576.0),
+        1024..1_048_576 => format!("{:.1} KiB", float / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", float / 1_048_576.0),
         _ => format!("{:.1} GiB", float / 1_073_741_824.0),
     }
 }

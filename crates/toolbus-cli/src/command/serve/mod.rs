@@ -54,6 +54,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// standard error has the line `listening on URL`, with the real port. A back that cannot be
 /// opened is left out with a warning, and tried again with the next list or call.
 ///
+/// With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on
+/// a port of their own.
+///
 /// SIGHUP reads the config again. Backs and fronts that are set up as before go on as they
 /// are; a back that has changed or is gone keeps its calls until they end or time out, and new
 /// ones go to the new one at once. If there is a mistake in the config it is told, and

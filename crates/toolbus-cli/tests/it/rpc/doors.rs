@@ -52,7 +52,7 @@ fn a_web_page_cannot_call_a_tool() {
         content-length: 146
         connection: close
 
-        {"err":{"msg":"host `evil.example` is not allowed: call it by localhost, 127.0.0.1 or [::1]","meta":{"code":"unavailable","reason":"forbidden"}}}
+        {"err":{"msg":"host `evil.example` is not allowed: call it by localhost, 127.0.0.1 or [::1], or allow the name by `--host` (`hosts` in the config)","meta":{"code":"unavailable","reason":"forbidden"}}}
     "#]].assert_eq(&ask(server.url(), rebound));
     // A page of this machine whose browser does not ask first.
     let simple = "host: localhost\r\norigin: http://localhost:3000\r\ncontent-type: text/plain\r\n";

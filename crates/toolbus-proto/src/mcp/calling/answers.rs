@@ -5,13 +5,15 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::crossing::failed;
-use super::{MessageClient, Page, Purpose, Sent, Then, glimpse};
+use super::{Form, MessageClient, Page, Purpose, Sent, Then, glimpse};
 use crate::channel::{Notice, Readiness, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
-use crate::mcp::translate::{failure_of_error, is_complete, outcome, read_tool, text_of};
+use crate::mcp::translate::{
+    failure_of_error, is_complete, may_be_typed, outcome, read_tool, text_of, typed,
+};
 use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
 use crate::tool::{
@@ -25,6 +27,13 @@ const LINE_SHOWN_MAX: usize = 200;
 const PAGES_MAX: usize = 100;
 
 impl MessageClient {
+    /// Takes a message that came on the stream of this request: what names no call is for that.
+    pub(in crate::mcp) fn handle_message_for(&mut self, now: Instant, id: u64, message: &Bytes) {
+        self.heard_for = Some(id);
+        self.handle_message(now, message);
+        self.heard_for = None;
+    }
+
     /// Takes one message, or a batch of them where the revision has batches. Once the
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
@@ -124,14 +133,35 @@ impl MessageClient {
             (Purpose::Pass | Purpose::Listen | Purpose::Own, Err(error)) => {
                 self.done(ticket, Err(failed(line, error)));
             }
-            (Purpose::Tool { is_native: true, .. }, Ok(result)) if is_complete(result) => {
+            (Purpose::Tool { form: Form::Native, .. }, Ok(result)) if is_complete(result) => {
                 self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
             }
-            (Purpose::Tool { as_text, .. }, Ok(result)) => {
-                let text = if as_text { text_of(result) } else { None };
-                let outcome = outcome(line, result);
-                self.done(ticket, outcome.map(|outcome| text.map_or(outcome, Outcome::Text)));
+            (Purpose::Tool { name, form, user: Some(user) }, Ok(result))
+                if self.is_for_user_to_answer(result) =>
+            {
+                let purpose = Purpose::Tool { name, form, user: None };
+                let result = wire::in_a_line(line, result);
+                let result = str::from_utf8(&result).unwrap_or("{}");
+                self.ask_round(now, ticket, Sent { purpose, ..sent }, *user, result);
             }
+            (Purpose::Tool { name, form, .. }, Ok(result)) => match outcome(line, result) {
+                Ok(outcome) if form == Form::Text => {
+                    let text = text_of(result);
+                    self.done(ticket, Ok(text.map_or(outcome, Outcome::Text)));
+                }
+                Ok(Outcome::Text(text)) if form == Form::Typed && may_be_typed(&text) => {
+                    // It is the answer, whether or not there is a list: that is not waited for long.
+                    let quiet = self.settings.probe_timeout;
+                    let deadline = Deadline { asked: now, quiet: Some(quiet), ..sent.deadline };
+                    let call = listing(sent.caller, deadline);
+                    let then = Then::Read { name, text };
+                    match self.tools.take() {
+                        Some(tools) => self.listed(ticket, tools, then),
+                        None => self.send_list(ticket, &call, None, Page::first(None, then)),
+                    }
+                }
+                outcome => self.done(ticket, outcome),
+            },
             (Purpose::Tool { name, .. }, Err(error)) => {
                 let failure = failure_of_error(line, error);
                 if failure.code != Some(Code::Number(INVALID_PARAMS)) {
@@ -141,37 +171,35 @@ impl MessageClient {
                 let then = Then::Judge { name, failure };
                 match self.tools.take() {
                     Some(tools) => self.listed(ticket, tools, then),
-                    None => self.send_list(ticket, &call, None, Page::first(then)),
+                    None => self.send_list(ticket, &call, None, Page::first(None, then)),
                 }
             }
-            (Purpose::List(Page { mut tools, mut bytes, number, then }), Ok(result)) => {
+            (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
                 // One more than there may be, so that it is seen.
                 let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
                 tools.extend(read.take(TOOLS_MAX + 1));
                 bytes += listed.len();
                 if let Some(failure) = too_many_tools(tools.len(), bytes) {
-                    return self.done(ticket, Err(failure));
+                    return self.done(ticket, then.unlisted(failure));
                 }
                 let cursor = edit::member(result, "nextCursor").filter(|raw| string(raw).is_some());
                 match cursor {
                     Some(_) if number == PAGES_MAX => {
                         let message = format!("its list of tools has more than {PAGES_MAX} pages");
-                        self.done(ticket, Err(Failure::new(FailureKind::TooLarge, message)));
+                        let failure = Failure::new(FailureKind::TooLarge, message);
+                        self.done(ticket, then.unlisted(failure));
                     }
                     Some(cursor) => {
                         let call = listing(sent.caller, sent.deadline);
-                        let page = Page { tools, bytes, number: number + 1, then };
+                        let page = Page { tools, bytes, number: number + 1, request, then };
                         self.send_list(ticket, &call, Some(cursor), page);
                     }
                     None => self.listed(ticket, tools, then),
                 }
             }
-            (Purpose::List(Page { then: Then::Reply, .. }), Err(error)) => {
-                self.done(ticket, Err(failure_of_error(line, error)));
-            }
-            (Purpose::List(Page { then: Then::Judge { failure, .. }, .. }), Err(_)) => {
-                self.done(ticket, Err(failure));
+            (Purpose::List(Page { then, .. }), Err(error)) => {
+                self.done(ticket, then.unlisted(failure_of_error(line, error)));
             }
         }
     }
@@ -186,6 +214,10 @@ impl MessageClient {
                     false => FailureKind::UnknownTool,
                 };
                 Err(Failure { kind, ..failure })
+            }
+            Then::Read { name, text } => {
+                let tool = tools.iter().find(|tool| tool.name.as_str() == name);
+                Ok(typed(tool.and_then(|tool| tool.output.as_ref()), text))
             }
         };
         self.tools = Some(tools);
@@ -245,8 +277,8 @@ impl MessageClient {
     /// The caller of an answer of which no more than its id was seen gets no other.
     fn fail_seen(&mut self, id: Option<u64>, failure: Failure) {
         let Some(ticket) = id.and_then(|id| self.outstanding.ticket(id)) else { return };
-        if self.forget(ticket).is_some() {
-            self.done(ticket, Err(failure));
+        if let Some(sent) = self.forget(ticket) {
+            self.end(ticket, sent, failure);
         }
     }
 }

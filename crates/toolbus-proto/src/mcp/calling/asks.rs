@@ -267,7 +267,7 @@ impl MessageClient {
     }
 
     /// Can a user at a terminal answer it?
-    fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
+    pub(super) fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
         let mode = params.and_then(|params| edit::text(params, "mode"));
         matches!(self.settings.introduction, Introduction::AsUser)
             && capability == "elicitation"

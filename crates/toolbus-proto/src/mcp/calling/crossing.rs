@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::asks::takes;
-use super::sending::{Request, with_token};
+use super::sending::{Request, USER, with_token};
 use super::{MessageClient, Purpose, Sent, params_of};
 use crate::channel::Ticket;
 use crate::json::{Json, edit};
@@ -54,6 +54,14 @@ pub(super) struct LegacyCaller {
     pub(super) capabilities: Json,
     /// How often the server has asked.
     pub(super) rounds: u32,
+}
+
+impl LegacyCaller {
+    /// A user at a terminal, who is asked as a legacy client is.
+    pub(super) fn user(method: Bytes, params: Bytes) -> LegacyCaller {
+        let capabilities = Json::from_trusted(USER);
+        LegacyCaller { method, params, revision: Revision::MODERN, capabilities, rounds: 0 }
+    }
 }
 
 impl Crossing {

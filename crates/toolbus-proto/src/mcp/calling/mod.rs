@@ -15,22 +15,24 @@ mod listens;
 mod notes;
 mod opening;
 mod outgoing;
+mod own_listen;
 mod pipe;
 mod rounds;
 mod sending;
 mod settings;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use self::asks::Asks;
-use self::crossing::Crossing;
+use self::crossing::{Crossing, LegacyCaller};
 use self::holds::Holds;
 use self::listens::Listens;
 use self::opening::{Opening, Step};
 use self::rounds::Round;
+use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
@@ -38,7 +40,9 @@ use crate::channel::{
 use crate::counted::Counted;
 use crate::json::Json;
 use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
-use crate::tool::{Call, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
+};
 
 pub use self::opening::Memory;
 pub use self::outgoing::{Outgoing, RequestId};
@@ -62,6 +66,10 @@ pub struct MessageClient {
     opened: Option<Instant>,
     /// Was it asked whether it is modern?
     was_discovered: bool,
+    /// May one connection carry both eras, as a pipe may?
+    carries_both: bool,
+    /// Has it said of itself that it is modern, though the handshake was legacy?
+    speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
     line: Line,
@@ -73,6 +81,9 @@ pub struct MessageClient {
     next_token: u64,
     sessions: HashMap<CallerId, Session>,
     asks: Asks,
+    /// Calls of tools that are passed on as their callers wrote them. The bus knows them as those
+    /// of tools, so that an error is told as one.
+    passed_tools: HashSet<Ticket>,
     /// Calls whose callers are to be answered with the questions of the server, and since when.
     holding: VecDeque<(Ticket, Instant)>,
     holds: Holds,
@@ -84,6 +95,8 @@ pub struct MessageClient {
     next_own: u64,
     /// When something last happened.
     latest: Option<Instant>,
+    /// The request whose answer brings what is just being heard, if the transport knows.
+    heard_for: Option<u64>,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
     downs: VecDeque<(Ticket, Down)>,
@@ -123,11 +136,34 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, is_native: bool, as_text: bool },
+    Tool { name: String, form: Form, user: Option<Box<LegacyCaller>> },
     /// It is a page of tools.
     List(Page),
     /// It is for us alone.
     Own,
+}
+
+/// What a caller makes of the result of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing: it speaks MCP, too.
+    Native,
+    Reply,
+    /// The text blocks, where there are some.
+    Text,
+    /// What the tool's output schema says that a text is.
+    Typed,
+}
+
+impl Form {
+    fn wanted_by(call: &Call) -> Form {
+        match call.options {
+            CallOptions { native: Some(WIRE), .. } => Form::Native,
+            CallOptions { text: true, .. } => Form::Text,
+            CallOptions { typed: true, .. } => Form::Typed,
+            _ => Form::Reply,
+        }
+    }
 }
 
 /// A list of tools that is being read.
@@ -137,12 +173,14 @@ struct Page {
     tools: Vec<ToolSpec>,
     bytes: usize,
     number: usize,
+    /// How the client asked, if it speaks MCP.
+    request: Option<Bytes>,
     then: Then,
 }
 
 impl Page {
-    fn first(then: Then) -> Page {
-        Page { tools: Vec::new(), bytes: 0, number: 1, then }
+    fn first(request: Option<Bytes>, then: Then) -> Page {
+        Page { tools: Vec::new(), bytes: 0, number: 1, request, then }
     }
 }
 
@@ -155,6 +193,22 @@ enum Then {
         name: String,
         failure: Failure,
     },
+    /// A text came, and is the JSON of something else: does the tool's schema say so?
+    Read {
+        name: String,
+        text: String,
+    },
+}
+
+impl Then {
+    /// How the call ends if there is no list after all.
+    fn unlisted(self, failure: Failure) -> Result<Outcome, Failure> {
+        match self {
+            Then::Reply => Err(failure),
+            Then::Judge { failure, .. } => Err(failure),
+            Then::Read { text, .. } => Ok(Outcome::Text(text)),
+        }
+    }
 }
 
 /// A legacy session of a front.
@@ -181,6 +235,8 @@ impl MessageClient {
             greeting: None,
             opened: None,
             was_discovered: false,
+            carries_both: false,
+            speaks_both: false,
             died_of: None,
             line: Line::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
@@ -190,6 +246,7 @@ impl MessageClient {
             next_token: 1,
             sessions: HashMap::new(),
             asks: Asks::default(),
+            passed_tools: HashSet::new(),
             holding: VecDeque::new(),
             holds: Holds::default(),
             rounds: Counted::default(),
@@ -197,6 +254,7 @@ impl MessageClient {
             listens: Listens::default(),
             next_own: OWN_TICKETS,
             latest: None,
+            heard_for: None,
             tools: None,
             downs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -264,8 +322,8 @@ impl MessageClient {
             return self.take_step(now, step);
         }
         let Some(ticket) = self.outstanding.ticket(id) else { return };
-        if self.forget(ticket).is_some() {
-            self.done(ticket, Err(failure));
+        if let Some(sent) = self.forget(ticket) {
+            self.end(ticket, sent, failure);
         }
     }
 
@@ -274,12 +332,16 @@ impl MessageClient {
             Step::Wait => {}
             Step::Discover => {
                 self.was_discovered = true;
-                let params = format!("{{\"_meta\":{}}}", self.modern_meta());
+                let params = format!("{{\"_meta\":{}}}", self.modern_meta("{}"));
                 self.send_opening(now, "server/discover", params.into());
             }
             Step::Initialize => {
                 let params = self.initialize_params();
                 self.send_opening(now, "initialize", params);
+            }
+            Step::OpenBoth(revision, greeting) => {
+                self.speaks_both = true;
+                self.take_step(now, Step::Open(revision, greeting));
             }
             Step::Open(revision, greeting) => {
                 if revision.era() == Era::Legacy {
@@ -327,7 +389,11 @@ impl MessageClient {
         for refused in self.asks.give_up(ticket, "the call it belongs to is over") {
             self.answer(refused);
         }
-        match OWN_TICKETS <= ticket.0 {
+        let outcome = match self.passed_tools.remove(&ticket) {
+            true => outcome.map_err(as_of_tool),
+            false => outcome,
+        };
+        match is_own(ticket) {
             true => self.own_done(ticket, outcome),
             false => self.downs.push_back((ticket, Down::Done(outcome))),
         }
@@ -343,6 +409,16 @@ impl MessageClient {
     /// About what time it is, for a call that was asked then.
     fn now(&self, asked: Instant) -> Instant {
         self.latest.map_or(asked, |latest| latest.max(asked))
+    }
+
+    /// A request that is not answered as it should be ends its call, unless that has its answer
+    /// already.
+    fn end(&mut self, ticket: Ticket, sent: Sent, failure: Failure) {
+        let outcome = match sent.purpose {
+            Purpose::List(Page { then: then @ Then::Read { .. }, .. }) => then.unlisted(failure),
+            _ => Err(failure),
+        };
+        self.done(ticket, outcome);
     }
 
     /// Takes a request out, whose answer is here or will not be awaited.
@@ -397,7 +473,8 @@ impl Machine for MessageClient {
         for (id, ticket) in self.outstanding.expire(now) {
             let Some(sent) = self.forget(ticket) else { continue };
             hangs |= self.silence.timed_out(sent.since);
-            self.done(ticket, Err(missed(now, &sent.deadline)));
+            let failure = missed(now, &sent.deadline);
+            self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
         if hangs && self.readiness == Readiness::Open {
@@ -468,7 +545,7 @@ impl Calling for MessageClient {
 
     fn was_probed_in_vain(&self) -> bool {
         let speaks = self.greeting.as_ref().map(Greeting::era);
-        self.was_discovered && speaks == Some(Era::Legacy)
+        self.was_discovered && speaks == Some(Era::Legacy) && !self.speaks_both
     }
 
     fn may_start_again(&self) -> bool {
@@ -477,10 +554,10 @@ impl Calling for MessageClient {
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
         self.handle_end();
-        let mut sent: Vec<_> = self.sent.drain().map(|(ticket, sent)| (sent.id, ticket)).collect();
+        let mut sent: Vec<_> = self.sent.drain().collect();
         // What was asked for ourselves is asked of the next, if it is still wanted.
-        sent.retain(|(_, ticket)| ticket.0 < OWN_TICKETS);
-        sent.sort_unstable();
+        sent.retain(|(ticket, _)| !is_own(*ticket));
+        sent.sort_unstable_by_key(|(_, sent)| sent.id);
         self.outstanding.take_all();
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
@@ -488,12 +565,34 @@ impl Calling for MessageClient {
         let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
         let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
-        for ticket in sent.into_iter().map(|(_, ticket)| ticket).chain(lost).chain(unsent) {
+        for (ticket, sent) in sent {
+            self.end(ticket, sent, why.clone());
+        }
+        for ticket in lost.into_iter().chain(unsent) {
             self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
         }
         self.asks = Asks::default();
+        self.passed_tools.clear();
         (self.holds, self.holding) = (Holds::default(), VecDeque::new());
     }
+}
+
+/// Is this a ticket that only we know of?
+fn is_own(ticket: Ticket) -> bool {
+    OWN_TICKETS <= ticket.0
+}
+
+/// The failure of a tool that was called as its caller wrote it. What failures of tools have as
+/// their detail is not the error itself, so that is told by a name.
+fn as_of_tool(failure: Failure) -> Failure {
+    let raw = failure.detail.as_ref().filter(|_| failure.from_peer);
+    let detail = raw.map(|raw| {
+        let mut detail = vec![b'{'];
+        wire::put_member(&mut detail, wire::ERROR_KEY, raw.compact().as_bytes());
+        detail.push(b'}');
+        Json::from_trusted(detail)
+    });
+    Failure { detail: detail.or(failure.detail), ..failure }
 }
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
@@ -502,8 +601,15 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => {
             Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
         }
-        What::Tool { .. } | What::Tools => Era::Modern,
+        What::Tool { .. } | What::Tools => {
+            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+        }
     }
+}
+
+/// The request of a tool or of tools as its caller wrote it, if that is MCP.
+fn request_of(call: &Call) -> Option<&Bytes> {
+    call.request.as_ref().filter(|_| call.options.native == Some(WIRE))
 }
 
 /// Who listens to a server does so for ever. What the caller allows in all is counted from when

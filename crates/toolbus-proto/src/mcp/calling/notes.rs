@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::asks::Whom;
 use super::crossing::Crossing;
 use super::listens::ACKNOWLEDGED;
-use super::{MessageClient, Purpose, Sent, Session};
+use super::{MessageClient, Purpose, Sent, Session, is_own};
 use crate::channel::{Down, Notice, Ticket};
 use crate::json::Json;
 use crate::json::edit;
@@ -51,6 +51,10 @@ impl MessageClient {
         if !self.asks.waits(ticket) {
             self.outstanding.heard(now, sent.id);
         }
+        // Its caller is away, and will call again.
+        if is_own(ticket) {
+            return;
+        }
         let told = match sent.purpose {
             // Our token means nothing to other wires; the front of ours puts its own there.
             Purpose::Tool { .. } => edit::without(params, "progressToken").into(),
@@ -67,11 +71,11 @@ impl MessageClient {
             found => found,
         };
         match whom {
-            Whom::One(ticket) => {
+            Whom::One(ticket) if !is_own(ticket) => {
                 let params = Json::from_trusted(wire::in_a_line(line, params));
                 self.downs.push_back((ticket, Down::Log(params)));
             }
-            Whom::None | Whom::Many => {
+            Whom::One(_) | Whom::None | Whom::Many => {
                 let level = grave.map_or("info", Level::as_str);
                 let data = edit::member(params, "data").unwrap_or("null");
                 let is_wanted = whom == Whom::Many;
@@ -161,6 +165,9 @@ impl MessageClient {
 
     /// The one session there is.
     fn whom_of_sessions(&self, able: impl Fn(&Session) -> bool) -> Whom {
+        if self.heard_for.is_some_and(|id| self.outstanding.ticket(id).is_some()) {
+            return Whom::None;
+        }
         let mut sessions = self.sessions.values();
         match (sessions.next(), sessions.next()) {
             (Some(session), None) if able(session) => Whom::One(session.ticket),
@@ -168,19 +175,25 @@ impl MessageClient {
         }
     }
 
-    /// The oldest such call, if all of them are of one caller.
+    /// The oldest such call, if all of them are of one caller; rather one that does not wait for
+    /// an answer already, since most servers ask one thing after the other.
     fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
         let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
-        let calls = self.sent.iter().filter(|(_, sent)| is_pass(sent) && is_it(sent));
-        let mut oldest: Option<(&Ticket, &Sent)> = None;
-        for (ticket, sent) in calls {
+        let is_it = |sent: &Sent| is_pass(sent) && is_it(sent);
+        if let Some(ticket) = self.heard_for.and_then(|id| self.outstanding.ticket(id)) {
+            let is_it = self.sent.get(&ticket).is_some_and(is_it);
+            return if is_it { Whom::One(ticket) } else { Whom::None };
+        }
+        let mut oldest: Option<(bool, u64, Ticket, CallerId)> = None;
+        for (ticket, sent) in self.sent.iter().filter(|(_, sent)| is_it(sent)) {
+            let this = (self.asks.waits(*ticket), sent.id, *ticket, sent.caller);
             match oldest {
-                Some((_, other)) if other.caller != sent.caller => return Whom::Many,
-                Some((_, other)) if other.id < sent.id => {}
-                _ => oldest = Some((ticket, sent)),
+                Some((.., caller)) if caller != sent.caller => return Whom::Many,
+                Some(other) if (other.0, other.1) < (this.0, this.1) => {}
+                _ => oldest = Some(this),
             }
         }
-        oldest.map_or(Whom::None, |(ticket, _)| Whom::One(*ticket))
+        oldest.map_or(Whom::None, |(_, _, ticket, _)| Whom::One(ticket))
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
@@ -210,5 +223,62 @@ impl MessageClient {
             self.cancel(sent.id, reason.as_deref());
             self.done(ticket, cancelled());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{Calling as _, Outbox};
+    use crate::mcp::calling::{Settings, Tokens};
+    use crate::tool::{Call, Outcome, What};
+
+    const MODERN: &str = r#"{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#;
+
+    /// A legacy server that two modern callers have called, with ids 3 and 4.
+    fn called_by_two(now: Instant) -> MessageClient {
+        let tokens = Some(Tokens::new(|| "TOKEN".to_owned()));
+        let mut client = MessageClient::new(Settings { tokens, ..Settings::new("w", "1") });
+        for number in [0, 1] {
+            let (method, body) =
+                (Bytes::from_static(b"tools/call"), Bytes::from_static(MODERN.as_bytes()));
+            let what = What::Native { wire: crate::mcp::WIRE, method, body };
+            let call = Call { caller: CallerId(number), ..Call::of(now, what) };
+            client.call(now, Ticket(number), call);
+        }
+        for said in [
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#,
+        ] {
+            client.handle_message(now, &Bytes::from_static(said.as_bytes()));
+        }
+        while client.poll_message().is_some() {}
+        client
+    }
+
+    const QUESTION: Bytes =
+        Bytes::from_static(br#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#);
+
+    #[test]
+    fn what_comes_on_the_stream_of_a_call_is_for_that_call() {
+        let now = Instant::now();
+        let mut client = called_by_two(now);
+        client.handle_message_for(now, 4, &QUESTION);
+        let (ticket, down) = client.poll_down().expect("one is asked");
+        let Down::Done(Ok(Outcome::Native(asked))) = down else { panic!("{down:?}") };
+        assert_eq!(ticket, Ticket(1));
+        assert!(str::from_utf8(&asked).unwrap().contains("roots/list"), "{asked:?}");
+    }
+
+    #[test]
+    fn what_comes_on_no_stream_may_be_for_either_and_is_for_neither() {
+        let now = Instant::now();
+        let mut client = called_by_two(now);
+        client.handle_message(now, &QUESTION);
+        assert_eq!(client.poll_down(), None);
+        let mut told = Outbox::new();
+        client.poll_message().expect("the server is told").write(&mut told);
+        let told = told.take();
+        assert!(str::from_utf8(&told).unwrap().contains("cannot tell which caller"), "{told:?}");
     }
 }

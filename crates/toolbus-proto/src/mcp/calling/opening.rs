@@ -112,6 +112,8 @@ pub(super) enum Step {
     Initialize,
     /// It speaks this revision; what it said of itself, raw.
     Open(Revision, Bytes),
+    /// It speaks this legacy revision, and has said by then that it is modern as well.
+    OpenBoth(Revision, Bytes),
     Fail(Failure),
     Wait,
 }
@@ -174,6 +176,11 @@ impl Opening {
             }
             Stage::Both { probe, heard, handshake } if handshake == answered => {
                 match (shaken(line, answer), heard) {
+                    (Ok(Some((revision, greeting))), Heard::Modern(_)) => {
+                        self.memory.learn(Era::Modern, true);
+                        self.memory.learn(Era::Legacy, true);
+                        Step::OpenBoth(revision, greeting)
+                    }
                     (Ok(Some((revision, greeting))), _) => {
                         self.memory.learn(Era::Modern, false);
                         self.open_legacy(revision, greeting)

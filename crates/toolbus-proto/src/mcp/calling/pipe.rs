@@ -24,7 +24,7 @@ impl Client {
     /// A conversation that has not begun; the first call decides which era is tried first.
     pub fn new(settings: Settings) -> Client {
         let lines = Lines::new(settings.line_bytes_max);
-        Client { client: MessageClient::new(settings), lines }
+        Client { client: MessageClient::new(settings).carrying_both(), lines }
     }
 
     /// What the server speaks, once that is known.

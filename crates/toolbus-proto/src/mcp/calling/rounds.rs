@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::asks::{Whose, capability, is_of_url, takes, unanswered};
 use super::crossing::{Crossing, LegacyCaller, refused};
-use super::{MessageClient, Outgoing, RequestId, Sent};
+use super::{MessageClient, Outgoing, Purpose, RequestId, Sent};
 use crate::channel::{Down, Ticket};
 use crate::json::{Json, edit};
 use crate::mcp::translate::with_last;
@@ -52,7 +52,7 @@ impl Round {
 }
 
 impl MessageClient {
-    /// The server wants to know something before it answers: `result` says what.
+    /// The server wants to know something of a legacy client before it answers.
     pub(super) fn begin_round(
         &mut self,
         now: Instant,
@@ -61,7 +61,20 @@ impl MessageClient {
         crossing: Crossing,
         result: &str,
     ) {
-        let Crossing::Legacy(mut caller) = crossing else { return };
+        if let Crossing::Legacy(caller) = crossing {
+            self.ask_round(now, ticket, sent, caller, result);
+        }
+    }
+
+    /// The server wants to know something before it answers: `result` says what.
+    pub(super) fn ask_round(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        sent: Sent,
+        mut caller: LegacyCaller,
+        result: &str,
+    ) {
         caller.rounds += 1;
         let requests = edit::member(result, "inputRequests").unwrap_or("{}");
         let state = edit::member(result, "requestState").map(str::to_owned);
@@ -88,6 +101,18 @@ impl MessageClient {
             self.tokens.insert(token, ticket);
         }
         self.rounds.insert(ticket, Round { sent, caller, questions, state, at });
+    }
+
+    /// Does the server want to know something that a user can type into a form, or just to be
+    /// asked again?
+    pub(super) fn is_for_user_to_answer(&self, result: &str) -> bool {
+        let requests = edit::member(result, "inputRequests").unwrap_or("{}");
+        let is_form = |(_, asked): (_, &str)| {
+            edit::text(asked, "method").as_deref() == Some("elicitation/create")
+                && self.is_for_user("elicitation", edit::member(asked, "params"))
+        };
+        edit::text(result, "resultType").as_deref() == Some("input_required")
+            && edit::members(requests).all(is_form)
     }
 
     /// The parameters of a question as legacy clients take them.
@@ -176,14 +201,21 @@ impl MessageClient {
         if let Some(state) = state {
             params = with_last(&params, "requestState", state);
         }
-        // The time that the client took is not the server's.
-        sent.deadline = Deadline { asked: now, ..sent.deadline };
+        let is_user = matches!(sent.purpose, Purpose::Tool { .. });
+        // The time that the client took is not the server's. A user has set all of the call's.
+        if !is_user || sent.deadline.total.is_none() {
+            sent.deadline = Deadline { asked: now, ..sent.deadline };
+        }
         sent.id = self.outstanding.ask(ticket, sent.deadline);
+        self.outstanding.heard(now, sent.id);
         sent.since = self.silence.since();
         let (id, method) = (RequestId::Number(sent.id), caller.method.clone());
         let params = Some(params.into());
         self.outgoing.push_back(Outgoing::Request { id, method, params });
-        sent.crossing = Some(Box::new(Crossing::Legacy(caller)));
+        match &mut sent.purpose {
+            Purpose::Tool { user, .. } => *user = Some(Box::new(caller)),
+            _ => sent.crossing = Some(Box::new(Crossing::Legacy(caller))),
+        }
         self.sent.insert(ticket, sent);
     }
 }

@@ -4,15 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::crossing::{Crossing, empty};
+use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
-    EVERYTHING, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId, Sent,
-    Session, Then, counted_from, params_of,
+    EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
+    Sent, Session, Then, counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::mcp::WIRE;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -30,7 +29,7 @@ pub(super) struct Request {
 }
 
 /// What a user at a terminal can do.
-const USER: &str = r#"{"elicitation":{"form":{}}}"#;
+pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
 
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
@@ -80,16 +79,29 @@ impl MessageClient {
     /// What we say that we can do where no legacy client waits: what one or the other modern
     /// client can, or nothing.
     fn without_client(&self) -> Json {
-        let is_modern = |call: &Call| matches!(&call.what, What::Native { .. });
+        let is_modern =
+            |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
         let is_modern = self.line.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
 
+    /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
+    /// that speaks both eras is, whatever the handshake was.
+    fn speaks_modern(&self) -> bool {
+        let era = self.greeting.as_ref().map(Greeting::era);
+        era == Some(Era::Modern) || (self.carries_both && self.speaks_both)
+    }
+
+    /// One connection may carry both eras.
+    pub(super) fn carrying_both(self) -> MessageClient {
+        MessageClient { carries_both: true, ..self }
+    }
+
     /// The `_meta` of a modern request of our own.
-    pub(super) fn modern_meta(&self) -> String {
+    pub(super) fn modern_meta(&self, capabilities: &str) -> String {
         let mut meta = vec![b'{'];
         put_member(&mut meta, VERSION_KEY, quoted(Revision::MODERN.as_str()));
-        put_member(&mut meta, CAPABILITIES_KEY, "{}");
+        put_member(&mut meta, CAPABILITIES_KEY, capabilities);
         put_member(&mut meta, CLIENT_KEY, self.us.as_bytes());
         meta.push(b'}');
         String::from_utf8(meta).expect("made of text")
@@ -102,15 +114,38 @@ impl MessageClient {
         }
         let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
         match &call.what {
-            What::Tools => self.send_list(ticket, &call, None, Page::first(Then::Reply)),
+            What::Tools => {
+                let page = Page::first(request_of(&call).cloned(), Then::Reply);
+                self.send_list(ticket, &call, None, page);
+            }
             What::Tool { name, args } => {
-                self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                if !self.pass_tool(ticket, &call, name.as_str()) {
+                    self.send_tool(ticket, &call, name.as_str(), args.as_ref());
+                }
             }
             What::Native { method, body, .. } => {
                 self.send_native(ticket, &call, method.clone(), body.clone());
             }
         }
         true
+    }
+
+    /// Sends a call of a tool as its caller wrote it, under the tool's own name; tells whether
+    /// there is such a text.
+    fn pass_tool(&mut self, ticket: Ticket, call: &Call, name: &str) -> bool {
+        let Some(request) = request_of(call) else { return false };
+        let own = String::from_utf8(quoted(name)).unwrap_or_default();
+        let named = edit::replaced(params_of(request).unwrap_or("{}"), "name", &own);
+        let Some(params) = named else { return false };
+        self.passed_tools.insert(ticket);
+        self.send_native(ticket, call, Bytes::from_static(b"tools/call"), params.into());
+        true
+    }
+
+    /// Is a request of the era that the server speaks?
+    fn is_spoken(&self, request: &Bytes) -> bool {
+        let speaks = self.greeting.as_ref().map(|greeting| greeting.era());
+        speaks == Some(Meta::in_body(request).era(""))
     }
 
     fn send_tool(&mut self, ticket: Ticket, call: &Call, name: &str, args: Option<&Json>) {
@@ -128,20 +163,26 @@ impl MessageClient {
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
-        let is_native = call.options.native == Some(WIRE);
-        let as_text = call.options.text;
-        let purpose = Purpose::Tool { name: name.to_owned(), is_native, as_text };
-        let params = Some(params.into());
-        let method = Bytes::from_static(b"tools/call");
+        let form = Form::wanted_by(call);
+        let (method, params) = (Bytes::from_static(b"tools/call"), Bytes::from(params));
+        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
+        let user = can_ask.then(|| Box::new(LegacyCaller::user(method.clone(), params.clone())));
+        let purpose = Purpose::Tool { name: name.to_owned(), form, user };
+        let params = Some(params);
         let request = Request { method, params, token, level: None, purpose, crossing: None };
         self.send(ticket, call, request);
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
     fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let is_modern =
-            self.greeting.as_ref().is_some_and(|greeting| greeting.era() == Era::Modern);
-        let mut meta = if is_modern { self.modern_meta().into_bytes() } else { b"{}".to_vec() };
+        let capabilities = match self.settings.introduction {
+            Introduction::AsUser => USER,
+            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
+        };
+        let mut meta = match self.speaks_modern() {
+            true => self.modern_meta(capabilities).into_bytes(),
+            false => b"{}".to_vec(),
+        };
         meta.pop();
         if let Some(token) = token {
             put_member(&mut meta, "progressToken", token.to_string());
@@ -170,7 +211,17 @@ impl MessageClient {
         if let Some(cursor) = cursor {
             put_member(&mut params, "cursor", cursor);
         }
-        self.put_meta(&mut params, None, None);
+        match page.request.as_ref().filter(|request| self.is_spoken(request)) {
+            // Whoever asks says who it is and what it can do.
+            Some(request) => {
+                let meta = params_of(request).and_then(|params| edit::member(params, "_meta"));
+                let meta = meta.map(|meta| edit::without(meta, "progressToken"));
+                if let Some(meta) = meta.filter(|meta| meta != "{}") {
+                    put_member(&mut params, "_meta", meta);
+                }
+            }
+            None => self.put_meta(&mut params, None, None),
+        }
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
         let request = Request {

@@ -6,12 +6,14 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::requests::Request;
-use super::{Conversation, InFlight, Job, Origin, Progress, ToolCall};
+use super::{Behind, Conversation, InFlight, Job, Origin, Progress, ToolCall};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind, string};
-use crate::mcp::translate::{Blocks, takes_wrapped, unwrapped, write_tool};
-use crate::mcp::wire::{INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
+use crate::mcp::translate::{Blocks, shown_output, takes_wrapped, unwrapped, write_tool};
+use crate::mcp::wire::{
+    self, Era, INVALID_PARAMS, Level, Refusal, Revision, SERVER_KEY, put_member,
+};
 use crate::tool::{ToolName, ToolSpec, What};
 
 /// How many tools a page has.
@@ -30,8 +32,16 @@ impl Conversation {
             Some(raw) => offset(raw)
                 .ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("unknown cursor: {raw}")))?,
         };
+        // The pages of one list are those of one moment.
+        if let Some(tools) = self.tools.clone().filter(|_| 0 < from) {
+            let page = self.page(revision, from, &tools)?;
+            self.answer(request.origin, wire::result(&request.id, &page));
+            return Ok(());
+        }
+        self.relink_several(now, revision);
         let call = in_flight(request, revision, Job::ListTools { from });
-        self.ask(now, call, What::Tools, None);
+        let asked = self.request(request);
+        self.ask_as(now, call, What::Tools, None, asked);
         Ok(())
     }
 
@@ -51,15 +61,32 @@ impl Conversation {
         let args = args.map(|raw| Json::part_of(request.line, raw));
         let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
         let (name, trace) = (self.named(&name), request.meta.trace());
-        let tool = ToolCall { name, args, token, trace };
+        self.relink_several(now, revision);
+        let level = request.meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+        let asked = self.request(request);
+        let tool = ToolCall { name, args, token, trace, level, request: asked };
         // Only arguments of this shape can be wrapped ones; no other call waits for a list.
         if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
+            let asked = tool.request.clone();
             let call = in_flight(request, revision, Job::LookUpTool(tool));
-            self.ask(now, call, What::Tools, None);
+            self.ask_as(now, call, What::Tools, None, asked);
         } else {
             self.start_tool(now, request.id.clone(), request.origin, revision, tool);
         }
         Ok(())
+    }
+
+    /// Makes sure that several servers know this session, as the only one is when it is asked.
+    fn relink_several(&mut self, now: Instant, revision: Revision) {
+        if self.settings.behind == Behind::Several && revision.era() == Era::Legacy {
+            self.relink(now);
+        }
+    }
+
+    /// The request as it was written, where a back may speak MCP, too.
+    fn request(&self, request: &Request<'_>) -> Option<Bytes> {
+        let params = request.params.map(|params| wire::in_a_line(request.line, params));
+        (self.settings.behind == Behind::Several).then(|| params.unwrap_or_default())
     }
 
     fn named(&mut self, name: &str) -> ToolName {
@@ -76,15 +103,27 @@ impl Conversation {
         revision: Revision,
         tool: ToolCall,
     ) {
-        let ToolCall { name, args, token, trace } = tool;
+        let ToolCall { name, args, token, trace, level, request } = tool;
         let args = match self.wrapped.contains(&name) {
             true => args.as_ref().and_then(unwrapped),
             false => args,
         };
         let what = What::Tool { name: name.clone(), args };
         let progress = token.map(|token| Progress { token, count: 0 });
-        let job = Job::CallTool { name, blocks: Blocks::new(revision), progress };
-        self.ask(now, Box::new(InFlight { id, origin, revision, job }), what, trace);
+        let blocks = Blocks::new(revision);
+        let job = Job::CallTool { name, blocks, progress, level };
+        let call = Box::new(InFlight { id, origin, revision, job });
+        self.ask_as(now, call, what, trace, request);
+    }
+
+    /// Does a client of this revision find an output schema in the tool's entry of the list?
+    /// `None` if the tools are not known.
+    pub(super) fn lists_output(&self, revision: Revision, name: &ToolName) -> Option<bool> {
+        if revision < Revision::V2025_06_18 {
+            return Some(false);
+        }
+        let tool = self.tools.as_ref()?.iter().find(|tool| tool.name == *name);
+        Some(tool.is_some_and(|tool| shown_output(revision, tool).is_some()))
     }
 
     /// What the hub offers.

@@ -7,6 +7,7 @@
 
 mod batch;
 mod calls;
+mod compare;
 mod hub;
 mod modern;
 mod native;
@@ -33,7 +34,9 @@ use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
-use crate::tool::{Call, CallOptions, CallerId, Deadline, ToolName, ToolSpec, Trace, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Deadline, Outcome, ToolName, ToolSpec, Trace, What,
+};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -55,6 +58,8 @@ pub struct Settings {
     pub line_bytes_max: usize,
     /// How many calls of a client run at a time; then no more is read from it.
     pub calls_max: usize,
+    /// Are tools listed before the headers of a call are compared, if they never were?
+    pub lists_first: bool,
 }
 
 impl Settings {
@@ -62,8 +67,16 @@ impl Settings {
     pub fn new(version: impl Into<String>, caller: CallerId, behind: Behind) -> Settings {
         let version = version.into();
         let name = "toolbus".to_owned();
-        let (instructions, line_bytes_max, calls_max) = (None, 16 << 20, 1024);
-        Settings { name, version, instructions, caller, behind, line_bytes_max, calls_max }
+        Settings {
+            name,
+            version,
+            instructions: None,
+            caller,
+            behind,
+            line_bytes_max: 16 << 20,
+            calls_max: 1024,
+            lists_first: false,
+        }
     }
 }
 
@@ -72,6 +85,9 @@ impl Settings {
 pub enum Behind {
     /// The tools of the hub, whatever wires they speak.
     Hub,
+    /// Tools of the hub, and what several MCP servers have besides: what is no tool passes as it
+    /// is, and [`Several`](super::several::Several) makes one of what they say.
+    Several,
     /// One MCP server: what is said in its era passes as it is.
     Server,
 }
@@ -178,9 +194,14 @@ enum Job {
     /// It is a page of the hub's tools, from this one on.
     ListTools { from: usize },
     /// A tool of the hub.
-    CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress> },
+    CallTool { name: ToolName, blocks: Blocks, progress: Option<Progress>, level: Option<Level> },
     /// A tool of the hub that may have to be unwrapped: first its schema must be known.
     LookUpTool(ToolCall),
+    /// A tool of the hub has answered in parts: whether they are shown collected, too, is to be
+    /// found in its schema.
+    LookUpOutput { name: ToolName, blocks: Blocks, end: Outcome },
+    /// A call over HTTP whose headers can be compared only when the tools are known.
+    Compare(Box<Compare>),
     /// Passed on as it is.
     Pass(Pass),
     /// Said to a server by the way: no client waits for the answer.
@@ -194,6 +215,19 @@ struct ToolCall {
     args: Option<Json>,
     token: Option<Bytes>,
     trace: Option<Trace>,
+    /// The level of log messages that a modern request asked for.
+    level: Option<Level>,
+    /// As the client wrote it, for a back that speaks MCP, too.
+    request: Option<Bytes>,
+}
+
+/// A call that waits for the list of tools.
+#[derive(Debug)]
+struct Compare {
+    line: Bytes,
+    mirror: Mirror,
+    /// How many pages were read.
+    pages: usize,
 }
 
 /// The progress of a call whose caller gave it a token.
@@ -365,6 +399,18 @@ impl Conversation {
         what: What,
         trace: Option<Trace>,
     ) -> Ticket {
+        self.ask_as(now, call, what, trace, None)
+    }
+
+    /// Asks what stands behind; `request` is how the client asked.
+    fn ask_as(
+        &mut self,
+        now: Instant,
+        call: Box<InFlight>,
+        what: What,
+        trace: Option<Trace>,
+        request: Option<Bytes>,
+    ) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let options = CallOptions {
@@ -374,7 +420,8 @@ impl Conversation {
         };
         let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked = Asked::Call(Call { what, caller, deadline, trace, debug: None, options });
+        let asked =
+            Asked::Call(Call { what, caller, deadline, trace, debug: None, options, request });
         self.ups.push_back((ticket, asked));
         ticket
     }

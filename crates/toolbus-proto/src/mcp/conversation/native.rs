@@ -65,7 +65,13 @@ impl Conversation {
     }
 
     /// A notification of the server, for the client that listens under `id` or in the session.
-    pub(super) fn pass_on(&mut self, place: Place, id: Option<&Id>, notification: &Json) {
+    pub(super) fn pass_on(
+        &mut self,
+        place: Place,
+        ticket: Ticket,
+        id: Option<&Id>,
+        notification: &Json,
+    ) {
         let raw = notification.as_str();
         let Some(method) = edit::text(raw, "method") else { return };
         let mut params = edit::member(raw, "params").map(str::to_owned);
@@ -74,9 +80,9 @@ impl Conversation {
         }
         if method == "notifications/cancelled" {
             // The server takes back a question; the client knows it by another id.
-            let asked = params.as_deref().and_then(|params| edit::member(params, "requestId"));
-            let ask = asked.and_then(|raw| raw.parse().ok()).map(AskId);
-            let question = self.questions.iter().find(|(_, (_, known))| Some(*known) == ask);
+            let ask = withdrawn(notification);
+            let mut questions = self.questions.iter();
+            let question = questions.find(|(_, (of, known))| *of == ticket && Some(*known) == ask);
             let Some((&question, _)) = question else { return };
             self.questions.remove(&question);
             params = params
@@ -145,6 +151,14 @@ impl Conversation {
         let text = wire::request(Some(id), &method, params.as_ref());
         self.said.push_back(Said { place, what: Saying::Question(id), text });
     }
+}
+
+/// The question that a server takes back by this notification.
+pub(super) fn withdrawn(notification: &Json) -> Option<AskId> {
+    let raw = notification.as_str();
+    let is_it = edit::text(raw, "method").as_deref() == Some("notifications/cancelled");
+    let asked = edit::member(edit::member(raw, "params")?, "requestId")?;
+    asked.parse().ok().map(AskId).filter(|_| is_it)
 }
 
 impl Listening {

@@ -4,20 +4,24 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::native::with_subscription;
-use super::{Conversation, InFlight, Job, Pass, Place, Progress};
+use super::native::{with_subscription, withdrawn};
+use super::{Behind, Conversation, InFlight, Job, Origin, Pass, Place, Progress};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::jsonrpc::Id;
 use crate::mcp::translate::{Blocks, refusal, relayed};
-use crate::mcp::wire::{self, Era, Revision, put_member, quoted};
-use crate::tool::{Failure, FailureKind, Outcome, Part};
+use crate::mcp::wire::{self, ERROR_KEY, Era, Revision, put_member, quoted};
+use crate::tool::{Failure, FailureKind, Outcome, Part, What};
 
 impl Conversation {
     /// Goes on with the reply to `ticket`. Nothing happens if that request is over.
     pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
         if self.session.as_ref().is_some_and(|session| session.link == Some(ticket)) {
             return self.session_down(ticket, &down);
+        }
+        if let Down::Begin { .. } | Down::Part(_) = &down {
+            self.decide_form(ticket);
         }
         let Some(call) = self.calls.get_mut(ticket) else { return };
         let place = call.origin.place;
@@ -31,8 +35,15 @@ impl Conversation {
                 self.greeted(now, ticket, Some(head.as_str()), true);
             }
             (Down::Begin { head, .. }, Job::CallTool { blocks, .. }) => {
-                let put = blocks.put_value(head.as_ref());
+                let put = blocks.put_head(head.as_ref());
                 self.or_give_up(ticket, put.err());
+            }
+            (Down::Part(Part::Json(note)), Job::CallTool { .. })
+                if withdrawn(&note).is_some_and(|ask| {
+                    self.questions.values().any(|known| *known == (ticket, ask))
+                }) =>
+            {
+                self.pass_on(place, ticket, None, &note);
             }
             (Down::Part(part), Job::CallTool { blocks, progress, .. }) => {
                 let put = blocks.put_part(&part);
@@ -51,10 +62,12 @@ impl Conversation {
                 listening.is_acknowledged |= is_acknowledged;
                 match is_acknowledged && 0 < listening.losses {
                     true => self.listens_again(place, &id, &note),
-                    false => self.pass_on(place, Some(&id), &note),
+                    false => self.pass_on(place, ticket, Some(&id), &note),
                 }
             }
-            (Down::Part(Part::Json(note)), Job::Pass(_)) => self.pass_on(place, None, &note),
+            (Down::Part(Part::Json(note)), Job::Pass(_)) => {
+                self.pass_on(place, ticket, None, &note);
+            }
             (Down::Progress(params), Job::CallTool { progress: Some(progress), .. }) => {
                 let note = progress.told(&params);
                 self.say(place, wire::notification("notifications/progress", Some(&note)));
@@ -65,8 +78,8 @@ impl Conversation {
                 let note = edit::with_first(params.as_str(), "progressToken", token);
                 self.say(place, wire::notification("notifications/progress", Some(&note.into())));
             }
-            (Down::Log(params), Job::Pass(pass)) => {
-                let (era, level) = (call.revision.era(), pass.level);
+            (Down::Log(params), Job::Pass(Pass { level, .. }) | Job::CallTool { level, .. }) => {
+                let (era, level) = (call.revision.era(), *level);
                 let session = self.session.as_ref().and_then(|session| session.level);
                 let level = if era == Era::Legacy { session } else { level };
                 self.pass_log(place, era, level, &params);
@@ -76,11 +89,27 @@ impl Conversation {
         }
     }
 
+    /// Before the first part of a reply: are they shown collected, too?
+    fn decide_form(&mut self, ticket: Ticket) {
+        let Some(call) = self.calls.get_mut(ticket) else { return };
+        let Job::CallTool { name, blocks, .. } = &call.job else { return };
+        if !blocks.is_undecided() {
+            return;
+        }
+        let (revision, name) = (call.revision, name.clone());
+        let lists_output = self.lists_output(revision, &name);
+        if let Some(Job::CallTool { blocks, .. }) =
+            self.calls.get_mut(ticket).map(|call| &mut call.job)
+        {
+            blocks.decide(lists_output);
+        }
+    }
+
     /// What a server tells no request in particular.
     fn session_down(&mut self, ticket: Ticket, down: &Down) {
         match down {
             Down::Begin { head: Some(greeting), .. } => self.relinked(greeting.as_str()),
-            Down::Part(Part::Json(note)) => self.pass_on(Place::SESSION, None, note),
+            Down::Part(Part::Json(note)) => self.pass_on(Place::SESSION, ticket, None, note),
             Down::Log(params) => {
                 let level = self.session.as_ref().and_then(|session| session.level);
                 self.pass_log(Place::SESSION, Era::Legacy, level, params);
@@ -126,24 +155,30 @@ impl Conversation {
         }
         let InFlight { id, origin, revision, job } = *call;
         match (job, outcome) {
+            (Job::Compare(compare), outcome) => {
+                return self.compare(now, origin, *compare, outcome.ok());
+            }
             (Job::LookUpTool(tool), _) => return self.start_tool(now, id, origin, revision, tool),
             (Job::CallTool { .. }, Ok(Outcome::Native(result))) => {
-                let result = relayed(revision, result, &self.us);
+                // A server that was asked as the client asked has answered in the client's era.
+                let result = match self.settings.behind {
+                    Behind::Several => result,
+                    Behind::Hub | Behind::Server => relayed(revision, result, &self.us),
+                };
                 self.answer(origin, wire::result(&id, &result));
             }
+            (Job::CallTool { name, blocks, .. }, Ok(end)) if blocks.needs_schema(&end) => {
+                let job = Job::LookUpOutput { name, blocks, end };
+                let call = Box::new(InFlight { id, origin, revision, job });
+                self.ask(now, call, What::Tools, None);
+                return;
+            }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {
-                let mut text = self.spare.pop().unwrap_or_default();
-                wire::begin_result(&mut text, &id);
-                match blocks.write_result(&mut text, &outcome, &self.us) {
-                    Ok(()) => {
-                        text.put(b"}");
-                        self.answer(origin, text);
-                    }
-                    Err(failure) => {
-                        let job = Job::Discover;
-                        self.fail(InFlight { id, origin, revision, job }, &failure);
-                    }
-                }
+                self.answer_tool(id, origin, revision, blocks, &outcome);
+            }
+            (Job::LookUpOutput { name, mut blocks, end }, _) => {
+                blocks.settle(self.lists_output(revision, &name) == Some(true));
+                self.answer_tool(id, origin, revision, blocks, &end);
             }
             (Job::ListTools { from }, Ok(Outcome::Tools(tools))) => {
                 match self.page(revision, from, &tools) {
@@ -175,13 +210,47 @@ impl Conversation {
         self.opened(now, ticket);
     }
 
+    /// What a tool of the hub answered well.
+    fn answer_tool(
+        &mut self,
+        id: Id,
+        origin: Origin,
+        revision: Revision,
+        blocks: Blocks,
+        outcome: &Outcome,
+    ) {
+        let mut text = self.spare.pop().unwrap_or_default();
+        wire::begin_result(&mut text, &id);
+        match blocks.write_result(&mut text, outcome, &self.us) {
+            Ok(()) => {
+                text.put(b"}");
+                self.answer(origin, text);
+            }
+            Err(failure) => {
+                let job = Job::Discover;
+                self.fail(InFlight { id, origin, revision, job }, &failure);
+            }
+        }
+    }
+
     fn fail(&mut self, call: InFlight, failure: &Failure) {
         let InFlight { id, origin, revision, job } = call;
         if failure.kind == FailureKind::Cancelled {
             return self.leave_unanswered(origin);
         }
         let (tool, blocks) = match job {
-            Job::CallTool { name, blocks, .. } => (Some(name), Some(blocks)),
+            Job::CallTool { name, blocks, .. } => {
+                // The error of a server that was asked as the client asked passes as it is.
+                let detail = failure.detail.as_ref().filter(|_| failure.from_peer);
+                let raw = detail.and_then(|detail| {
+                    let raw = edit::member(detail.as_str(), ERROR_KEY)?;
+                    Some(detail.as_bytes().slice_ref(raw.as_bytes()))
+                });
+                if let Some(raw) = raw {
+                    return self.answer(origin, wire::error(&id, &raw));
+                }
+                (Some(name), Some(blocks))
+            }
             Job::Pass(_) => {
                 // What a server answered passes as it is, whatever it means.
                 if let Some(error) = failure.detail.as_ref().filter(|_| failure.from_peer) {
@@ -216,8 +285,14 @@ impl Progress {
         params.into()
     }
 
-    /// What a back of another wire tells of its progress.
+    /// What a back tells of its progress.
     fn told(&mut self, told: &Json) -> Bytes {
+        // A server was given a token in the place of the client's; all else is as it says.
+        if let Ok(token) = str::from_utf8(&self.token)
+            && let Some(told) = edit::replaced(told.as_str(), "progressToken", token)
+        {
+            return told.into();
+        }
         let mut params = self.begin();
         let own = edit::member(told.as_str(), "progress");
         if own.is_some() {

@@ -31,7 +31,7 @@ pub(super) struct Request<'a> {
 }
 
 /// What is picked out of the parameters of any request.
-const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
+pub(super) const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
 
 impl Conversation {
     /// Takes one message; tells whether an answer will follow.
@@ -92,7 +92,12 @@ impl Conversation {
         self.refuse(origin, &id.unwrap_or(Id::NULL), &Refusal::new(code, message));
     }
 
-    fn handle_request(&mut self, now: Instant, request: &Request<'_>, mirror: Option<&Mirror>) {
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        mirror: Option<&Mirror>,
+    ) {
         // A request that came with its headers is modern whatever else it says.
         let era = mirror.map_or(request.meta.era(request.method), |_| Era::Modern);
         let handled = match era {
@@ -136,9 +141,13 @@ impl Conversation {
     ) -> Result<(), Refusal> {
         let is_known = match self.settings.behind {
             Behind::Hub => modern::is_of_tools(request.method),
-            Behind::Server => !modern::is_gone(request.method),
+            Behind::Several | Behind::Server => !modern::is_gone(request.method),
         };
         modern::check(request, is_known, mirror, self.tools.as_deref())?;
+        if let Some(mirror) = mirror.filter(|mirror| self.must_list(request, mirror)) {
+            self.list_first(now, request, mirror);
+            return Ok(());
+        }
         match (request.method, self.settings.behind) {
             ("server/discover", _) => {
                 self.discover(now, request);
@@ -158,7 +167,12 @@ impl Conversation {
         match (self.settings.behind, request.method) {
             // With an id it is no notification, and no request either.
             (_, method) if method.starts_with("notifications/") => Err(unknown_method(method)),
-            (Behind::Server, "logging/setLevel") => {
+            (Behind::Hub | Behind::Several, "tools/list") => {
+                self.list_tools(now, request, revision)
+            }
+            (Behind::Hub | Behind::Several, "tools/call") => self.call_tool(now, request, revision),
+            (Behind::Hub, method) => Err(unknown_method(method)),
+            (_, "logging/setLevel") => {
                 let raw = request.params.and_then(|params| edit::member(params, "level"));
                 let level = Level::read("level", raw)
                     .map_err(|message| Refusal::new(INVALID_PARAMS, message))?;
@@ -166,13 +180,10 @@ impl Conversation {
                 self.pass(now, request, revision);
                 Ok(())
             }
-            (Behind::Server, _) => {
+            _ => {
                 self.pass(now, request, revision);
                 Ok(())
             }
-            (Behind::Hub, "tools/list") => self.list_tools(now, request, revision),
-            (Behind::Hub, "tools/call") => self.call_tool(now, request, revision),
-            (Behind::Hub, method) => Err(unknown_method(method)),
         }
     }
 
@@ -204,9 +215,11 @@ impl Conversation {
             }
             ("notifications/initialized", ..) => {}
             ("notifications/cancelled", Some(params), _) => self.handle_cancelled(line, params),
-            ("notifications/roots/list_changed" | "notifications/progress", _, Behind::Server)
-                if self.session.is_some() =>
-            {
+            (
+                "notifications/roots/list_changed" | "notifications/progress",
+                _,
+                Behind::Several | Behind::Server,
+            ) if self.session.is_some() => {
                 self.pass_notification(now, line, method, params);
             }
             _ => self.ignore(format!("notification {method}")),

@@ -115,7 +115,7 @@ impl Conversation {
     fn greeting_call(&self, method: &'static str, body: Bytes) -> What {
         match self.settings.behind {
             Behind::Hub => What::Tools,
-            Behind::Server => {
+            Behind::Several | Behind::Server => {
                 let method = Bytes::from_static(method.as_bytes());
                 What::Native { wire: WIRE, method, body }
             }
@@ -163,7 +163,7 @@ impl Conversation {
         let server = edit::member(raw, "serverInfo").or_else(of_meta);
         let capabilities =
             edit::member(raw, "capabilities").unwrap_or(match self.settings.behind {
-                Behind::Hub => TOOLS_ONLY,
+                Behind::Hub | Behind::Several => TOOLS_ONLY,
                 Behind::Server => "{}",
             });
         let ours =
@@ -286,7 +286,9 @@ impl Conversation {
     /// Something changed behind; the clients that want to know are told.
     pub fn tell(&mut self, notice: &Notice) {
         // A server says so itself, in the parts of the session and of who listens.
-        let (Notice::ToolsChanged, Behind::Hub) = (notice, self.settings.behind) else { return };
+        if *notice != Notice::ToolsChanged || self.settings.behind == Behind::Server {
+            return;
+        }
         self.tools = None;
         let method = "notifications/tools/list_changed";
         if self.session.is_some() {

@@ -30,6 +30,8 @@ pub struct Mirror {
     params: Vec<(String, String)>,
     /// The input schema of the tool that is called, if it is known beforehand.
     input: Option<String>,
+    /// The tools were listed: if no schema is known, headers repeat none of the arguments.
+    is_listed: bool,
 }
 
 impl Mirror {
@@ -65,6 +67,17 @@ impl Mirror {
     /// Compares arguments by this input schema of the tool that is called.
     pub(super) fn by_input(self, input: Option<&str>) -> Mirror {
         Mirror { input: input.map(str::to_owned), ..self }
+    }
+
+    /// The tools were listed, and the schema is known if it matters.
+    pub(in crate::mcp) fn listed(self, input: Option<&str>) -> Mirror {
+        let input = input.map(str::to_owned).or(self.input);
+        Mirror { input, is_listed: true, ..self }
+    }
+
+    /// Is it known which arguments headers repeat?
+    pub(in crate::mcp) fn is_listed(&self) -> bool {
+        self.is_listed || self.input.is_some()
     }
 
     pub(in crate::mcp) fn check_version(&self, body: &str) -> Result<(), Refusal> {

@@ -12,31 +12,40 @@ const TOOLS_MAX: usize = 10_000;
 
 /// Input schemas by the names of their tools, where arguments are repeated at all.
 #[derive(Debug, Default)]
-pub(super) struct Inputs(HashMap<String, String>);
+pub(super) struct Inputs {
+    schemas: HashMap<String, String>,
+    was_listed: bool,
+}
 
 impl Inputs {
     /// The input schema of a tool some of whose arguments are repeated.
     pub(super) fn of(&self, tool: &str) -> Option<&str> {
-        self.0.get(tool).map(String::as_str)
+        self.schemas.get(tool).map(String::as_str)
+    }
+
+    /// Was a whole list seen?
+    pub(super) fn was_listed(&self) -> bool {
+        self.was_listed
     }
 
     /// Reads a page of tools: the result of `tools/list`.
     pub(super) fn learn(&mut self, page: &str) {
         let Some(tools) = edit::member(page, "tools") else { return };
+        self.was_listed |= edit::member(page, "nextCursor").is_none();
         for tool in edit::elements(tools) {
             let Some(name) = edit::text(tool, "name") else { continue };
             let input = edit::member(tool, "inputSchema").unwrap_or_default();
             if mirrored(input).is_ok_and(|mirrored| !mirrored.is_empty()) {
                 self.set(&name, input);
             } else {
-                self.0.remove(&*name);
+                self.schemas.remove(&*name);
             }
         }
     }
 
     pub(super) fn set(&mut self, tool: &str, input: &str) {
-        if self.0.len() < TOOLS_MAX || self.0.contains_key(tool) {
-            self.0.insert(tool.to_owned(), input.to_owned());
+        if self.schemas.len() < TOOLS_MAX || self.schemas.contains_key(tool) {
+            self.schemas.insert(tool.to_owned(), input.to_owned());
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::channel::Outbox;
-use crate::collect::{COLLECTED_BYTES_MAX, base64};
+use crate::channel::{Down, Outbox};
+use crate::collect::{COLLECTED_BYTES_MAX, Collector, base64};
 use crate::json::{Json, Kind};
 use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
@@ -22,6 +22,19 @@ pub(in crate::mcp) struct Blocks {
     content: Vec<u8>,
     count: usize,
     blob: Option<Blob>,
+    collected: Collected,
+}
+
+/// The parts once more, for clients of a tool that lists what they are when they are collected.
+#[derive(Debug)]
+enum Collected {
+    /// No part has come yet.
+    Undecided,
+    /// The tool lists nothing of the kind.
+    No,
+    Yes(Collector),
+    /// What the tool lists is not known yet.
+    Perhaps(Collector),
 }
 
 /// A run of bytes whose pieces are arriving.
@@ -33,11 +46,58 @@ struct Blob {
 
 impl Blocks {
     pub(in crate::mcp) fn new(revision: Revision) -> Blocks {
-        Blocks { revision, content: Vec::new(), count: 0, blob: None }
+        Blocks {
+            revision,
+            content: Vec::new(),
+            count: 0,
+            blob: None,
+            collected: Collected::Undecided,
+        }
+    }
+
+    /// Is it not decided yet whether the parts are shown in their collected form, too?
+    pub(in crate::mcp) fn is_undecided(&self) -> bool {
+        matches!(self.collected, Collected::Undecided)
+    }
+
+    /// They are if the tool lists an output schema.
+    pub(in crate::mcp) fn decide(&mut self, lists_output: Option<bool>) {
+        self.collected = match lists_output {
+            Some(false) => Collected::No,
+            Some(true) => Collected::Yes(Collector::new()),
+            None => Collected::Perhaps(Collector::new()),
+        };
+    }
+
+    /// Has it to be found out whether the tool lists an output schema, before this is told?
+    pub(in crate::mcp) fn needs_schema(&self, outcome: &Outcome) -> bool {
+        matches!((&self.collected, outcome), (Collected::Perhaps(_), Outcome::End(_)))
+    }
+
+    /// It has been found out.
+    pub(in crate::mcp) fn settle(&mut self, lists_output: bool) {
+        if !lists_output {
+            self.collected = Collected::No;
+        }
+    }
+
+    /// The value before the parts.
+    pub(in crate::mcp) fn put_head(&mut self, head: Option<&Json>) -> Result<(), Failure> {
+        self.collect(|| Down::Begin { head: head.cloned(), parts: None })?;
+        self.put_value(head)
+    }
+
+    fn collect(&mut self, down: impl FnOnce() -> Down) -> Result<Option<Outcome>, Failure> {
+        match &mut self.collected {
+            Collected::Yes(collector) | Collected::Perhaps(collector) => {
+                collector.take(down()).transpose()
+            }
+            Collected::Undecided | Collected::No => Ok(None),
+        }
     }
 
     /// A value before or behind the parts.
-    pub(in crate::mcp) fn put_value(&mut self, value: Option<&Json>) -> Result<(), Failure> {
+    fn put_value(&mut self, value: Option<&Json>) -> Result<(), Failure> {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             self.put_text(&value.shown())?;
         }
@@ -46,6 +106,7 @@ impl Blocks {
 
     /// The next part; gives what to tell as progress once it is whole.
     pub(in crate::mcp) fn put_part(&mut self, part: &Part) -> Result<Option<String>, Failure> {
+        self.collect(|| Down::Part(part.clone()))?;
         match part {
             Part::Text(text) => {
                 self.put_text(text)?;
@@ -131,8 +192,12 @@ impl Blocks {
         outcome: &Outcome,
         server: &Json,
     ) -> Result<(), Failure> {
+        let mut collected = None;
         match outcome {
-            Outcome::End(end) => self.put_value(end.as_ref())?,
+            Outcome::End(end) => {
+                self.put_value(end.as_ref())?;
+                collected = self.collect(|| Down::Done(Ok(outcome.clone())))?;
+            }
             Outcome::Text(_) | Outcome::Value(_) => {}
             Outcome::Native(_) | Outcome::Tools(_) => {
                 let message = "the reply is of a kind that a tool does not give";
@@ -153,9 +218,12 @@ impl Blocks {
             out.put(b"}");
         }
         out.put(b"]");
-        if let Outcome::Value(value) = outcome
-            && self.shows_structured(value)
-        {
+        let structured = match collected.as_ref().unwrap_or(outcome) {
+            Outcome::Value(value) => Some(value.clone()),
+            Outcome::Text(text) if collected.is_some() => Some(Json::of(text)),
+            _ => None,
+        };
+        if let Some(value) = structured.filter(|value| self.shows_structured(value)) {
             out.put(br#","structuredContent":"#);
             out.put_shared(value.compact().as_bytes());
         }

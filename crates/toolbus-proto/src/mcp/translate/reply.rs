@@ -5,15 +5,21 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{failure_of_result, legacy_result, modern_result};
-use crate::json::Json;
 use crate::json::edit;
+use crate::json::{Json, Kind};
+use crate::jsonrpc::{kind, string};
 use crate::mcp::wire::{Revision, in_a_line};
 use crate::tool::{Code, Failure, FailureKind, Outcome};
 
 /// What a result means to a caller who does not speak MCP.
 pub(in crate::mcp) fn outcome(line: &Bytes, result: &str) -> Result<Outcome, Failure> {
     if let Some(kind) = unfinished(result) {
-        let message = format!("the tool answers only to MCP clients: its result is {kind}");
+        let message = match &*kind {
+            "input_required" => {
+                "the tool needs input, for which this caller cannot be asked".to_owned()
+            }
+            kind => format!("the tool answers only to MCP clients: its result is {kind}"),
+        };
         let code = Some(Code::Word(kind.into_owned()));
         let failure = Failure::new(FailureKind::Failed, message);
         return Err(Failure { code, from_peer: true, ..failure });
@@ -45,6 +51,37 @@ pub(in crate::mcp) fn text_of(result: &str) -> Option<String> {
     let blocks = edit::elements(content).filter(|block| is_text(block));
     let texts: Vec<_> = blocks.filter_map(|block| edit::text(block, "text")).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// Is the text the JSON of something that is no text?
+pub(in crate::mcp) fn may_be_typed(text: &str) -> bool {
+    let first = text.trim_start().bytes().next();
+    first.is_some_and(|first| b"{[-0123456789tf".contains(&first))
+        && Json::parse(text.to_owned()).is_ok_and(|value| value.kind() != Kind::Null)
+}
+
+/// A text as the schema of the tool's output has it: the value of which it is the JSON, if the
+/// schema says that the output is of that type and no string.
+pub(in crate::mcp) fn typed(output: Option<&Json>, text: String) -> Outcome {
+    let Some(types) = output.and_then(|output| edit::member(output.as_str(), "type")) else {
+        return Outcome::Text(text);
+    };
+    let is_named = |name: &str| match kind(types) {
+        Kind::Array => edit::elements(types).any(|raw| string(raw).as_deref() == Some(name)),
+        _ => string(types).as_deref() == Some(name),
+    };
+    let Ok(value) = Json::parse(text.clone()) else { return Outcome::Text(text) };
+    let is_it = match value.kind() {
+        Kind::Number => is_named("number") || is_named("integer"),
+        Kind::Bool => is_named("boolean"),
+        Kind::Array => is_named("array"),
+        Kind::Object => is_named("object"),
+        Kind::String | Kind::Null => false,
+    };
+    match is_it && !is_named("string") {
+        true => Outcome::Value(value),
+        false => Outcome::Text(text),
+    }
 }
 
 fn is_text(block: &str) -> bool {

@@ -11,7 +11,7 @@ use crate::mcp::wire::{Revision, in_a_line, put_member, quoted};
 use crate::tool::{Hints, Native, ToolName, ToolSpec};
 
 /// What a tool takes if nothing is known about it.
-const ANY_OBJECT: &str = r#"{"type":"object"}"#;
+const ANY_OBJECT: &str = r#"{"type":"object","properties":{}}"#;
 
 /// Appends the tool as a client of this revision may see it.
 pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
@@ -21,7 +21,13 @@ pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
         let name = String::from_utf8(quoted(tool.name.as_str())).unwrap_or_default();
         let is_renamed = edit::text(raw, "name").as_deref() != Some(tool.name.as_str());
         let renamed = edit::replaced(raw, "name", &name).filter(|_| is_renamed);
-        out.extend_from_slice(renamed.as_deref().unwrap_or(raw).as_bytes());
+        let mut shown = Cow::from(renamed.as_deref().unwrap_or(raw));
+        // A legacy client takes an output schema for one of objects, and insists on it.
+        let is_unfit = |schema: &str| edit::text(schema, "type").as_deref() != Some("object");
+        if revision != Revision::MODERN && edit::member(raw, "outputSchema").is_some_and(is_unfit) {
+            shown = edit::without(&shown, "outputSchema").into();
+        }
+        out.extend_from_slice(shown.as_bytes());
         return;
     }
     out.push(b'{');
@@ -33,7 +39,7 @@ pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
         put_member(out, "description", quoted(description));
     }
     put_member(out, "inputSchema", input_schema(&tool.input).as_bytes());
-    if let Some(output) = tool.output.as_ref().filter(|output| shows_output(revision, output)) {
+    if let Some(output) = shown_output(revision, tool) {
         put_member(out, "outputSchema", output.compact().as_bytes());
     }
     if let Some(hints) = tool.hints.as_ref().filter(|_| Revision::V2025_03_26 <= revision) {
@@ -59,12 +65,13 @@ fn put_hints(out: &mut Vec<u8>, hints: &Hints) {
     }
 }
 
-fn shows_output(revision: Revision, output: &Json) -> bool {
-    match revision {
+/// The schema of the tool's answers, if clients of this revision are shown it.
+pub(in crate::mcp) fn shown_output(revision: Revision, tool: &ToolSpec) -> Option<&Json> {
+    tool.output.as_ref().filter(|output| match revision {
         Revision::V2026_07_28 => true,
         Revision::V2025_06_18 | Revision::V2025_11_25 => is_of_objects(output),
         Revision::V2024_11_05 | Revision::V2025_03_26 => false,
-    }
+    })
 }
 
 fn input_schema(input: &Json) -> Cow<'_, str> {
@@ -73,7 +80,13 @@ fn input_schema(input: &Json) -> Cow<'_, str> {
     }
     let schema = input.compact();
     if is_of_objects(&schema) {
-        return schema.as_str().to_owned().into();
+        let mut schema = schema.as_str().to_owned();
+        // Some clients cannot do without, though JSON Schema can.
+        if edit::member(&schema, "properties").is_none() {
+            schema.pop();
+            schema.push_str(r#","properties":{}}"#);
+        }
+        return schema.into();
     }
     let properties = format!("{{\"value\":{schema}}}");
     format!(r#"{{"type":"object","properties":{properties},"required":["value"]}}"#).into()
@@ -153,10 +166,10 @@ mod tests {
         check(
             &tool,
             expect![[r#"
-                2024-11-05 {"name":"add","description":"adds","inputSchema":{"type":"object"}}
-                2025-03-26 {"name":"add","description":"adds","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}
-                2025-06-18 {"name":"add","title":"Add","description":"adds","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}
-                2026-07-28 {"name":"add","title":"Add","description":"adds","inputSchema":{"type":"object"},"outputSchema":{"type":"number"},"annotations":{"readOnlyHint":true}}
+                2024-11-05 {"name":"add","description":"adds","inputSchema":{"type":"object","properties":{}}}
+                2025-03-26 {"name":"add","description":"adds","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}
+                2025-06-18 {"name":"add","title":"Add","description":"adds","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}
+                2026-07-28 {"name":"add","title":"Add","description":"adds","inputSchema":{"type":"object","properties":{}},"outputSchema":{"type":"number"},"annotations":{"readOnlyHint":true}}
             "#]],
         );
     }
@@ -166,6 +179,10 @@ mod tests {
         let schema = |text: &'static str| input_schema(&Json::parse(text).unwrap()).into_owned();
         assert_eq!(schema("{}"), ANY_OBJECT);
         assert_eq!(schema("true"), ANY_OBJECT);
+        assert_eq!(
+            schema(r#"{"type":"object","additionalProperties":false}"#),
+            r#"{"type":"object","additionalProperties":false,"properties":{}}"#
+        );
         assert_eq!(
             schema(r#"{"type": "string"}"#),
             r#"{"type":"object","properties":{"value":{"type":"string"}},"required":["value"]}"#

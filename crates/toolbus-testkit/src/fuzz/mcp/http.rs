@@ -19,8 +19,9 @@ use super::{Answerer, Asker, BYTES_MAX, behind, calling_settings, gone};
 pub fn endpoint(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let mut now = Instant::now();
+    let origins = vec!["https://app.example".to_owned()];
     let entrance = Entrance {
-        admission: Admission::LOOPBACK,
+        admission: Admission { origins, ..Admission::LOOPBACK },
         path: "/".into(),
         sse: true,
         body_bytes_max: BYTES_MAX,
@@ -68,15 +69,24 @@ pub fn endpoint(data: &[u8]) {
     }
 }
 
+/// The same of a server of the old HTTP+SSE.
+pub fn sse_client(data: &[u8]) {
+    answers(data, true);
+}
+
 /// What a server may answer over HTTP. A piece is for one of the open requests: which, how, and
 /// the rest is its body. Each call ends once.
 pub fn http_client(data: &[u8]) {
+    answers(data, false);
+}
+
+fn answers(data: &[u8], sse: bool) {
     let mut now = Instant::now();
     let mut client = HttpClient::new(ClientSettings {
         calling: calling_settings(),
         path: "/".into(),
         origin: "http://h:80".into(),
-        sse: false,
+        sse,
         start_timeout: Duration::from_secs(200),
     });
     let mut asker = Asker::new(now, &mut client);
@@ -142,7 +152,11 @@ fn request(endpoint: &mut Endpoint, now: Instant, stream: StreamId, bytes: &[u8]
     let body = body.get(2..).unwrap_or_default();
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines();
-    let mut head = RequestHead::new(lines.next().unwrap_or_default().to_owned(), "/");
+    let first = lines.next().unwrap_or_default();
+    let (method, target) = first.split_once(' ').unwrap_or((first, "/"));
+    let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
+    let mut head = RequestHead::new(method.to_owned(), path);
+    head.query = query.map(str::to_owned);
     for line in lines {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         head.headers.push(name.to_owned(), value);

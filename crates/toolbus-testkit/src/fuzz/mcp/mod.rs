@@ -1,6 +1,7 @@
-//! The MCP room: both ends on a pipe; `http` has both over HTTP.
+//! The MCP room: both ends on a pipe; `http` has both over HTTP, `sse` the events of its streams.
 
 mod http;
+mod sse;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, Outcome, Part, W
 
 use super::{Piece, assert_lines, pieces};
 
-pub use http::{endpoint, http_client};
+pub use http::{endpoint, http_client, sse_client};
+pub use sse::events;
 
 /// The longest line, body or event of a peer.
 const BYTES_MAX: usize = 512;
@@ -95,7 +97,8 @@ pub fn server(data: &[u8]) {
 
 fn calling_settings() -> calling::Settings {
     let settings = calling::Settings::new("w", "1");
-    calling::Settings { line_bytes_max: BYTES_MAX, calls_max: 3, ..settings }
+    let tokens = Some(calling::Tokens::new(|| "TOKEN".to_owned()));
+    calling::Settings { line_bytes_max: BYTES_MAX, calls_max: 6, tokens, ..settings }
 }
 
 fn behind(kind: u8) -> Behind {
@@ -105,6 +108,9 @@ fn behind(kind: u8) -> Behind {
 fn gone() -> Failure {
     Failure::new(FailureKind::Gone, "gone")
 }
+
+/// What a modern client says that it can do and wants to hear of.
+const MODERN: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}}},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a"]}}"#;
 
 /// Asks a server for a bit of everything, and sees to it that each call ends once.
 struct Asker {
@@ -122,6 +128,10 @@ impl Asker {
         let calls = [
             native("initialize", r#"{"capabilities":{"elicitation":{}}}"#),
             native("x", r#"{"_meta":{"progressToken":"t"}}"#),
+            // Of both eras: whichever the server speaks, some of them have to be translated.
+            native("tools/call", MODERN),
+            native("subscriptions/listen", MODERN),
+            native("resources/subscribe", r#"{"uri":"a"}"#),
             What::Tool { name: "a".into(), args: None },
             What::Tools,
         ];
@@ -139,7 +149,7 @@ impl Asker {
     /// Answers a question, or has enough of a call.
     fn go_on(&mut self, now: Instant, client: &mut impl Calling, event: u8) {
         if event % 4 == 1 {
-            client.up(now, Ticket(u64::from(event / 4 % 4)), Up::Cancel(None));
+            client.up(now, Ticket(u64::from(event / 4 % 7)), Up::Cancel(None));
         } else if let Some((ticket, ask)) = self.asks.pop() {
             client.up(now, ticket, Up::Answer(ask, Json::from_trusted(r#"{"result":{}}"#)));
         }

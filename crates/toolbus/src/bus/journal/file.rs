@@ -109,15 +109,15 @@ impl JournalFile {
             // A file system without locks.
             Err(_) => {}
         }
-        if open.is_at(&self.path)? {
-            if let Err(error) = make_room(&self.path) {
-                let path = self.path.display();
-                tracing::warn!("the journal `{path}` cannot be rotated, and grows: {error}");
-                self.rotate_again = Some(now + ROTATE_AGAIN);
-                // The lock is held by the open file.
-                let _ = flock(&open.file, FlockOperation::Unlock);
-                return Ok(());
-            }
+        if open.is_at(&self.path)?
+            && let Err(error) = make_room(&self.path)
+        {
+            let path = self.path.display();
+            tracing::warn!("the journal `{path}` cannot be rotated, and grows: {error}");
+            self.rotate_again = Some(now + ROTATE_AGAIN);
+            // The lock is held by the open file.
+            let _ = flock(&open.file, FlockOperation::Unlock);
+            return Ok(());
         }
         self.rotate_again = None;
         // As long as there is no new file, the old one is better than none.
@@ -172,13 +172,15 @@ impl Open {
         if !self.is_regular {
             return Ok(true);
         }
-        let found = self.file.metadata()?;
-        if found.nlink() == 0 {
+        // Asked for each line: this is the cheapest way to ask.
+        let found = rustix::fs::fstat(&self.file)?;
+        if found.st_nlink == 0 {
             return Ok(false);
         }
-        if found.len() != self.len {
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        if len != self.len {
             // Others wrote to it, or emptied it.
-            self.len = found.len();
+            self.len = len;
             self.is_torn = false;
             self.look_at_end();
         }

@@ -527,7 +527,7 @@ impl<C: Calling + Channel> Run<C> {
     /// What the exit suggests, if it came before the process was of use.
     fn diagnosis(&self, exit: Exit) -> Option<String> {
         // One that ends well lacks nothing.
-        let held_back = || match self.was_ready || exit == Exit::Code(0) {
+        let held_back = || match self.is_proven() || exit == Exit::Code(0) {
             true => None,
             false => diagnose::held_back(&self.held_back, self.tail.lines()),
         };

@@ -29,8 +29,8 @@ fn spec(tool: Tool) -> ToolSpec {
                 required("bytes", &integer(SAFE_INTEGER_MAX)),
                 optional("seed", &integer(u64::MAX)),
             ]),
-            // Of a reply in parts a schema would promise what only some callers get.
-            None,
+            // What arrives where a wire cannot stream.
+            Some(object(&[required("elements", &array(&object(&[required("$bytes", STRING)])))])),
         ),
         Tool::Count => (
             "Count from 0 up to n - 1, one element after the other",
@@ -39,7 +39,7 @@ fn spec(tool: Tool) -> ToolSpec {
                 optional("ms", NATURAL),
                 optional("fail_at", NATURAL),
             ]),
-            None,
+            Some(object(&[required("elements", &array(NATURAL))])),
         ),
         Tool::Early => (
             "Answer before the input was read",
@@ -94,6 +94,10 @@ const CODE: &str = r#"{"type":["string","integer"]}"#;
 
 fn integer(max: u64) -> String {
     format!(r#"{{"type":"integer","minimum":0,"maximum":{max}}}"#)
+}
+
+fn array(items: &str) -> String {
+    format!(r#"{{"type":"array","items":{items}}}"#)
 }
 
 struct Member {

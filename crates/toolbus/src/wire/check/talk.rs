@@ -1,6 +1,8 @@
 //! One run of a program that is tested: what we say to it and what we hear, line by line.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +17,9 @@ use crate::transport::pipe::{Input, Output, Watch};
 /// How long the exit of a program that closed its output is awaited, in order to tell it.
 const EXIT_PATIENCE: Duration = Duration::from_millis(300);
 
+/// How often the end of what it says on standard error is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// A program that runs. Dropping it kills it and all it has started.
 pub(crate) struct Talk {
     process: Process,
@@ -24,6 +29,8 @@ pub(crate) struct Talk {
     input: BytesMut,
     lines: Lines,
     stderr: JoinHandle<()>,
+    /// What that has read.
+    errors: Rc<RefCell<Tail>>,
     /// Its last line did not end.
     is_unfinished: bool,
 }
@@ -48,6 +55,7 @@ impl Talk {
         let stdout = process.stdout.take().ok_or_else(missing)?;
         let stderr = process.stderr.take().ok_or_else(missing)?;
         let stderr = Input::from_pipe(stderr).map_err(failed)?;
+        let errors = Rc::new(RefCell::new(Tail::new()));
         Ok(Talk {
             exit: Watch::new(process.exit_fd()).map_err(failed)?,
             process,
@@ -55,7 +63,8 @@ impl Talk {
             stdout: Input::from_pipe(stdout).map_err(failed)?,
             input: BytesMut::new(),
             lines: Lines::new(line_bytes_max),
-            stderr: spawn_local(log(stderr)),
+            stderr: spawn_local(log(stderr, errors.clone())),
+            errors,
             is_unfinished: false,
         })
     }
@@ -157,7 +166,16 @@ impl Talk {
         let until = Instant::now() + EXIT_PATIENCE;
         let _ = timeout_at(until.into(), self.exit.ready()).await;
         match self.process.exit_seen() {
-            Some(exit @ (Exit::Code(_) | Exit::Signal(_))) => format!("it ended with {exit}"),
+            Some(exit @ (Exit::Code(1..) | Exit::Signal(_))) => {
+                // Its last words are on the way.
+                while !self.stderr.is_finished() && Instant::now() < until {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                let errors = self.errors.borrow();
+                let said = errors.lines().last().map(|line| format!(", and said: {line}"));
+                format!("it ended with {exit}{}", said.unwrap_or_default())
+            }
+            Some(exit) => format!("it ended with {exit}"),
             None => "it closed its standard output".to_owned(),
         }
     }
@@ -169,14 +187,13 @@ impl Drop for Talk {
     }
 }
 
-async fn log(mut stderr: Input) {
-    let mut tail = Tail::new();
+async fn log(mut stderr: Input, tail: Rc<RefCell<Tail>>) {
     let mut bytes = BytesMut::new();
     while let Ok(1..) = stderr.read(&mut bytes).await {
-        tail.push(&bytes, |line| tracing::info!("{line}"));
+        tail.borrow_mut().push(&bytes, |line| tracing::info!("{line}"));
         bytes.clear();
         // A program that never stops complaining must not keep us from everything else.
         tokio::task::yield_now().await;
     }
-    tail.finish(|line| tracing::info!("{line}"));
+    tail.borrow_mut().finish(|line| tracing::info!("{line}"));
 }

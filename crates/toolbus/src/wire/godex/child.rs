@@ -46,6 +46,7 @@ impl Child {
         let (stdout, stderr, exit) = watched(&mut process).map_err(|error: io::Error| {
             Failure::new(FailureKind::Unavailable, format!("cannot watch `{name}`: {error}"))
         })?;
+        tracing::info!(peer = name, "started, process {}", process.pid());
         Ok(Child {
             name: name.to_owned(),
             process,
@@ -135,9 +136,14 @@ impl Child {
 
     /// Leaves it: one that still runs is waited for, told to end, made to end.
     pub(super) async fn leave(mut self, patience: Duration) {
-        if patience.is_zero() || !self.ends_within(patience).await {
+        let has_ended = !patience.is_zero() && self.ends_within(patience).await;
+        if !has_ended {
             self.process.signal_session(Signal::Term);
             self.ends_within(Patience::USUAL.signal).await;
+        }
+        match self.exit_seen().filter(|_| has_ended) {
+            Some(exit) => tracing::info!(peer = self.name, "ended with {exit}"),
+            None => tracing::info!(peer = self.name, "ended, as we asked"),
         }
     }
 }

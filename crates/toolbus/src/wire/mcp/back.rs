@@ -5,7 +5,6 @@
 //! So each era that it speaks has a process of its own, started by the first call that is made in
 //! it; or each legacy session has, if that is asked for.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Wire};
 
 use super::processes::Processes;
-use super::sessions::Sessions;
+use super::sessions::{Private, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
@@ -49,7 +48,7 @@ pub struct Mcp {
 enum Shared {
     ByAll(Rc<Processes>),
     /// Only modern callers share one.
-    BySession(Rc<Sessions>, Child<Client>),
+    BySession(Rc<Sessions<Child<Client>>>, Child<Client>),
 }
 
 impl Mcp {
@@ -87,6 +86,20 @@ fn child(options: &Options) -> Child<Client> {
     Child::new(name, program, Sharing::Shared, supervisor)
 }
 
+impl Private for Child<Client> {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        Child::start(self, call, down)
+    }
+
+    fn leave(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.shutdown())
+    }
+
+    fn restarts(&self) -> u64 {
+        Child::restarts(self)
+    }
+}
+
 impl Back for Mcp {
     fn wire(&self) -> Wire {
         toolbus_proto::mcp::WIRE
@@ -114,11 +127,7 @@ impl Back for Mcp {
 
     fn restarts(&self) -> Option<u64> {
         Some(match &self.share {
-            Shared::ByAll(processes) => {
-                let restarts = Cell::new(0);
-                processes.each(|child| restarts.set(restarts.get() + child.restarts()));
-                restarts.get()
-            }
+            Shared::ByAll(processes) => processes.restarts(),
             Shared::BySession(sessions, modern) => sessions.restarts() + modern.restarts(),
         })
     }

@@ -2,8 +2,10 @@
 //!
 //! In front of exactly one MCP server everything passes as it is. In front of anything else
 //! the bus is asked for its tools, as often as the client asks: who cannot be reached is left
-//! out of the list, and asked again with the next.
+//! out of the list, and asked again with the next. What MCP servers among them have besides
+//! tools is put together in `several`.
 
+use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,9 +16,8 @@ use toolbus_proto::mcp::conversation::Settings;
 use toolbus_proto::mcp::{Behind, Server};
 use toolbus_proto::tool::CallerId;
 
-use crate::bus::Bus;
-use crate::bus::lenient::LenientBus;
-use crate::bus::{Route, SwappableRoute};
+use super::several::SeveralBacks;
+use crate::bus::{Bus, Route, SwappableRoute};
 use crate::engine::front::Front;
 use crate::engine::wake::Wake;
 use crate::engine::{Sink, Source};
@@ -40,7 +41,8 @@ pub async fn serve(
     source: impl Source + 'static,
     sink: impl Sink + 'static,
 ) -> Ended {
-    let Backs { behind, route, changed } = Backs::of(bus);
+    let backs = Backs::of(bus);
+    let (behind, route) = (backs.behind, backs.route.clone());
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
@@ -60,7 +62,10 @@ pub async fn serve(
                 // It was cancelled, because the runtime ends.
                 Some(Err(_)) | None => return Ended::Well,
             },
-            () = changed.rung() => front.tell(&Notice::ToolsChanged),
+            () = backs.changed.rung() => {
+                front.tell(&Notice::ToolsChanged);
+                backs.tools_changed();
+            }
         }
     }
 }
@@ -70,6 +75,8 @@ pub async fn serve(
 pub struct Backs {
     pub(super) behind: Behind,
     pub(super) route: Rc<SwappableRoute>,
+    /// The same, where there are several.
+    several: RefCell<Option<Rc<SeveralBacks>>>,
     /// Rung when the tools are others than before.
     pub(super) changed: Rc<Wake>,
 }
@@ -78,32 +85,48 @@ impl Backs {
     /// Those of a bus that is [named without dots](Bus::named_without_dots). No back is asked yet.
     pub fn of(bus: Rc<Bus>) -> Backs {
         let changed = Rc::new(Wake::default());
-        let (behind, route) = route(bus, &changed);
-        Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed }
+        let (several, route) = route(bus, &changed);
+        let behind = if several.is_some() { Behind::Several } else { Behind::Server };
+        let (route, several) = (Rc::new(SwappableRoute::new(route)), RefCell::new(several));
+        Backs { behind, route, several, changed }
     }
 
     /// What answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
     /// one MCP server.
     pub fn new(behind: Behind, route: Rc<dyn Route>) -> Backs {
-        Backs { behind, route: Rc::new(SwappableRoute::new(route)), changed: Rc::default() }
+        let route = Rc::new(SwappableRoute::new(route));
+        Backs { behind, route, several: RefCell::default(), changed: Rc::default() }
+    }
+
+    /// Tells the clients that listen that the tools are others than before.
+    pub(super) fn tools_changed(&self) {
+        let several = self.several.borrow().clone();
+        if let Some(several) = several {
+            several.tools_changed();
+        }
     }
 
     /// From now on they are those of another bus, which has one MCP server if and only if the
     /// one before had. Clients are told that the tools may have changed.
     pub fn lead_to(&self, bus: Rc<Bus>) {
-        let (behind, route) = route(bus, &self.changed);
-        debug_assert_eq!(behind, self.behind, "what passes through cannot begin to be translated");
+        let (several, route) = route(bus, &self.changed);
+        let is_same = several.is_some() == self.several.borrow().is_some();
+        debug_assert!(is_same, "what passes through cannot begin to be put together");
         self.route.set(route);
+        if let Some(before) = self.several.replace(several) {
+            before.close();
+        }
         self.changed.ring();
     }
 }
 
-fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Behind, Rc<dyn Route>) {
+fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Option<Rc<SeveralBacks>>, Rc<dyn Route>) {
     if bus.native_wire() == Some(toolbus_proto::mcp::WIRE) {
-        return (Behind::Server, bus);
+        return (None, bus);
     }
     let bell = changed.clone();
     let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
     bus.watch(&ring);
-    (Behind::Hub, Rc::new(LenientBus::telling(bus, changed.clone())))
+    let several = SeveralBacks::new(bus, changed.clone());
+    (Some(several.clone()), several)
 }

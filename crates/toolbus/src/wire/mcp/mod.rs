@@ -28,6 +28,8 @@ mod rules;
 mod sessions;
 #[cfg(feature = "bus")]
 pub mod settings;
+#[cfg(feature = "bus")]
+mod several;
 
 #[cfg(feature = "bus")]
 pub use kind::{MCP, McpKind};

@@ -130,6 +130,11 @@ impl Processes {
         self.leaving.borrow().iter().for_each(|child| tell(child));
     }
 
+    /// How often one of them was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.legacy.restarts() + self.modern().restarts()
+    }
+
     pub(super) async fn shutdown(&self) {
         let mut others = JoinSet::new();
         let leaving = self.leaving.borrow().clone();

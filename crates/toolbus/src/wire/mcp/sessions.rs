@@ -1,5 +1,5 @@
-//! A process for each legacy session, where servers cannot tell their clients apart
-//! (`share = "session"`, `docs/protocols/mcp.md` 2.5).
+//! A process, or a conversation over HTTP, for each legacy session, where servers cannot tell
+//! their clients apart (`share = "session"`, `docs/protocols/mcp.md` 2.5).
 //!
 //! A session is one long call, `initialize`. With the last such call of a caller its process
 //! is told goodbye.
@@ -10,33 +10,43 @@ use std::rc::{Rc, Weak};
 
 use tokio::task::{JoinSet, spawn_local};
 use toolbus_proto::channel::Down;
-use toolbus_proto::mcp::Client;
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, What};
 
+use crate::bus::back::LocalFuture;
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::program::Child;
 use crate::engine::relay::Relay;
 
+/// What a session has for itself.
+pub(super) trait Private {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
+    /// Says goodbye.
+    fn leave(&self) -> LocalFuture<'_, ()>;
+    /// How often it was started again.
+    fn restarts(&self) -> u64 {
+        0
+    }
+}
+
 /// The processes of one server, by whom they are for.
-pub(super) struct Sessions {
-    this: Weak<Sessions>,
-    make: Box<dyn Fn() -> Child<Client>>,
-    open: RefCell<HashMap<CallerId, Session>>,
+pub(super) struct Sessions<C> {
+    this: Weak<Sessions<C>>,
+    make: Box<dyn Fn() -> C>,
+    open: RefCell<HashMap<CallerId, Session<C>>>,
     /// Told goodbye, and not gone yet.
-    leaving: RefCell<Vec<Rc<Child<Client>>>>,
+    leaving: RefCell<Vec<Rc<C>>>,
     /// How often those were started again that are gone.
     restarts: Cell<u64>,
 }
 
-struct Session {
-    child: Rc<Child<Client>>,
+struct Session<C> {
+    child: Rc<C>,
     /// The calls of `initialize`: two while a session is begun anew.
     links: usize,
 }
 
-impl Sessions {
+impl<C: Private + 'static> Sessions<C> {
     /// Starts nothing yet; `make` is asked for each session.
-    pub(super) fn new(make: impl Fn() -> Child<Client> + 'static) -> Rc<Sessions> {
+    pub(super) fn new(make: impl Fn() -> C + 'static) -> Rc<Sessions<C>> {
         Rc::new_cyclic(|this| Sessions {
             this: this.clone(),
             make: Box::new(make),
@@ -100,14 +110,14 @@ impl Sessions {
         };
         self.leaving.borrow_mut().push(session.child.clone());
         spawn_local(async move {
-            session.child.shutdown().await;
+            session.child.leave().await;
             this.restarts.set(this.restarts.get() + session.child.restarts());
             this.leaving.borrow_mut().retain(|child| !Rc::ptr_eq(child, &session.child));
         });
     }
 
     /// The servers that have not gone yet.
-    pub(super) fn living(&self) -> Vec<Rc<Child<Client>>> {
+    pub(super) fn living(&self) -> Vec<Rc<C>> {
         let open = self.open.borrow();
         let leaving = self.leaving.borrow();
         open.values().map(|session| &session.child).chain(leaving.iter()).cloned().collect()
@@ -121,7 +131,7 @@ impl Sessions {
     pub(super) async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
         for child in self.living() {
-            leaving.spawn_local(async move { child.shutdown().await });
+            leaving.spawn_local(async move { child.leave().await });
         }
         leaving.join_all().await;
     }

@@ -62,7 +62,7 @@ fn what_is_posted_is_answered_on_the_stream() {
         post_to(&served, &path, call).await.is(202, "");
         let reply = strings.calls.recv().await.unwrap();
         let done = Down::Done(Ok(Outcome::Text("done".into())));
-        reply.send(done).unwrap();
+        let _ = reply.send(done);
         let said = read_until(&mut body, "\n\n").await;
         assert_eq!(
             said,
@@ -92,7 +92,7 @@ fn a_front_that_stops_waits_for_the_last_answers() {
         let reply = strings.calls.recv().await.unwrap();
         served.stop.send(()).unwrap();
         let answering = async {
-            reply.send(Down::Done(Ok(Outcome::Text("done".into())))).unwrap();
+            let _ = reply.send(Down::Done(Ok(Outcome::Text("done".into()))));
             read_until(&mut body, r#""text":"done""#).await;
             while body.next().await.unwrap().is_some() {}
         };

@@ -13,10 +13,11 @@ use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::from_base64;
 use toolbus_proto::json::{Json, edit};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
+use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 
 use crate::args::Globals;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
+use crate::command::call::question;
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -28,7 +29,12 @@ use crate::render::{self, failure, printable, table, width};
 /// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
 /// What the protocol of the new era wants to know of each request.
-const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The code of a method that a server does not have.
+const UNKNOWN_METHOD: i64 = -32601;
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 10;
 
 pub(crate) static PROMPT: PromptVerb = PromptVerb;
 pub(crate) static RESOURCE: ResourceVerb = ResourceVerb;
@@ -257,12 +263,38 @@ impl Server<'_> {
         Err(Failed::new(Exit::Unreachable, message))
     }
 
-    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    /// Asks, and asks again with what the server wanted to know.
     async fn request(&self, method: &str, params: &str) -> Result<Json, Failed> {
+        let mut asking = params.to_owned();
+        for _ in 0..=ROUNDS_MAX {
+            let result = self.request_once(method, &asking).await?;
+            match edit::text(result.as_str(), "resultType").as_deref() {
+                None | Some("complete") => return Ok(result),
+                Some("input_required") if can_be_answered(&result) => {
+                    asking = answered(params, &result).await;
+                }
+                Some(kind) => return Err(unfinished(kind)),
+            }
+        }
+        Err(Failed::new(
+            Exit::Failed,
+            format!("the server asked for input more than {ROUNDS_MAX} times"),
+        ))
+    }
+
+    /// Asks as servers of the old era are asked, and one that is not in the words of the new.
+    async fn request_once(&self, method: &str, params: &str) -> Result<Json, Failed> {
         let asked = self.ask(method, params).await;
         let asked = match asked {
             Err(failure) if !failure.from_peer && failure.kind != FailureKind::TimedOut => {
-                let modern = edit::with_first(params, "_meta", MODERN_META);
+                let capabilities = match question::can_be_answered() {
+                    true => r#"{"elicitation":{"form":{}}}"#,
+                    false => "{}",
+                };
+                let meta = format!(
+                    r#"{{"{VERSION_KEY}":"2026-07-28","{CAPABILITIES_KEY}":{capabilities}}}"#
+                );
+                let modern = edit::with_first(params, "_meta", &meta);
                 // What is wrong with the server is told by the first.
                 self.ask(method, &modern).await.map_err(|second| match second.from_peer {
                     true => second,
@@ -274,6 +306,10 @@ impl Server<'_> {
         self.spinner.take();
         match asked {
             Ok(result) => Ok(result),
+            Err(Failure { code: Some(Code::Number(UNKNOWN_METHOD)), .. }) => {
+                let what = method.split('/').next().unwrap_or_default();
+                Err(Failed::new(Exit::Failed, format!("this server has no {what}")))
+            }
             Err(failure) => {
                 Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
             }
@@ -293,6 +329,44 @@ impl Server<'_> {
             _ => Err(Failure::new(FailureKind::BrokeProtocol, "its answer is no result")),
         }
     }
+}
+
+/// Is there a user, and are the questions in a result such as a user can answer?
+fn can_be_answered(result: &Json) -> bool {
+    let questions = edit::member(result.as_str(), "inputRequests").unwrap_or("{}");
+    let is_form = |(_, asked): (_, &str)| {
+        let params = edit::member(asked, "params").unwrap_or("{}");
+        let mode = edit::text(params, "mode");
+        edit::text(asked, "method").as_deref() == Some("elicitation/create")
+            && mode.is_none_or(|mode| mode == "form")
+    };
+    question::can_be_answered() && edit::members(questions).all(is_form)
+}
+
+/// The parameters once more, with what the user answers to the questions in a result.
+async fn answered(params: &str, result: &Json) -> String {
+    let mut more = params.strip_suffix('}').unwrap_or(params).to_owned();
+    let questions = edit::member(result.as_str(), "inputRequests");
+    if let Some(questions) = questions {
+        let mut answers = Vec::new();
+        for (key, asked) in edit::members(questions) {
+            let answer = question::answered(&Json::from_trusted(asked.to_owned())).await;
+            let answer = edit::member(answer.as_str(), "result").unwrap_or("{}").to_owned();
+            answers.push(format!("{}:{answer}", Json::of(&key)));
+        }
+        more += &format!(",\"inputResponses\":{{{}}}", answers.join(","));
+    }
+    if let Some(state) = edit::member(result.as_str(), "requestState") {
+        more += &format!(",\"requestState\":{state}");
+    }
+    more + "}"
+}
+
+/// What is told of a result that is none yet.
+fn unfinished(kind: &str) -> Failed {
+    let message = format!("{kind}: the server needs input before it answers");
+    Failed::new(Exit::Failed, message)
+        .hint("it asks questions, which a user can answer on a terminal")
 }
 
 fn print_list(

@@ -8,6 +8,7 @@ use toolbus::wire::oracle::front::{self as oracle, Options};
 use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::oracle::felt::Leniency;
+use toolbus_proto::oracle::signature::Function;
 
 use super::{ServeArgs, functions};
 use crate::args::Globals;
@@ -15,6 +16,9 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::failure;
+
+/// How many tools are named where one is not known.
+const NAMED_MAX: usize = 10;
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let settings = Settings {
@@ -39,8 +43,29 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         .meet_as(|bus| bus.for_front("oracle"), async |bus| run(bus, options).await)
 }
 
+/// A signature for a tool that is not there would never be used.
+fn check_functions(bus: &Bus, functions: &[Function]) -> Result<(), Failed> {
+    let offered = bus.offered();
+    let is_offered =
+        |function: &&Function| offered.iter().any(|tool| tool.name.as_str() == function.name());
+    let Some(unknown) = functions.iter().find(|function| !is_offered(function)) else {
+        return Ok(());
+    };
+    let name = unknown.name();
+    let mut names: Vec<_> = offered.iter().map(|tool| format!("`{}`", tool.name)).collect();
+    names.sort_unstable();
+    names.truncate(NAMED_MAX);
+    let message = format!("`--fn` gives a signature for `{name}`, and there is no such tool");
+    Err(Failed::usage(message).hint(format!(
+        "there are {}; a function that an oracle does not announce is made a tool by `functions` \
+         of its back in the config",
+        names.join(", ")
+    )))
+}
+
 async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {
     bus.open().await.map_err(|error| failure::not_open(&error))?;
+    check_functions(&bus, &options.functions)?;
     let cannot = |error: std::io::Error| {
         Failed::new(Exit::Failed, "cannot use standard input and output").caused_by(&error)
     };

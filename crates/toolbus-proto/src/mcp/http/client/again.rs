@@ -10,7 +10,7 @@ use super::{HttpClient, Outgoing, Purpose, Request};
 use crate::json::{Kind, edit};
 use crate::jsonrpc::kind;
 use crate::mcp::calling::RequestId;
-use crate::mcp::wire::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
+use crate::mcp::wire::{self, Era, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 use crate::tool::{Failure, FailureKind};
 
 /// How often a stream that broke is resumed.
@@ -104,6 +104,26 @@ impl HttpClient {
         self.refused.push(request.again());
     }
 
+    /// Is it a call whose arguments may have to be repeated in headers, and which is not known?
+    pub(super) fn needs_list(&self, request: &Request) -> bool {
+        let params = request.message.as_ref().and_then(Outgoing::params);
+        let args = params.and_then(|params| edit::member(params, "arguments")).unwrap_or("{}");
+        self.lists_first
+            && !self.was_listed
+            && request.asks("tools/call")
+            && wire::era("tools/call", params) == Era::Modern
+            && edit::members(args).next().is_some()
+    }
+
+    /// Makes the call when the tools have been listed.
+    pub(super) fn open_when_listed(&mut self, request: Request) {
+        let is_listing = |request: &Request| matches!(request.purpose, Purpose::Relist { .. });
+        if !self.requests.values().any(is_listing) {
+            self.ask_for_tools(&request, 1, None);
+        }
+        self.refused.push(request);
+    }
+
     /// The tools were listed once more, or could not be: what was refused is tried again.
     pub(super) fn relisted(&mut self, request: &Request, heard: &[Heard]) {
         let next = heard.iter().find_map(|heard| edit::member(heard.result()?, "nextCursor"));
@@ -113,6 +133,7 @@ impl HttpClient {
         {
             return self.ask_for_tools(request, page + 1, Some(next));
         }
+        self.was_listed = true;
         for request in std::mem::take(&mut self.refused) {
             self.open(request);
         }

@@ -152,12 +152,15 @@ pub(super) fn hear(client: &mut MessageClient, now: Instant, purpose: Purpose, h
         // it names no request, and must not end the one that happens to be under way.
         (Heard::Message(_), Purpose::Initialized | Purpose::Tell | Purpose::Listen) => {}
         (Heard::Event { message, .. } | Heard::Message(message), purpose) => {
-            let message = match purpose {
-                Purpose::Ask(id) => named(&message, id).map_or(message, Bytes::from),
-                _ => message,
-            };
-            if !message.iter().all(u8::is_ascii_whitespace) {
-                client.handle_message(now, &message);
+            if message.iter().all(u8::is_ascii_whitespace) {
+                return;
+            }
+            match purpose {
+                Purpose::Ask(id) => {
+                    let message = named(&message, id).map_or(message, Bytes::from);
+                    client.handle_message_for(now, id, &message);
+                }
+                _ => client.handle_message(now, &message),
             }
         }
     }

@@ -76,11 +76,29 @@ pub struct HttpClient {
     resumes: Vec<(Instant, Request)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
+    /// Are tools listed before one of them is called with arguments?
+    lists_first: bool,
+    /// The tools were listed, or could not be.
+    was_listed: bool,
     next_stream: u64,
     opens: VecDeque<(StreamId, RequestHead)>,
     ready: VecDeque<StreamId>,
     /// Notices of our own; the client has others.
     notices: VecDeque<Notice>,
+    parting: Parting,
+}
+
+/// How far the end of the conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parting {
+    /// Nothing is known of it.
+    No,
+    /// No answer is wanted any more.
+    Lost,
+    /// The same, and the session is to be ended.
+    Leaving,
+    /// That was said.
+    Left,
 }
 
 /// A request that was made, or is to be made again.
@@ -155,6 +173,11 @@ impl Request {
         matches!(self.message, Some(Outgoing::Answer(_)))
     }
 
+    /// Does it tell the server to give up a request?
+    fn is_cancel(&self) -> bool {
+        matches!(self.message, Some(Outgoing::Notification { cancels: Some(_), .. }))
+    }
+
     fn weight(&self) -> usize {
         self.message.as_ref().map_or(0, Outgoing::weight)
     }
@@ -188,11 +211,21 @@ impl HttpClient {
             refused: Vec::new(),
             resumes: Vec::new(),
             inputs: Inputs::default(),
+            lists_first: false,
+            was_listed: false,
             next_stream: 1,
             opens: VecDeque::new(),
             ready: VecDeque::new(),
             notices: VecDeque::new(),
+            parting: Parting::No,
         }
+    }
+
+    /// Lists the tools before one of them is called with arguments, so that it is known from the
+    /// first call on which of them headers repeat.
+    #[must_use]
+    pub fn listing_first(self) -> HttpClient {
+        HttpClient { lists_first: true, ..self }
     }
 
     /// The input schema of a tool, as the server listed it.
@@ -234,6 +267,29 @@ impl HttpClient {
             self.owed.clear();
             self.owed_bytes = 0;
             self.abort(|_| true);
+        }
+        self.part();
+    }
+
+    /// Ends what is not wanted any more once the conversation is over. What the server is told to
+    /// give up it must hear before its session ends: each message has a stream of its own, and
+    /// may be overtaken.
+    fn part(&mut self) {
+        if self.parting == Parting::No {
+            return;
+        }
+        let waits = self.requests.values().any(Request::is_cancel);
+        self.abort_all(|request| match request.purpose {
+            // The session of the old pair ends with its stream.
+            Purpose::Events => !waits,
+            Purpose::Leave => false,
+            _ => !request.is_cancel(),
+        });
+        if self.parting == Parting::Leaving && !waits {
+            self.parting = Parting::Left;
+            if self.session.is_some() {
+                self.open(Request::new(Purpose::Leave, None));
+            }
         }
     }
 
@@ -282,7 +338,11 @@ impl HttpClient {
         if message.method() == "initialize" {
             self.greeting = Some(message.clone());
         }
-        self.open(Request::new(purpose, Some(message)));
+        let request = Request::new(purpose, Some(message));
+        match self.needs_list(&request) {
+            true => self.open_when_listed(request),
+            false => self.open(request),
+        }
     }
 
     fn open(&mut self, mut request: Request) {
@@ -357,7 +417,11 @@ impl HttpClient {
 
     /// Gives up the streams of requests whose answers are not wanted any more.
     fn abort(&mut self, is_it: impl Fn(Purpose) -> bool) {
-        let found = self.requests.extract_if(.., |_, request| is_it(request.purpose));
+        self.abort_all(|request| is_it(request.purpose));
+    }
+
+    fn abort_all(&mut self, is_it: impl Fn(&Request) -> bool) {
+        let found = self.requests.extract_if(.., |_, request| is_it(request));
         for (stream, request) in found {
             self.posted_bytes -= request.weight();
             match self.opens.iter().position(|(opening, _)| *opening == stream) {
@@ -377,6 +441,7 @@ impl HttpClient {
                 request.retry = retry.unwrap_or(request.retry);
             }
             learn(&mut self.inputs, request, heard);
+            self.was_listed |= request.asks("tools/list") && heard.result().is_some();
         }
         match purpose {
             Purpose::Relist { .. } if heard.iter().any(|heard| heard.result().is_some()) => {
@@ -428,6 +493,7 @@ impl HttpClient {
             (Ok(heard), purpose) => {
                 for heard in heard {
                     learn(&mut self.inputs, &request, &heard);
+                    self.was_listed |= request.asks("tools/list") && heard.result().is_some();
                     hear(&mut self.client, now, purpose, heard);
                 }
                 match purpose {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::{HttpClient, Purpose, Reading, Request};
+use super::{HttpClient, Parting, Reading, Request};
 use crate::channel::{
     Calling, Down, Flow, Machine, Notice, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket,
     Up, Writing,
@@ -243,10 +243,10 @@ impl Calling for HttpClient {
         self.client.close(now);
         self.start_until = None;
         self.resumes.clear();
-        self.abort(|_| true);
-        if self.session.is_some() {
-            self.open(Request::new(Purpose::Leave, None));
+        if self.parting != Parting::Left {
+            self.parting = Parting::Leaving;
         }
+        self.part();
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
@@ -270,6 +270,9 @@ impl Calling for HttpClient {
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.client.handle_lost(now, why);
-        self.abort(|_| true);
+        if self.parting == Parting::No {
+            self.parting = Parting::Lost;
+        }
+        self.part();
     }
 }

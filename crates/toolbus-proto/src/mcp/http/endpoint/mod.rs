@@ -75,6 +75,8 @@ pub struct Endpoint {
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
     inputs: Inputs,
+    /// Are tools listed before the headers of a call are compared?
+    lists_first: bool,
     next_talk: u64,
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -122,6 +124,7 @@ impl Endpoint {
             tickets: HashMap::new(),
             tools: None,
             inputs: Inputs::default(),
+            lists_first: false,
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
@@ -138,6 +141,12 @@ impl Endpoint {
     #[must_use]
     pub fn introduced_as(self, name: &str, instructions: Option<&str>) -> Endpoint {
         Endpoint { about: Some((name.to_owned(), instructions.map(str::to_owned))), ..self }
+    }
+
+    /// Lists the tools before the headers of a call are compared, if they never were.
+    #[must_use]
+    pub fn listing_first(self) -> Endpoint {
+        Endpoint { lists_first: true, ..self }
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -324,6 +333,7 @@ impl Endpoint {
             settings.name.clone_from(name);
             settings.instructions.clone_from(instructions);
         }
+        settings.lists_first = self.lists_first;
         let mut conversation = Conversation::new(settings);
         if let Some(tools) = &self.tools {
             conversation.set_tools(tools.clone());

@@ -64,7 +64,11 @@ impl Endpoint {
             }
             Some(None) | None => {
                 let tool = posted.params.and_then(|params| edit::text(params, "name"));
-                let mirror = mirror.by_input(tool.and_then(|tool| self.inputs.of(&tool)));
+                let input = tool.and_then(|tool| self.inputs.of(&tool));
+                let mirror = match self.inputs.was_listed() {
+                    true => mirror.listed(input),
+                    false => mirror.by_input(input),
+                };
                 self.handle_modern(now, stream, head, &posted, &mirror)
             }
         }

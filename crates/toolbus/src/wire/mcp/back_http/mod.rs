@@ -2,8 +2,8 @@
 //! passes as it is.
 //!
 //! Each era that it speaks has a conversation of its own, begun by the first call that is made in
-//! it. One that cannot go on fails its calls, and the next call begins another; if none can be begun,
-//! calls are refused for a while.
+//! it; or each legacy session has, if that is asked for. One that cannot go on fails its calls, and
+//! the next call begins another; if none can be begun, calls are refused for a while.
 
 mod back_off;
 mod options;
@@ -20,6 +20,8 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
 use super::eras::Eras;
+use super::sessions::{Private, Sessions};
+use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
 use crate::child::Patience;
 use crate::engine::calls::{ReplyTo, RunningCall};
@@ -32,8 +34,10 @@ const GOODBYE: Duration = Patience::MCP.goodbye;
 
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
-    options: Options,
+    options: Rc<Options>,
     eras: Eras,
+    /// The conversations of legacy sessions, where each has its own.
+    sessions: Option<Rc<Sessions<Conversation>>>,
     legacy: RefCell<Option<Rc<Conversation>>>,
     modern: RefCell<Option<Rc<Conversation>>>,
     /// Whom to tell that the tools have changed.
@@ -47,12 +51,18 @@ type Watchers = Vec<Rc<dyn Fn()>>;
 impl McpHttp {
     /// Connects to no server yet.
     pub fn new(options: Options) -> McpHttp {
+        let (options, watchers) = (Rc::new(options), Rc::default());
+        let sessions = (options.share == Share::Session).then(|| {
+            let (options, watchers) = (options.clone(), Rc::clone(&watchers));
+            Sessions::new(move || begin(&options, &watchers))
+        });
         McpHttp {
             eras: Eras::new(options.settings.calling.memory.clone()),
             options,
+            sessions,
             legacy: RefCell::default(),
             modern: RefCell::default(),
-            watchers: Rc::default(),
+            watchers,
             back_off: RefCell::default(),
         }
     }
@@ -83,20 +93,36 @@ impl McpHttp {
     fn conversation(&self, era: Era) -> Rc<Conversation> {
         let known = self.place(era).borrow().clone();
         known.filter(|known| known.takes_calls()).unwrap_or_else(|| {
-            let anew = Rc::new(self.begin());
+            let anew = Rc::new(begin(&self.options, &self.watchers));
             self.place(era).replace(Some(anew.clone()));
             anew
         })
     }
+}
 
-    /// Says nothing before it is asked. Must be called inside a `LocalSet`.
-    fn begin(&self) -> Conversation {
-        let machine = HttpClient::new(self.options.settings.clone());
-        let name = &self.options.settings.calling.name;
-        let conversation = Client::over(name, machine, self.options.opener());
-        let watchers = self.watchers.clone();
-        conversation.watch(Rc::new(move || watchers.borrow().iter().for_each(|told| told())));
-        conversation
+/// Says nothing before it is asked. Must be called inside a `LocalSet`.
+fn begin(options: &Options, watchers: &Rc<RefCell<Watchers>>) -> Conversation {
+    let machine = HttpClient::new(options.settings.clone()).listing_first();
+    let name = &options.settings.calling.name;
+    let conversation = Client::over(name, machine, options.opener());
+    let watchers = watchers.clone();
+    conversation.watch(Rc::new(move || watchers.borrow().iter().for_each(|told| told())));
+    conversation
+}
+
+/// Says goodbye to a server.
+async fn close(conversation: &Conversation) {
+    conversation.fail(leaving());
+    let _ = tokio::time::timeout(GOODBYE, conversation.close()).await;
+}
+
+impl Private for Conversation {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        Client::start(self, call, down)
+    }
+
+    fn leave(&self) -> LocalFuture<'_, ()> {
+        Box::pin(close(self))
     }
 }
 
@@ -110,7 +136,11 @@ impl Back for McpHttp {
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let era = self.eras.conversation(era_of(&call));
+        let own = era_of(&call);
+        if let (Some(sessions), Era::Legacy) = (&self.sessions, own) {
+            return sessions.start(call, down);
+        }
+        let era = self.eras.conversation(own);
         if let Some(failure) = self.refusal(Instant::now(), era) {
             let _ = down.send(Down::Done(Err(failure)));
             return RunningCall::ended();
@@ -124,12 +154,17 @@ impl Back for McpHttp {
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {
-            let close = async |conversation: Option<Rc<Conversation>>| {
-                let Some(conversation) = conversation else { return };
-                conversation.fail(leaving());
-                let _ = tokio::time::timeout(GOODBYE, conversation.close()).await;
+            let end = async |conversation: Option<Rc<Conversation>>| {
+                if let Some(conversation) = conversation {
+                    close(&conversation).await;
+                }
             };
-            tokio::join!(close(self.legacy.take()), close(self.modern.take()));
+            let sessions = async {
+                if let Some(sessions) = &self.sessions {
+                    sessions.shutdown().await;
+                }
+            };
+            tokio::join!(end(self.legacy.take()), end(self.modern.take()), sessions);
         })
     }
 
@@ -137,6 +172,8 @@ impl Back for McpHttp {
         for conversation in [self.legacy.take(), self.modern.take()].into_iter().flatten() {
             conversation.fail(leaving());
         }
+        let sessions = self.sessions.iter().flat_map(|sessions| sessions.living());
+        sessions.for_each(|conversation| conversation.fail(leaving()));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::transport::http::{
 };
 use crate::wire::credentials::CredentialsError;
 use crate::wire::mcp::eras;
-use crate::wire::mcp::settings::McpSettings;
+use crate::wire::mcp::settings::{McpSettings, Share};
 use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
@@ -31,6 +31,8 @@ pub struct Options {
     pub(super) settings: ClientSettings,
     /// How long it may take to list its tools.
     pub(super) timeout: Duration,
+    /// Who shares a conversation of the old era.
+    pub(super) share: Share,
     /// Where on the server it is, with a query if there is one.
     path: Uri,
     /// Sent with every request, besides those of the protocol.
@@ -79,6 +81,7 @@ impl Options {
                 start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
             timeout: settings.timeout.unwrap_or(TIMEOUT),
+            share: own.share,
             path,
             headers,
             client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),

@@ -106,7 +106,7 @@ pub async fn serve_until(
     let version = about.map_or(env!("CARGO_PKG_VERSION"), |about| &about.version).to_owned();
     let settings =
         Settings { version, behind: backs.behind, entrance, first_caller: options.first_caller };
-    let mut endpoint = Endpoint::new(settings, unguessable);
+    let mut endpoint = Endpoint::new(settings, unguessable).listing_first();
     if let Some(about) = about {
         endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
     }
@@ -124,6 +124,7 @@ pub async fn serve_until(
         loop {
             backs.changed.rung().await;
             front.tell(&Notice::ToolsChanged);
+            backs.tools_changed();
         }
     };
     tokio::select! {

@@ -121,7 +121,10 @@ impl Started {
             departure = kept.departed(run) => Err(self.told(departure, "has ended")),
         };
         match &reached {
-            Ok(_) => kept.program.open(run),
+            Ok(_) => {
+                kept.program.open(run);
+                tracing::info!(peer = self.options.name, "ready");
+            }
             Err(failure) => kept.program.break_off(run, failure.clone()),
         }
         reached
@@ -229,9 +232,13 @@ impl Kept {
                 });
             }
             Life::Departed(departure) => {
+                if let Some(exit) = departure.last_words.exit {
+                    tracing::info!(peer, "ended with {exit}");
+                }
                 tell.send_modify(|news| news.departure = Some(departure));
             }
-            Life::Spawned(..) | Life::Stopped => {}
+            Life::Spawned(_, pid) => tracing::info!(peer, "started, process {pid}"),
+            Life::Stopped => {}
         };
         let options = ApartOptions {
             name: name.clone(),

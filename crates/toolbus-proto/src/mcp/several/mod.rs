@@ -1,0 +1,440 @@
+//! Several servers behind one front: one greeting, one list of each kind, and for each request
+//! the server that it is meant for (`docs/protocols/mcp.md` 2.7).
+//!
+//! [`Several`] stands between the conversations with clients and the backs. Native calls of the
+//! clients go in by [`Several::call`]; what is to be asked of which back comes out of
+//! [`Several::poll_ask`], and what the clients are to hear of [`Several::poll_down`]. Tools are
+//! not here: every front lists and calls those through the bus.
+
+mod greeting;
+mod listening;
+mod lists;
+mod routing;
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use self::greeting::{Greet, Session};
+use self::listening::Listen;
+use self::lists::{Kind, List};
+use super::WIRE;
+use super::wire::{self, Era, INTERNAL_ERROR, Meta, Refusal, UNKNOWN_METHOD};
+use crate::channel::{AskId, Asked, Down, Ticket, Up};
+use crate::json::{Json, edit};
+use crate::tool::{
+    Call, CallOptions, CallerId, Code, Deadline, Failure, FailureKind, Outcome, What,
+};
+
+/// How long a list waits for a back that was listed before, and a subscription for its backs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A back, as the front knows it.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Its name, which stands before the names of its prompts.
+    pub name: Arc<str>,
+    /// Is it an MCP server? Others have only tools.
+    pub speaks_mcp: bool,
+}
+
+/// Several backs as one server.
+#[derive(Debug)]
+pub struct Several {
+    /// Who we say we are.
+    us: Json,
+    /// How long a greeting waits for a back.
+    start: Duration,
+    backs: Vec<Back>,
+    /// What clients asked, by their tickets.
+    jobs: HashMap<Ticket, Job>,
+    /// What backs were asked, by our own tickets.
+    asked: HashMap<Ticket, Purpose>,
+    /// What waits until a back has said what it can do.
+    pending: Vec<Pending>,
+    sessions: HashMap<CallerId, Session>,
+    /// Questions that came for a session and name no call of it, by the id we gave them.
+    questions: HashMap<u64, (Ticket, AskId)>,
+    /// The names of prompts that were already told to fall together.
+    warned: HashSet<String>,
+    next_ticket: u64,
+    next_question: u64,
+    asks: VecDeque<(usize, Ticket, Asked)>,
+    downs: VecDeque<(Ticket, Down)>,
+    notices: VecDeque<SeveralNotice>,
+}
+
+/// Something for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeveralNotice {
+    /// This back is left out of a greeting or a list.
+    LeftOut {
+        /// Which one.
+        back: usize,
+        /// Why.
+        failure: Failure,
+    },
+    /// Two prompts would have one name: a sentence for people.
+    SameName(String),
+}
+
+#[derive(Debug)]
+struct Back {
+    peer: Peer,
+    /// What it said of itself, by era.
+    greetings: [Option<Json>; 2],
+    /// A `server/discover` that is under way.
+    discovering: Option<Ticket>,
+    lists: [List; Kind::COUNT],
+}
+
+/// What is to become of a call of a client.
+#[derive(Debug)]
+enum Job {
+    Greet(Greet),
+    /// A session that is open; its call lasts as long as it does.
+    Session(CallerId),
+    /// A page of a list.
+    List {
+        call: Call,
+        kind: Kind,
+        from: usize,
+        waits: BTreeSet<usize>,
+        until: Instant,
+    },
+    /// A request for which the right back is looked for in the lists.
+    Find {
+        call: Call,
+        waits: BTreeSet<(usize, Kind)>,
+        until: Instant,
+    },
+    /// One back answers.
+    Pass {
+        back: usize,
+        ticket: Ticket,
+    },
+    Listen(Listen),
+}
+
+/// What a back was asked for.
+#[derive(Debug)]
+enum Purpose {
+    /// A session of a client with this back.
+    Link {
+        caller: CallerId,
+        back: usize,
+    },
+    Discover {
+        back: usize,
+    },
+    /// A back of another wire: is it there?
+    Start {
+        back: usize,
+        front: Ticket,
+    },
+    Page {
+        back: usize,
+        kind: Kind,
+        call: Box<Call>,
+    },
+    Pass {
+        front: Ticket,
+    },
+    Listen {
+        back: usize,
+        front: Ticket,
+    },
+    /// The client does not wait for the answer.
+    Aside,
+}
+
+/// What waits for the greeting of a back.
+#[derive(Debug)]
+struct Pending {
+    /// The call that brings it.
+    ticket: Ticket,
+    front: Ticket,
+    /// A list to be read then.
+    kind: Option<Kind>,
+    call: Call,
+}
+
+impl Several {
+    /// None of the backs is asked yet. A greeting waits no longer than `start` for one of them.
+    pub fn new(version: &str, start: Duration, peers: Vec<Peer>) -> Several {
+        let back = |peer| Back {
+            peer,
+            greetings: [None, None],
+            discovering: None,
+            lists: std::array::from_fn(|_| List::default()),
+        };
+        Several {
+            us: wire::introduction("toolbus", version),
+            start,
+            backs: peers.into_iter().map(back).collect(),
+            jobs: HashMap::new(),
+            asked: HashMap::new(),
+            pending: Vec::new(),
+            sessions: HashMap::new(),
+            questions: HashMap::new(),
+            warned: HashSet::new(),
+            next_ticket: 0,
+            next_question: 0,
+            asks: VecDeque::new(),
+            downs: VecDeque::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// Is none of the backs an MCP server?
+    pub fn has_only_tools(&self) -> bool {
+        self.servers().next().is_none()
+    }
+
+    /// Takes a native call of a client.
+    pub fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
+        let What::Native { method, .. } = &call.what else {
+            return self.fail(ticket, Failure::new(FailureKind::Unavailable, "not a native call"));
+        };
+        let method = method.clone();
+        let method = str::from_utf8(&method).unwrap_or_default();
+        // The only one decides about everything by itself.
+        if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice() {
+            return self.pass(ticket, 0, call);
+        }
+        match method {
+            "initialize" | "server/discover" => self.greet(now, ticket, call),
+            "subscriptions/listen" => self.listen(now, ticket, call),
+            "logging/setLevel" => self.set_level(now, ticket, &call),
+            "notifications/roots/list_changed" => self.tell_servers(now, ticket, &call),
+            _ if method.starts_with("notifications/") => self.succeed(ticket, "{}".into()),
+            _ => match Kind::listed_by(method) {
+                Some(kind) => self.list(now, ticket, call, kind),
+                None => self.find(now, ticket, call),
+            },
+        }
+    }
+
+    /// Goes on with a call of a client.
+    pub fn up(&mut self, ticket: Ticket, up: Up) {
+        let job = self.jobs.get(&ticket);
+        match (job, up) {
+            (Some(Job::Pass { back, ticket }), up) => {
+                self.asks.push_back((*back, *ticket, Asked::Up(up)));
+            }
+            (Some(Job::Session(_)), Up::Answer(ask, answer)) => {
+                let Some((ticket, own)) = self.questions.remove(&ask.0) else { return };
+                let Some(Purpose::Link { back, .. }) = self.asked.get(&ticket) else { return };
+                self.asks.push_back((*back, ticket, Asked::Up(Up::Answer(own, answer))));
+            }
+            (Some(_), Up::Cancel(_)) => {
+                self.cancelled(ticket);
+                self.fail(ticket, Failure::cancelled());
+            }
+            _ => {}
+        }
+    }
+
+    /// The client wants no more of a call that several backs are busy with.
+    fn cancelled(&mut self, ticket: Ticket) {
+        self.pending.retain(|pending| pending.front != ticket);
+        match self.jobs.remove(&ticket) {
+            Some(Job::Session(caller)) => self.end_session(caller),
+            Some(Job::Greet(greet)) => greet.caller.into_iter().for_each(|it| self.end_session(it)),
+            Some(Job::Listen(listen)) => self.stop_listening(listen),
+            _ => {}
+        }
+    }
+
+    /// Goes on with what a back answers.
+    pub fn down(&mut self, now: Instant, ticket: Ticket, down: Down) {
+        let Some(purpose) = self.asked.get(&ticket) else { return };
+        match (purpose, down) {
+            (Purpose::Pass { front }, down) => {
+                let front = *front;
+                if let Down::Done(_) = down {
+                    self.asked.remove(&ticket);
+                    self.jobs.remove(&front);
+                }
+                self.downs.push_back((front, down));
+            }
+            (Purpose::Link { caller, back }, down) => {
+                let (caller, back) = (*caller, *back);
+                self.link_down(now, ticket, caller, back, down);
+            }
+            (Purpose::Listen { back, front }, down) => {
+                let (back, front) = (*back, *front);
+                self.listen_down(now, ticket, back, front, down);
+            }
+            (_, Down::Done(outcome)) => match self.asked.remove(&ticket) {
+                Some(Purpose::Discover { back }) => self.discovered(now, ticket, back, outcome),
+                Some(Purpose::Start { back, front }) => {
+                    self.started(now, back, front, outcome.err())
+                }
+                Some(Purpose::Page { back, kind, call }) => {
+                    self.page_came(now, back, kind, &call, outcome);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let is_due = |job: &Job| job.until().is_some_and(|until| until <= now);
+        let mut due: Vec<_> =
+            self.jobs.iter().filter(|(_, job)| is_due(job)).map(|(ticket, _)| *ticket).collect();
+        due.sort_unstable();
+        for ticket in due {
+            match self.jobs.get_mut(&ticket) {
+                Some(Job::Greet(_)) => self.greet_in_time(now, ticket),
+                Some(Job::Listen(_)) => self.acknowledge(ticket),
+                Some(Job::List { .. } | Job::Find { .. }) => self.wait_no_longer(now, ticket),
+                _ => {}
+            }
+        }
+    }
+
+    /// When to call [`Several::handle_timeout`], if at all.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.jobs.values().filter_map(Job::until).min()
+    }
+
+    /// A call for a back, or more of one; by the ticket its reply is known.
+    pub fn poll_ask(&mut self) -> Option<(usize, Ticket, Asked)> {
+        self.asks.pop_front()
+    }
+
+    /// What a client is to hear.
+    pub fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        self.downs.pop_front()
+    }
+
+    /// Something for the log.
+    pub fn poll_notice(&mut self) -> Option<SeveralNotice> {
+        self.notices.pop_front()
+    }
+
+    /// The calls to backs that are made because of this call of a client.
+    pub fn calls_of(&self, front: Ticket) -> Vec<Ticket> {
+        match self.jobs.get(&front) {
+            Some(Job::Pass { ticket, .. }) => vec![*ticket],
+            Some(Job::Session(caller)) => {
+                let session = self.sessions.get(caller);
+                session.map(|session| session.tickets().collect()).unwrap_or_default()
+            }
+            Some(Job::Listen(listen)) => listen.tickets().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The backs that speak MCP.
+    fn servers(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let is_server = |(_, back): &(usize, &Back)| back.peer.speaks_mcp;
+        self.backs.iter().enumerate().filter(is_server).map(|(index, _)| index)
+    }
+
+    fn pass(&mut self, front: Ticket, back: usize, call: Call) {
+        let ticket = self.ask(back, call, Purpose::Pass { front });
+        self.jobs.insert(front, Job::Pass { back, ticket });
+    }
+
+    fn ask(&mut self, back: usize, call: Call, purpose: Purpose) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.asked.insert(ticket, purpose);
+        self.asks.push_back((back, ticket, Asked::Call(call)));
+        ticket
+    }
+
+    fn succeed(&mut self, front: Ticket, result: Bytes) {
+        self.jobs.remove(&front);
+        self.downs.push_back((front, Down::Done(Ok(Outcome::Native(result)))));
+    }
+
+    fn fail(&mut self, front: Ticket, failure: Failure) {
+        self.jobs.remove(&front);
+        self.downs.push_back((front, Down::Done(Err(failure))));
+    }
+
+    fn refuse(&mut self, front: Ticket, refusal: &Refusal) {
+        self.fail(front, refused(refusal));
+    }
+
+    fn left_out(&mut self, back: usize, failure: Failure) {
+        if failure.kind != FailureKind::Cancelled {
+            self.notices.push_back(SeveralNotice::LeftOut { back, failure });
+        }
+    }
+}
+
+impl Job {
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Job::Greet(greet) => Some(greet.until),
+            Job::List { until, .. } | Job::Find { until, .. } => Some(*until),
+            Job::Listen(listen) => listen.until(),
+            Job::Session(_) | Job::Pass { .. } => None,
+        }
+    }
+}
+
+/// A refusal as the front passes it on: the error object is the detail of what a peer said.
+fn refused(refusal: &Refusal) -> Failure {
+    let kind = match refusal.code {
+        INTERNAL_ERROR => FailureKind::Unavailable,
+        _ => FailureKind::Failed,
+    };
+    let detail = Some(Json::from_trusted(refusal.to_json()));
+    let code = Some(Code::Number(refusal.code));
+    Failure { detail, code, from_peer: true, ..Failure::new(kind, &*refusal.message) }
+}
+
+fn unknown_method(method: &str) -> Refusal {
+    Refusal::new(UNKNOWN_METHOD, format!("method not found: {method}"))
+}
+
+/// The parameters of a native call, an object.
+fn params_of(call: &Call) -> &str {
+    match &call.what {
+        What::Native { body, .. } => {
+            str::from_utf8(body).ok().filter(|params| !params.is_empty()).unwrap_or("{}")
+        }
+        What::Tool { .. } | What::Tools => "{}",
+    }
+}
+
+fn era_of(call: &Call) -> Era {
+    match &call.what {
+        What::Native { method, body, .. } => {
+            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
+        }
+        What::Tool { .. } | What::Tools => Era::Modern,
+    }
+}
+
+/// A call of ours on behalf of a client's.
+fn on_behalf(now: Instant, call: &Call, method: &'static str, body: impl Into<Bytes>) -> Call {
+    let method = Bytes::from_static(method.as_bytes());
+    let what = What::Native { wire: WIRE, method, body: body.into() };
+    let options = CallOptions { native: Some(WIRE), ..CallOptions::default() };
+    Call { caller: call.caller, deadline: Deadline::never(now), options, ..Call::of(now, what) }
+}
+
+/// The `_meta` of a client's request for a request of ours in its place: without what belongs to
+/// that request alone.
+fn meta_of(call: &Call) -> Option<String> {
+    let meta = edit::member(params_of(call), "_meta")?;
+    Some(edit::without(meta, "progressToken")).filter(|meta| meta != "{}")
+}
+
+/// The two eras, as an index.
+fn at(era: Era) -> usize {
+    match era {
+        Era::Legacy => 0,
+        Era::Modern => 1,
+    }
+}

@@ -1,0 +1,251 @@
+//! The way from an MCP front to several backs.
+//!
+//! Tools are listed and called through the bus, as every front does. All else is made one by
+//! [`Several`], which decides; here is who asks the backs and wakes it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use tokio::task::{JoinHandle, spawn_local};
+use toolbus_proto::channel::{Asked, Down, Ticket, Up};
+use toolbus_proto::mcp::calling::era_of;
+use toolbus_proto::mcp::several::{Peer, Several, SeveralNotice};
+use toolbus_proto::mcp::wire::Era;
+use toolbus_proto::tool::{Call, What};
+
+use super::WIRE;
+use crate::bus::lenient::{LenientBus, SLOW, left_out};
+use crate::bus::{Bus, Route};
+use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
+use crate::engine::drive::until;
+use crate::engine::wake::Wake;
+
+/// Several backs, as an MCP front sees them.
+pub(super) struct SeveralBacks {
+    this: Weak<SeveralBacks>,
+    bus: Rc<Bus>,
+    tools: LenientBus,
+    machine: RefCell<Several>,
+    /// Where the answers to clients go.
+    replies: RefCell<HashMap<Ticket, ReplyTo>>,
+    /// What backs are busy with; `None` while it is being asked.
+    running: RefCell<HashMap<Ticket, Option<Rc<RunningCall>>>>,
+    next_ticket: Cell<u64>,
+    /// What the machine says is being carried: whoever adds to it leaves it at that.
+    is_carrying: Cell<bool>,
+    alarm: RefCell<Option<(Instant, JoinHandle<()>)>>,
+}
+
+impl SeveralBacks {
+    /// No back is asked before a client wants something. `changed` is rung when others tools are
+    /// offered than clients were told.
+    pub(super) fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Rc<SeveralBacks> {
+        let peers = bus.backs().map(|(name, wire)| Peer { name, speaks_mcp: wire == WIRE });
+        let machine = Several::new(env!("CARGO_PKG_VERSION"), SLOW, peers.collect());
+        Rc::new_cyclic(|this| SeveralBacks {
+            this: this.clone(),
+            tools: LenientBus::telling(bus.clone(), changed),
+            bus,
+            machine: RefCell::new(machine),
+            replies: RefCell::default(),
+            running: RefCell::default(),
+            next_ticket: Cell::new(0),
+            is_carrying: Cell::new(false),
+            alarm: RefCell::default(),
+        })
+    }
+
+    /// The tools are others than before: the clients that listen are told.
+    pub(super) fn tools_changed(&self) {
+        self.machine.borrow_mut().tools_changed();
+        let _ = self.carry();
+    }
+
+    /// Other backs take the place of these.
+    pub(super) fn close(&self) {
+        self.machine.borrow_mut().close();
+        let _ = self.carry();
+    }
+
+    fn start_native(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let ticket = Ticket(self.next_ticket.get());
+        self.next_ticket.set(ticket.0 + 1);
+        self.replies.borrow_mut().insert(ticket, down);
+        self.machine.borrow_mut().call(Instant::now(), ticket, call);
+        let _ = self.carry();
+        match self.this.upgrade() {
+            Some(this) => RunningCall::new(this, ticket),
+            None => RunningCall::ended(),
+        }
+    }
+
+    /// Servers that were started again are told of the session first, so that they know whom they
+    /// may ask.
+    fn relink(&self, call: &Call) {
+        if era_of(call) != Era::Legacy {
+            return;
+        }
+        let now = Instant::now();
+        match &call.what {
+            What::Tools => self.machine.borrow_mut().relink_all(now, call.caller),
+            What::Tool { name, .. } => {
+                let Some(owner) = self.bus.owner(name) else { return };
+                self.machine.borrow_mut().relink(now, call.caller, owner);
+            }
+            What::Native { .. } => return,
+        }
+        let _ = self.carry();
+    }
+
+    /// Carries what the machine says until it has nothing more to say. Nothing stays borrowed:
+    /// whoever is told may say more at once.
+    fn carry(&self) -> Pressure {
+        let mut pressure = Pressure::Ready;
+        if self.is_carrying.replace(true) {
+            return pressure;
+        }
+        loop {
+            let ask = self.machine.borrow_mut().poll_ask();
+            if let Some((back, ticket, asked)) = ask {
+                self.ask(back, ticket, asked);
+                continue;
+            }
+            let down = self.machine.borrow_mut().poll_down();
+            let Some((front, down)) = down else { break };
+            let mut replies = self.replies.borrow_mut();
+            let reply = match down {
+                Down::Done(_) => replies.remove(&front),
+                _ => replies.get(&front).cloned(),
+            };
+            drop(replies);
+            if let Some(reply) = reply {
+                pressure = pressure.max(reply.send(down));
+            }
+        }
+        self.is_carrying.set(false);
+        self.tell_log();
+        self.set_alarm();
+        pressure
+    }
+
+    fn ask(&self, back: usize, ticket: Ticket, asked: Asked) {
+        match asked {
+            Asked::Call(call) => {
+                let Some(this) = self.this.upgrade() else { return };
+                self.running.borrow_mut().insert(ticket, None);
+                let running = self.bus.start_at(back, call, ReplyTo::new(this, ticket));
+                match self.running.borrow_mut().get_mut(&ticket) {
+                    Some(place) => *place = Some(Rc::new(running)),
+                    // It has ended already, and then there is nothing to cancel.
+                    None => running.forget(),
+                }
+            }
+            Asked::Up(Up::Cancel(why)) => {
+                let running = self.running.borrow_mut().remove(&ticket).flatten();
+                if let Some(running) = running.and_then(Rc::into_inner) {
+                    running.cancel(why);
+                }
+            }
+            Asked::Up(up) => {
+                let running = self.running.borrow().get(&ticket).cloned().flatten();
+                if let Some(running) = running {
+                    let _ = running.send(up);
+                }
+            }
+        }
+    }
+
+    fn tell_log(&self) {
+        loop {
+            let notice = self.machine.borrow_mut().poll_notice();
+            match notice {
+                Some(SeveralNotice::LeftOut { back, failure }) => {
+                    if let Some((name, _)) = self.bus.backs().nth(back) {
+                        left_out(&name, &failure);
+                    }
+                }
+                Some(SeveralNotice::SameName(told)) => {
+                    tracing::warn!("the second is left out: {told}");
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn set_alarm(&self) {
+        let at = self.machine.borrow().poll_timeout();
+        let mut alarm = self.alarm.borrow_mut();
+        if alarm.as_ref().map(|(at, _)| *at) == at {
+            return;
+        }
+        if let Some((_, old)) = alarm.take() {
+            old.abort();
+        }
+        let Some(at) = at else { return };
+        let this = self.this.clone();
+        let ringing = spawn_local(async move {
+            until(Some(at)).await;
+            if let Some(this) = this.upgrade() {
+                this.alarm.take();
+                this.machine.borrow_mut().handle_timeout(Instant::now());
+                let _ = this.carry();
+            }
+        });
+        *alarm = Some((at, ringing));
+    }
+}
+
+impl Route for SeveralBacks {
+    fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
+        let is_greeting = matches!(
+            &call.what,
+            What::Native { method, .. } if method == "initialize" || method == "server/discover"
+        );
+        match &call.what {
+            // What there is to greet with is the tools.
+            What::Native { .. } if is_greeting && self.machine.borrow().has_only_tools() => {
+                call.what = What::Tools;
+                self.tools.start(call, down)
+            }
+            What::Native { .. } => self.start_native(call, down),
+            What::Tools | What::Tool { .. } => {
+                self.relink(&call);
+                self.tools.start(call, down)
+            }
+        }
+    }
+}
+
+impl Asker for SeveralBacks {
+    fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
+        if let Down::Done(_) = down
+            && let Some(Some(running)) = self.running.borrow_mut().remove(&ticket)
+            && let Some(running) = Rc::into_inner(running)
+        {
+            running.forget();
+        }
+        self.machine.borrow_mut().down(Instant::now(), ticket, down);
+        self.carry()
+    }
+
+    fn resume(&self, _ticket: Ticket) {}
+}
+
+impl Answerer for SeveralBacks {
+    fn send(&self, ticket: Ticket, up: Up) -> Pressure {
+        self.machine.borrow_mut().up(ticket, up);
+        self.carry()
+    }
+
+    /// The client takes more again.
+    fn resume(&self, ticket: Ticket) {
+        let calls = self.machine.borrow().calls_of(ticket);
+        let running = self.running.borrow();
+        let calls: Vec<_> =
+            calls.iter().filter_map(|call| running.get(call).cloned().flatten()).collect();
+        drop(running);
+        calls.iter().for_each(|call| call.resume());
+    }
+}
