@@ -3,9 +3,11 @@
 use bytes::Bytes;
 
 use super::WIRE;
+use super::envelope::Envelope;
 use super::protobuf::message::Message;
 use super::structure::Struct;
-use super::wire::{StreamChunk, ToolDefinition, ToolResponse};
+use super::wire::{Response, StreamChunk, ToolDefinition, ToolResponse};
+use crate::capture::Side;
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec};
@@ -110,6 +112,16 @@ pub fn failure(response: &ToolResponse) -> Failure {
         detail: response.result.as_ref().map(Struct::to_json),
         from_peer: true,
         ..Failure::new(kind, failure_text(response))
+    }
+}
+
+/// Why a tool has failed that was answered with this, as it is on the wire; `None` if it has not.
+pub fn native_failure(body: &Bytes) -> Option<FailureKind> {
+    match Envelope::read(Side::Response, body).and_then(|it| it.response()) {
+        Ok(Some(Response::ToolCall(response))) if !response.success => {
+            Some(failure(&response).kind)
+        }
+        _ => None,
     }
 }
 
@@ -229,10 +241,20 @@ pub fn part(outcome: Outcome) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::envelope::response_body;
     use super::*;
 
     fn json(text: &'static str) -> Json {
         Json::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_failure_is_seen_in_an_answer_that_is_passed_on() {
+        let of = |response: ToolResponse| native_failure(&response_body(response));
+        assert_eq!(of(refused("handler_error", "no")), Some(FailureKind::Failed));
+        assert_eq!(of(refused("timeout", "late")), Some(FailureKind::TimedOut));
+        assert_eq!(of(response("t", Ok(Outcome::Text("yes".to_owned())))), None);
+        assert_eq!(native_failure(&Bytes::from_static(b"\xff")), None);
     }
 
     #[test]

@@ -161,9 +161,6 @@ impl Front {
 fn ended(pair: &str, failure: &Failure) -> String {
     assert_ne!(failure.kind, FailureKind::TimedOut, "{pair}: {failure:?}");
     assert_ne!(failure.kind, FailureKind::TooLarge, "{pair}: {failure:?}");
-    if failure.kind == FailureKind::InvalidArguments {
-        println!("{pair}: {failure:?}");
-    }
     failure.kind.as_str().to_owned()
 }
 

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::orchestra::ClientSettings;
-use toolbus_proto::tool::Wire;
+use toolbus_proto::orchestra::{ClientSettings, translate};
+use toolbus_proto::tool::{FailureKind, Wire};
 
 use super::back::{Host, Orchestra, Started, StartedOptions};
 use super::decode::Capture;
@@ -133,6 +134,10 @@ impl PeerKind for OrchestraKind {
 
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         Some(Box::new(Capture::new(side)))
+    }
+
+    fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
+        translate::native_failure(result)
     }
 
     fn fixture(&self) -> Option<&'static Fixture> {
