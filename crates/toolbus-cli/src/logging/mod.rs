@@ -112,7 +112,7 @@ pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let _ = FORM.set(form);
     if format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| {
-            stderr::write(&line(Level::ERROR, &panic.to_string()))
+            stderr::write(&line(Level::ERROR, &panic.to_string()));
         }));
     }
     let counts = Counts::new(form, stderr::write as fn(&str));

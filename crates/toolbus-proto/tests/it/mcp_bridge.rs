@@ -212,7 +212,7 @@ impl Bridge {
                         came.push(format!("== log w {level} {data}"));
                     }
                     Notice::ToolsChanged if !self.is_crossed => {
-                        came.push("== the tools changed".to_owned())
+                        came.push("== the tools changed".to_owned());
                     }
                     _ => {}
                 }

@@ -221,7 +221,7 @@ impl Backs {
             match asked {
                 Asked::Call(call) => self.ask(back, Owner::Several(ticket), call),
                 Asked::Up(up) => {
-                    self.go_on(up, |owner| matches!(owner, Owner::Several(own) if *own == ticket))
+                    self.go_on(up, |owner| matches!(owner, Owner::Several(own) if *own == ticket));
                 }
             }
         }

@@ -80,7 +80,7 @@ async fn until_signal(tools: Tools, plans: Vec<Box<dyn FrontPlan>>) -> ExitCode 
 
 async fn heard(signal: &mut Signal) {
     if signal.recv().await.is_none() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -378,7 +378,7 @@ fn later(
                 match offered.bus.outage(&name).filter(|_| !offered.owner_is_slow(&name)) {
                     Some(outage) => asked.finish(Err(outage)),
                     None => {
-                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()))
+                        asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()));
                     }
                 }
             }

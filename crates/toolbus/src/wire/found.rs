@@ -395,13 +395,16 @@ fn command_line(words: &[String]) -> String {
 /// A back whose wire is found out when it is first asked.
 struct FoundOut(Rc<Unknown>);
 
+/// Is told what a peer does.
+type Hear = Rc<dyn Fn(&Notice)>;
+
 struct Unknown {
     address: Address,
     settings: Settings,
     back: RefCell<Option<Rc<dyn Back>>>,
     /// Those who want to hear of it, until there is something to hear.
     watching: RefCell<Vec<Rc<dyn Fn()>>>,
-    listening: RefCell<Vec<Rc<dyn Fn(&Notice)>>>,
+    listening: RefCell<Vec<Hear>>,
 }
 
 impl Unknown {
@@ -469,7 +472,7 @@ impl Back for FoundOut {
         }
     }
 
-    fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
+    fn listen(&self, hear: Hear) {
         match self.0.known() {
             Some(back) => back.listen(hear),
             None => self.0.listening.borrow_mut().push(hear),

@@ -63,7 +63,8 @@ impl Callers {
         let marks = stage.scratch.file("started");
         let registry = Registry::default();
         let program = |wire: &str| {
-            let fixture = registry.find(wire).and_then(|kind| kind.fixture()).expect("a wire");
+            let fixture =
+                registry.find(wire).and_then(toolbus::wire::PeerKind::fixture).expect("a wire");
             let words = format!("--config={}", stage.config());
             // Where an address would stand.
             marking(fixture, &marks, &words)

@@ -78,7 +78,7 @@ impl MessageClient {
         caller.rounds += 1;
         let requests = edit::member(result, "inputRequests").unwrap_or("{}");
         let state = edit::member(result, "requestState").map(str::to_owned);
-        let asked: Vec<_> = edit::members(requests).map(|(key, asked)| (key, asked)).collect();
+        let asked: Vec<_> = edit::members(requests).collect();
         if let Err(failure) = may_ask(&caller, &asked, state.is_some()) {
             return self.done(ticket, Err(failure));
         }

@@ -144,7 +144,7 @@ impl MessageClient {
 
     /// Is a request of the era that the server speaks?
     fn is_spoken(&self, request: &Bytes) -> bool {
-        let speaks = self.greeting.as_ref().map(|greeting| greeting.era());
+        let speaks = self.greeting.as_ref().map(Greeting::era);
         speaks == Some(Meta::in_body(request).era(""))
     }
 

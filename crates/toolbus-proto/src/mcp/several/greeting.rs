@@ -318,7 +318,8 @@ impl Several {
                     self.greeted(front);
                 }
                 (Some(kind), Some(_), None) => {
-                    if !self.read_list(now, front, back, kind, &call) {
+                    let is_asked = self.read_list(now, front, back, kind, &call);
+                    if !is_asked {
                         self.list_settled(now, front, back, kind);
                     }
                 }

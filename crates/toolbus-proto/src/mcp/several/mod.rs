@@ -271,7 +271,7 @@ impl Several {
             (_, Down::Done(outcome)) => match self.asked.remove(&ticket) {
                 Some(Purpose::Discover { back }) => self.discovered(now, ticket, back, outcome),
                 Some(Purpose::Start { back, front }) => {
-                    self.started(now, back, front, outcome.err())
+                    self.started(now, back, front, outcome.err());
                 }
                 Some(Purpose::Page { back, kind, call }) => {
                     self.page_came(now, back, kind, &call, outcome);

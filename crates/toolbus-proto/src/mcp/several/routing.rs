@@ -1,5 +1,6 @@
 //! Which server a request is meant for (`docs/protocols/mcp.md` 2.7.1, 2.7.6).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -27,7 +28,7 @@ impl Subject {
     fn of(method: &str, params: &str) -> Result<Option<Subject>, Refusal> {
         let needs = |what: &str| Refusal::new(INVALID_PARAMS, format!("{method} needs {what}"));
         let text = |object: &str, name: &str| {
-            let text = edit::text(object, name).map(|text| text.into_owned());
+            let text = edit::text(object, name).map(Cow::into_owned);
             text.ok_or_else(|| needs(&format!("{name}, a string")))
         };
         Ok(Some(match method {

@@ -257,11 +257,10 @@ async fn drive(
         loop {
             // How it ended is told to each exchange on it.
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                let unread = |error: &Box<dyn std::error::Error + Send + Sync>| {
-                    let error = error.downcast_ref::<hyper::Error>()?;
-                    error.is_parse().then(|| error.to_string())
-                };
-                return Poll::Ready(ended.err().as_ref().and_then(unread));
+                let error = ended.err();
+                let error = error.as_ref().and_then(|error| error.downcast_ref::<hyper::Error>());
+                let unread = error.filter(|error| error.is_parse());
+                return Poll::Ready(unread.map(ToString::to_string));
             }
             socket.poll_drain(context);
             let Some((deadline, then)) = socket.deadline() else { return Poll::Pending };
