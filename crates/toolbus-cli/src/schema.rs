@@ -131,7 +131,9 @@ impl<'a> Parameter<'a> {
     /// `from 1 to 10`, `format date`.
     pub(crate) fn limits(&self) -> Option<String> {
         let schema = resolved(self.root, self.schema);
-        if let Some(format) = edit::text(schema, "format") {
+        let format = edit::text(schema, "format");
+        // Those of numbers say how many bits there are.
+        if let Some(format) = format.filter(|_| self.types().contains(&Type::String)) {
             return Some(format!("format {format}"));
         }
         let bound = |name: &str| {

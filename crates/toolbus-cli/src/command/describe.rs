@@ -305,8 +305,8 @@ mod tests {
               any      anything
               where    object
                        A place on the map
-                       lat   number, required, from -90
-                             to 90
+                       lat   number, required, from -90 to
+                             90
                        note  string or null
               days_of  array of "mon", "tue"
               since    string, format date

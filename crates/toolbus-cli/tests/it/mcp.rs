@@ -33,10 +33,14 @@ pub(crate) fn discover(id: u32) -> String {
     request(id, "server/discover", &format!("{{{META}}}"))
 }
 
-/// A legacy server whose tools change while its one tool, `f`, is called.
-pub(crate) fn changing() -> String {
+/// What a legacy server does that a modern client has come to.
+pub(crate) const PROBED: [&str; 4] = ["read", "refuse", "-32601", "what?"];
+
+/// A legacy server whose tools change while its one tool, `f`, is called; before that it does
+/// this.
+pub(crate) fn changing(first: &[&str]) -> String {
     let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
     let opening = ["read", "answer", INITIALIZED, "read"];
     let calls = ["read", "answer", tools, "read", "say", CHANGED, "answer", tools, "readall"];
-    mcp_server(&[&opening[..], &calls].concat())
+    mcp_server(&[first, &opening, &calls].concat())
 }

@@ -206,9 +206,10 @@ fn a_caller_that_does_not_speak_mcp_is_told_that_it_would_have_been_asked() {
     let steps = ["read", "answer", DISCOVERED, "read", "answer", asked, "readall"];
     Page::of(&["call", "--json", &mcp_server(&steps), "f"]).check(expect![[r#"
         stdout
-        {"error":{"kind":"failed","message":"the tool answers only to MCP clients: its result is input_required","code":"input_required"}}
+        {"error":{"kind":"failed","message":"the tool needs input, for which this caller cannot be asked","code":"input_required"}}
         stderr
-        error: input_required: the tool answers only to MCP clients: its result is input_required
+        error: input_required: the tool needs input, for which this caller cannot be asked
+        hint: it asks questions, which a user can answer on a terminal
         exit 1
     "#]]);
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use crate::http::session;
 use crate::listening::Server;
 use crate::live::Live;
-use crate::mcp::{INITIALIZED, META, changing, modern_call, request};
+use crate::mcp::{INITIALIZED, META, PROBED, changing, modern_call, request};
 use crate::page::{Page, check, mcp_server};
 
 #[test]
@@ -39,7 +39,7 @@ fn an_mcp_server_behind_it_is_passed_through() {
 
 #[test]
 fn a_client_that_listens_is_told_that_tools_have_changed() {
-    let server = Server::start(&["mcp", "--http", "0", "builtin:", &changing()], 1);
+    let server = Server::start(&["mcp", "--http", "0", "builtin:", &changing(&PROBED)], 1);
     let mut live = Live::start(&["mcp", &format!("mcp+{}", server.url())]);
     let wanted = format!(r#"{{{META},"notifications":{{"toolsListChanged":true}}}}"#);
     expect![[r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}}"#]]

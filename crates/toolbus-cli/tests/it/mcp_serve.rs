@@ -145,7 +145,7 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
 
 #[test]
 fn a_change_behind_several_peers_is_told() {
-    let mut live = session(&["builtin:", &changing()]);
+    let mut live = session(&["builtin:", &changing(&[])]);
     let mut heard = [live.ask(&legacy_call(1, "faulty-tool_f", "{}")), live.hear()];
     heard.sort_unstable_by_key(|line| line.contains("result"));
     assert_eq!(heard[0], CHANGED);

@@ -18,7 +18,7 @@ use toolbus_testkit::scratch::Scratch;
 use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::Live;
-use crate::mcp::{INITIALIZE, INITIALIZED, legacy_call};
+use crate::mcp::{INITIALIZE, INITIALIZED, PROBED, legacy_call};
 use crate::page::{Page, mcp_server};
 
 const MIB: usize = 1 << 20;
@@ -380,7 +380,9 @@ fn too_few_descriptors_are_an_error_and_no_panic() {
     "#]]
     .assert_eq(&with_files(10, &["call", "builtin:", "add", "a=1", "b=2"]));
     // However many there are: it works, or says why not.
-    let back = server_doing(&["forever", "{", "read", "answer", r#"{"content":[]}"#, "}"]);
+    let steps = ["forever", "{", "read", "answer", r#"{"content":[]}"#, "}"];
+    let back =
+        mcp_server(&[&PROBED[..], &["read", "answer", INITIALIZED, "read"], &steps].concat());
     let mut worked = 0;
     for count in 6..48 {
         let page = with_files(count, &["call", &back, "f"]);

@@ -179,7 +179,6 @@ fn an_oracle_that_is_never_ready() {
         &["err", "compiling", "stay"],
         expect![[r#"
             stderr
-            warning: waiting for the `ready` that an oracle begins with, `faulty-tool` has 2s for that
             error: `faulty-tool` was not ready within 2s
               | compiling
             exit 4

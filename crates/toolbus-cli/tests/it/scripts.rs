@@ -270,6 +270,8 @@ fn the_manual_page_of_toolbus() {
                                  an Orchard provider, likewise
               mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
               https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
+              mcp+sse://HOST/PATH
+                                 an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS
               mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
                                  a mediocre\-rpc server
               godex+stdio:COMMAND
@@ -334,6 +336,9 @@ fn the_manual_page_of_toolbus() {
             .TP
             toolbus\-doctor(1)
             Start each back of the config, and say what works
+            .TP
+            toolbus\-log(1)
+            Read the journal: filter it, follow it, sum it up
             .TP
             toolbus\-certs(1)
             Show or renew the certificates of Orchestra

@@ -81,9 +81,10 @@ pub(super) fn since(text: &str) -> Result<Since, String> {
     if let Some(time) = time::parse(text) {
         return Ok(Since::At(time));
     }
+    let is_number = |number: &str| number.ends_with(|end: char| end.is_ascii_digit());
     let (number, seconds) = match text.split_at_checked(text.len().saturating_sub(1)) {
-        Some((number, "h")) => (number, 3600),
-        Some((number, "d")) => (number, 24 * 3600),
+        Some((number, "h")) if is_number(number) => (number, 3600),
+        Some((number, "d")) if is_number(number) => (number, 24 * 3600),
         _ => (text, 1),
     };
     match units::duration(number) {

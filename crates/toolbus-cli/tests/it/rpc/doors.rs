@@ -49,7 +49,7 @@ fn a_web_page_cannot_call_a_tool() {
     expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 146
+        content-length: 201
         connection: close
 
         {"err":{"msg":"host `evil.example` is not allowed: call it by localhost, 127.0.0.1 or [::1], or allow the name by `--host` (`hosts` in the config)","meta":{"code":"unavailable","reason":"forbidden"}}}

@@ -12,7 +12,8 @@ use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
 use crate::jsonrpc::{Id, Invalid, Message, Why, kind, string};
 use crate::mcp::translate::{
-    failure_of_error, is_complete, may_be_typed, outcome, read_tool, text_of, typed,
+    as_toolbus_means, failure_of_error, is_complete, may_be_typed, outcome, read_tool, text_of,
+    typed,
 };
 use crate::mcp::wire::{self, INVALID_PARAMS, RULES, Revision};
 use crate::printable::printable;
@@ -177,7 +178,10 @@ impl MessageClient {
             (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
                 // One more than there may be, so that it is seen.
+                let name = edit::text(self.server_info(), "name");
+                let is_toolbus = name.is_some_and(|name| name == "toolbus");
                 let read = edit::elements(listed).filter_map(|raw| read_tool(line, raw));
+                let read = read.map(|tool| if is_toolbus { as_toolbus_means(tool) } else { tool });
                 tools.extend(read.take(TOOLS_MAX + 1));
                 bytes += listed.len();
                 if let Some(failure) = too_many_tools(tools.len(), bytes) {

@@ -231,7 +231,7 @@ impl MessageClient {
     }
 
     /// Who the server says it is.
-    fn server_info(&self) -> &str {
+    pub(super) fn server_info(&self) -> &str {
         let raw = self.greeting.as_ref().map_or("{}", |greeting| greeting.raw.as_str());
         let of_meta = || edit::member(edit::member(raw, "_meta")?, SERVER_KEY);
         edit::member(raw, "serverInfo").or_else(of_meta).unwrap_or(self.us.as_str())

@@ -17,5 +17,5 @@ pub(super) use eras::{
 pub(super) use failure::refusal;
 pub(super) use failure::{failure_kind_of_result, failure_of_error, failure_of_result};
 pub(super) use reply::{is_complete, may_be_typed, outcome, relayed, text_of, typed};
-pub(super) use tools::shown_output;
+pub(super) use tools::{as_toolbus_means, shown_output};
 pub use tools::{read_tool, takes_wrapped, unwrapped, write_tool};

@@ -140,6 +140,15 @@ pub fn read_tool(line: &Bytes, raw: &str) -> Option<ToolSpec> {
     })
 }
 
+/// The tool as a toolbus listed it: what it writes for any object means just that, where others
+/// mean a tool without arguments.
+pub(in crate::mcp) fn as_toolbus_means(mut tool: ToolSpec) -> ToolSpec {
+    if tool.input.as_str() == ANY_OBJECT {
+        tool.input = Json::from_trusted(r#"{"type":"object"}"#);
+    }
+    tool
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};

@@ -412,15 +412,19 @@ fn every_key_is_read() {
                     serve: "mcp+http://127.0.0.1:8932/mcp",
                     settings: WireSettings(
                         [
-                            AccessSettings {
-                                token: None,
-                                token_env: Some(
-                                    "T",
-                                ),
-                                insecure: true,
-                                origins: [
-                                    "http://a",
-                                ],
+                            McpFrontSettings {
+                                access: AccessSettings {
+                                    token: None,
+                                    token_env: Some(
+                                        "T",
+                                    ),
+                                    insecure: true,
+                                    origins: [
+                                        "http://a",
+                                    ],
+                                    hosts: [],
+                                },
+                                sse: false,
                             },
                         ],
                     ),
@@ -455,6 +459,7 @@ fn every_key_is_read() {
                                     token_env: None,
                                     insecure: false,
                                     origins: [],
+                                    hosts: [],
                                 },
                             },
                         ],
@@ -483,6 +488,7 @@ fn every_key_is_read() {
                         ),
                         insecure: false,
                         origins: [],
+                        hosts: [],
                     },
                 },
             ),
@@ -526,7 +532,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `front.a.strict` is only for the mediocre wire
             line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
-            line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins
+            line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins, hosts
         "#]],
     );
 }

@@ -359,8 +359,8 @@ fn specs_are_schemas_that_say_what_is_taken() {
     };
     expect![[r#"
         add {"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]} {"type":"number"}
-        blob {"type":"object","properties":{"bytes":{"type":"integer","minimum":0,"maximum":9007199254740991},"seed":{"type":"integer","minimum":0,"maximum":18446744073709551615}},"required":["bytes"]} -
-        count {"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9007199254740991},"ms":{"type":"integer","minimum":0},"fail_at":{"type":"integer","minimum":0}},"required":["n"]} -
+        blob {"type":"object","properties":{"bytes":{"type":"integer","minimum":0,"maximum":9007199254740991},"seed":{"type":"integer","minimum":0,"maximum":18446744073709551615}},"required":["bytes"]} {"type":"object","properties":{"elements":{"type":"array","items":{"type":"object","properties":{"$bytes":{"type":"string"}},"required":["$bytes"]}}},"required":["elements"]}
+        count {"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9007199254740991},"ms":{"type":"integer","minimum":0},"fail_at":{"type":"integer","minimum":0}},"required":["n"]} {"type":"object","properties":{"elements":{"type":"array","items":{"type":"integer","minimum":0}}},"required":["elements"]}
         early {} {"type":"object","properties":{"early":{"type":"boolean"}},"required":["early"]}
         echo {} -
         fail {"type":"object","properties":{"message":{"type":"string"},"code":{"type":["string","integer"]}},"required":["message"]} -
