@@ -3,6 +3,7 @@
 mod deny;
 mod manifest;
 mod names;
+mod record;
 mod soak;
 mod tokens;
 mod walls;
@@ -13,11 +14,12 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Chores of this repository
 
-Usage: cargo xtask <CHORE>
+Usage: cargo xtask <CHORE> [NAME]...
 
 Chores:
   walls  Check the rules of the house that source and manifests can show
   soak   Call over all pairs for 600 or SECONDS seconds, with kills and reloads: soak [SECONDS] [SEED]
+  record Record the programs of docs/recordings on a terminal, each as an SVG; or just NAME
   deny   Check licences, advisories and sources of all dependencies (needs cargo-deny)
   help   Show this
 ";
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["walls"] => walls::run(&root()),
+        ["record", names @ ..] => record::run(&root(), names),
         ["deny"] => deny::run(&root()),
         ["soak"] => soak::run(&root(), "600", None),
         ["soak", seconds] => soak::run(&root(), seconds, None),
