@@ -299,7 +299,7 @@ pub(super) fn with_hint(failure: Failure) -> Failure {
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
         FailureKind::Failed if failure.code == Some(Code::Word("input_required".to_owned())) => {
             match question::can_be_answered() {
-                true => "it wants what cannot be typed into a form here; an MCP client may know",
+                true => "it wants what cannot be typed into a form here",
                 false => "it asks questions, which a user can answer on a terminal",
             }
         }
