@@ -23,7 +23,7 @@ mod sent {
     static EXPORTER: Mutex<Option<Exporter>> = Mutex::new(None);
 
     /// What makes spans of the calls of a bus, if they are wanted. What is wrong with the
-    /// environment is told, and no reason to serve nobody.
+    /// environment is told, and keeps no call from being made.
     pub(crate) fn observer() -> Option<Rc<dyn Observer>> {
         let mut exporter = EXPORTER.lock().unwrap_or_else(PoisonError::into_inner);
         if exporter.is_none() {

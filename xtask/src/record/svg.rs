@@ -38,7 +38,7 @@ impl Film {
     pub(crate) fn add(&mut self, lasts: Duration, screen: &Screen) {
         match self.pictures.last_mut() {
             Some(last) if last.lines == screen.lines() => last.lasts += lasts,
-            // Nobody sees what is gone at once.
+            // What is gone at once cannot be seen.
             Some(last) if last.lasts < Duration::from_millis(30) => {
                 last.lines = screen.lines().to_vec();
                 last.lasts += lasts;

@@ -1,7 +1,7 @@
 //! What the bus costs between two line wires: processor time a call of the process in the middle,
 //! beside that of the server when it is called directly.
 //!
-//! `pairs --program TOOLBUS [--calls COUNT] [--config FILE]`. Everybody is on one core: the
+//! `pairs --program TOOLBUS [--calls COUNT] [--config FILE]`. All are on one core: the
 //! client, which is this program, the bus and the server, which are both TOOLBUS.
 
 use std::fs;

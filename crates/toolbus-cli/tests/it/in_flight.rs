@@ -49,7 +49,7 @@ fn flood(address: &str) {
         assert!(is_told.iter().any(|kind| answer.contains(kind)), "{address}: {bytes}: {begin}");
     }
     println!("{address}: {whole} of {CALLS} were answered");
-    // Whoever reads is served, as if nothing had been.
+    // A client that reads is served, as if nothing had been.
     live.say(&legacy_call(CALLS + 1, "upper", r#"{"text":"x"}"#));
     // A server that was started again has told that its tools may have changed.
     let mut answers = std::iter::repeat_with(|| live.hear());

@@ -184,7 +184,7 @@ fn what_was_answered_is_there_when_we_are_killed() {
     flooding.thread().unpark();
     flooding.join().unwrap();
     let text = fs::read_to_string(folder.journal()).unwrap();
-    // The last may be torn where we were killed in the middle of it: nobody was answered then.
+    // The last may be torn where we were killed in the middle of it: its caller was not answered then.
     let whole = &text[..text.rfind('\n').unwrap()];
     let lines: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let written: Vec<u64> = lines.iter().map(|l| l["arguments"]["n"].as_u64().unwrap()).collect();

@@ -94,7 +94,7 @@ fn check(first: Hop) {
         let fields: Vec<_> = parent.split('-').collect();
         let pair = format!("{first:?} {second:?}: {parent}");
         assert_eq!((fields[0], fields[1], fields[3]), ("00", TRACE, "01"), "{pair}");
-        // What MCP says to MCP passes as it is, whoever is between.
+        // What MCP says to MCP passes as it is, whatever bus is between.
         let is_raw = first.is_mcp() && second.is_mcp();
         assert_eq!(fields[2] == PARENT, is_raw, "{pair}");
         // Orchestra has no place for it.

@@ -200,18 +200,7 @@ impl PartSays {
 
 impl FailureSays {
     fn into_failure(self) -> Option<Failure> {
-        const KINDS: [FailureKind; 9] = [
-            FailureKind::UnknownTool,
-            FailureKind::InvalidArguments,
-            FailureKind::Failed,
-            FailureKind::TimedOut,
-            FailureKind::Cancelled,
-            FailureKind::Gone,
-            FailureKind::BrokeProtocol,
-            FailureKind::Unavailable,
-            FailureKind::TooLarge,
-        ];
-        let kind = KINDS.into_iter().find(|kind| kind.as_str() == self.kind)?;
+        let kind = FailureKind::ALL.into_iter().find(|kind| kind.as_str() == self.kind)?;
         Some(Failure {
             code: self.code.map(|code| match code {
                 CodeSays::Number(number) => Code::Number(number),

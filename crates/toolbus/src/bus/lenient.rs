@@ -342,7 +342,7 @@ pub fn is_back(back: &str) {
     LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
 }
 
-/// The backs are others now: whoever is left out of them is news.
+/// The backs are others now: one of them that is left out is news.
 pub fn forget_left_out() {
     LEFT_OUT.with_borrow_mut(HashMap::clear);
 }

@@ -2,7 +2,7 @@
 //!
 //! Each call of a tool that reaches a bus is one [`ObservedCall`], whichever front it comes from:
 //! it begins once and ends once, whatever ends it. Lists of tools and what else a wire has to say
-//! are no calls. A bus that nobody observes pays nothing.
+//! are no calls. A bus without an observer pays nothing.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -268,7 +268,7 @@ impl Observed {
             return done;
         }
         if self.stage.get() == Stage::Asked {
-            // It found no back, or nobody waited that long. What is to be refused has ended.
+            // It found no back, or its caller has left before. What is to be refused has ended.
             let _ = self.tell_begin();
         }
         self.stage.set(Stage::Ended);

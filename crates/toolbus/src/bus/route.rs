@@ -11,7 +11,7 @@ pub trait Route {
     /// Asks, at once. What comes back goes to `down`.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
 
-    /// The front itself refuses this call: its caller is told why, and whoever keeps count of calls.
+    /// The front itself refuses this call: its caller is told why, and so are the observers of calls.
     fn refuse(&self, _call: Call, down: ReplyTo, why: Failure) {
         let _ = down.send(Down::Done(Err(why)));
     }

@@ -218,7 +218,7 @@ impl Access {
         Ok(())
     }
 
-    /// Where whoever can reach it may come in, if that is wanted: people are to be told.
+    /// Where every client that can reach it may come in, if that is wanted: the user is to be told.
     pub(crate) fn exposed(
         &self,
         listener: &Listener,

@@ -147,7 +147,7 @@ fn each_call_is_one_span_whose_id_is_passed_on() {
     assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
     assert!(head.contains("\r\napi-key: a key\r\n"), "{head}");
     assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
-    // Whoever began the last one does not record it.
+    // The caller that began the last one does not record it.
     assert_eq!(spans.len(), 3, "{spans:#?}");
     let [good, bad, lost] = spans.as_slice() else { panic!("three") };
 

@@ -281,7 +281,8 @@ fn json(outcome: Outcome) -> Json {
     }
 }
 
-/// A tool that is not in the config: whoever wrote no back before it is told how they are named.
+/// A tool that is not in the config. If its name has no back before it, the user is told how tools
+/// of the config are named.
 pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &str) -> Failure {
     let is_unknown = failure.kind == FailureKind::UnknownTool;
     if !is_unknown || address.is_some() || tool.contains('.') {

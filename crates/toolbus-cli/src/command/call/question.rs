@@ -19,7 +19,7 @@ pub(crate) fn can_be_answered() -> bool {
 pub(crate) async fn answered(question: &Json) -> Json {
     let params = edit::member(question.as_str(), "params").unwrap_or("{}").to_owned();
     let (tell, told) = oneshot::channel();
-    // Reading a terminal blocks, and cannot be broken off: whoever ends us does not wait for it.
+    // Reading a terminal blocks, and cannot be broken off: a signal that ends us does not wait for it.
     let asking = thread::Builder::new().name("question".to_owned());
     let _ = asking.spawn(move || tell.send(ask(&params)));
     let result = told.await.ok().flatten();

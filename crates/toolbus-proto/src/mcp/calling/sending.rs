@@ -212,7 +212,7 @@ impl MessageClient {
             put_member(&mut params, "cursor", cursor);
         }
         match page.request.as_ref().filter(|request| self.is_spoken(request)) {
-            // Whoever asks says who it is and what it can do.
+            // The client that asks says who it is and what it can do.
             Some(request) => {
                 let meta = params_of(request).and_then(|params| edit::member(params, "_meta"));
                 let meta = meta.map(|meta| edit::without(meta, "progressToken"));

@@ -498,7 +498,7 @@ fn united(capabilities: &[&str]) -> String {
         let mut united = b"{".to_vec();
         let said = capabilities.iter().filter_map(|raw| edit::member(raw, name));
         for (key, value) in said.flat_map(edit::members) {
-            // Whoever says it first has it.
+            // Of two servers that say it the first counts.
             if !known.contains(&key) {
                 put_member(&mut united, &key, value);
                 known.push(key);

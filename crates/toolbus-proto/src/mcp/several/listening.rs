@@ -147,7 +147,7 @@ impl Several {
         if listen.until.take().is_none() {
             return;
         }
-        // Nobody else will agree in time.
+        // A server that has not agreed by now is not waited for.
         listen.waits.clear();
         let mut agreed = vec![b'{'];
         if listen.tools {

@@ -148,19 +148,9 @@ fn value(value: Json) -> Down {
 
 /// `KIND "message" [code WORD] [detail JSON] [stderr "line"]`
 fn failure(words: &mut Words<'_>) -> Failure {
-    let kinds = [
-        FailureKind::UnknownTool,
-        FailureKind::InvalidArguments,
-        FailureKind::Failed,
-        FailureKind::TimedOut,
-        FailureKind::Cancelled,
-        FailureKind::Gone,
-        FailureKind::BrokeProtocol,
-        FailureKind::Unavailable,
-        FailureKind::TooLarge,
-    ];
     let kind = words.word().unwrap();
-    let kind = kinds.into_iter().find(|known| known.as_str() == kind).expect("a kind of failure");
+    let mut kinds = FailureKind::ALL.into_iter();
+    let kind = kinds.find(|known| known.as_str() == kind).expect("a kind of failure");
     let mut failure = Failure::new(kind, words.text().unwrap());
     if words.is("code") {
         failure.code = words.word().map(|code| Code::Word(code.to_owned()));

@@ -37,19 +37,6 @@ pub(super) const BOUNDS: [(&str, Duration); 15] = [
     ("60", Duration::from_secs(60)),
 ];
 
-/// The ways a call can fail, in the order in which they are shown.
-pub(super) const KINDS: [FailureKind; 9] = [
-    FailureKind::UnknownTool,
-    FailureKind::InvalidArguments,
-    FailureKind::Failed,
-    FailureKind::TimedOut,
-    FailureKind::Cancelled,
-    FailureKind::Gone,
-    FailureKind::BrokeProtocol,
-    FailureKind::Unavailable,
-    FailureKind::TooLarge,
-];
-
 /// All numbers of a bus. They outlive a reload.
 pub struct Metrics {
     pub(super) since: SystemTime,
@@ -57,7 +44,7 @@ pub struct Metrics {
     /// Calls that came by each front.
     fronts: RefCell<HashMap<Arc<str>, Cell<u64>>>,
     /// Calls that were for no back, by the way they failed.
-    pub(super) refused: [Cell<u64>; KINDS.len()],
+    pub(super) refused: [Cell<u64>; FailureKind::ALL.len()],
 }
 
 /// The numbers of one back.
@@ -73,7 +60,7 @@ pub(super) struct Series {
     since: Instant,
     pub(super) begun: Cell<u64>,
     pub(super) ended: Cell<u64>,
-    pub(super) failed: [Cell<u64>; KINDS.len()],
+    pub(super) failed: [Cell<u64>; FailureKind::ALL.len()],
     pub(super) request_bytes: Cell<u64>,
     pub(super) response_bytes: Cell<u64>,
     /// How many calls took no longer than each bound, and longer than the one before.
@@ -225,8 +212,8 @@ fn add(count: &Cell<u64>, more: u64) {
     count.set(count.get() + more);
 }
 
-/// Where it stands among [`KINDS`].
+/// Where it stands among [`FailureKind::ALL`].
 fn place(kind: FailureKind) -> usize {
     // A kind that is new to us is a failure.
-    KINDS.iter().position(|known| *known == kind).unwrap_or(2)
+    FailureKind::ALL.iter().position(|known| *known == kind).unwrap_or(2)
 }

@@ -30,7 +30,7 @@ pub use metrics::Metrics;
 /// How long an answer may take to be read when we are to stop.
 const LAST_BYTES: Duration = Duration::from_millis(200);
 
-/// Whoever looks asks seldom, and little.
+/// A monitor asks seldom, and little.
 const LIMITS: Limits = Limits {
     connections_max: 64,
     silence: Duration::from_secs(1),

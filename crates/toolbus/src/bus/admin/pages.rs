@@ -3,8 +3,10 @@
 use std::fs;
 use std::time::UNIX_EPOCH;
 
+use toolbus_proto::tool::FailureKind;
+
 use super::exposition::{Kind, Page};
-use super::metrics::{BOUNDS, KINDS, Metrics, Series};
+use super::metrics::{BOUNDS, Metrics, Series};
 use crate::bus::Bus;
 use crate::engine::account;
 
@@ -30,7 +32,7 @@ pub(super) fn metrics(metrics: &Metrics, bus: &Bus) -> String {
     }
     let help = "Calls that the bus answered itself, because no back could be found for them.";
     let mut refused = page.family("toolbus_refused_calls_total", Kind::Counter, help);
-    for (kind, count) in KINDS.iter().zip(&metrics.refused) {
+    for (kind, count) in FailureKind::ALL.iter().zip(&metrics.refused) {
         if 0 < count.get() {
             refused.put(&[("kind", kind.as_str())], count.get());
         }
@@ -58,7 +60,7 @@ fn of_tools(page: &mut Page, metrics: &Metrics) {
     let help = "Calls that have failed, by the way they did.";
     let mut failures = page.family("toolbus_call_failures_total", counter, help);
     for ((back, tool), series) in &series {
-        for (kind, count) in KINDS.iter().zip(&series.failed) {
+        for (kind, count) in FailureKind::ALL.iter().zip(&series.failed) {
             if 0 < count.get() {
                 let labels = [("back", &**back), ("tool", &**tool), ("kind", kind.as_str())];
                 failures.put(&labels, count.get());

@@ -1,8 +1,8 @@
 //! Which conversation with a server a call goes to: there is one for each era that it speaks.
 //!
 //! A server that knows both eras may keep a process to the one it was first spoken to in, so each
-//! era has a conversation of its own. One that speaks only one era needs no second: whoever came
-//! first has found that out, and the callers of the other era join it.
+//! era has a conversation of its own. One that speaks only one era needs no second: the first
+//! caller has found that out, and the callers of the other era join it.
 
 use std::cell::Cell;
 

@@ -33,7 +33,7 @@ pub(super) struct SeveralBacks {
     /// What backs are busy with; `None` while it is being asked.
     running: RefCell<HashMap<Ticket, Option<Rc<RunningCall>>>>,
     next_ticket: Cell<u64>,
-    /// What the machine says is being carried: whoever adds to it leaves it at that.
+    /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
     alarm: RefCell<Option<(Instant, JoinHandle<()>)>>,
 }
@@ -100,7 +100,7 @@ impl SeveralBacks {
     }
 
     /// Carries what the machine says until it has nothing more to say. Nothing stays borrowed:
-    /// whoever is told may say more at once.
+    /// the front or back that is told may say more at once.
     fn carry(&self) -> Pressure {
         let mut pressure = Pressure::Ready;
         if self.is_carrying.replace(true) {
