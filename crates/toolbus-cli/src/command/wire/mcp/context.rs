@@ -43,8 +43,12 @@ pub(crate) struct PromptVerb;
 pub(crate) struct ResourceVerb;
 
 impl Verb for PromptVerb {
+    fn name(&self) -> &'static str {
+        "prompt"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<PromptCommand>("prompt")
+        with_subcommands::<PromptCommand>(self.name())
             .about("List and get the prompts of an MCP server")
     }
 
@@ -54,8 +58,12 @@ impl Verb for PromptVerb {
 }
 
 impl Verb for ResourceVerb {
+    fn name(&self) -> &'static str {
+        "resource"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<ResourceCommand>("resource")
+        with_subcommands::<ResourceCommand>(self.name())
             .about("List and read the resources of an MCP server")
     }
 

@@ -41,8 +41,12 @@ impl WireFace for Face {
         wire::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
     fn command(&self) -> clap::Command {
-        let mut command = McpArgs::augment_args(clap::Command::new("mcp"));
+        let mut command = McpArgs::augment_args(clap::Command::new(self.name()));
         for name in ["origins", "hosts", "token_env", "insecure"] {
             command = command.mut_arg(name, |arg| arg.requires("http"));
         }

@@ -39,8 +39,12 @@ impl WireFace for Face {
         wire::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "provider"
+    }
+
     fn command(&self) -> clap::Command {
-        ProviderArgs::augment_args(clap::Command::new("provider"))
+        ProviderArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

@@ -20,8 +20,12 @@ pub(crate) static VERB: StdioVerb = StdioVerb;
 pub(crate) struct StdioVerb;
 
 impl Verb for StdioVerb {
+    fn name(&self) -> &'static str {
+        "transport-stdio"
+    }
+
     fn command(&self) -> clap::Command {
-        StdioArgs::augment_args(clap::Command::new("transport-stdio"))
+        StdioArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
