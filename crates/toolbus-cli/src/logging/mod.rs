@@ -7,6 +7,7 @@
 mod repeats;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -19,13 +20,14 @@ use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use self::repeats::{Kind, More, Repeats};
 use crate::failed::Report;
 use crate::render::style::Paint;
 use crate::render::{grouped, printable};
-use crate::stderr;
+use crate::{stderr, stdio};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -34,34 +36,50 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What was counted and not told yet, where a log was started.
-static COUNTED: OnceLock<Counts<fn(&str)>> = OnceLock::new();
+/// The log of this process, where one was started.
+static STARTED: OnceLock<Started> = OnceLock::new();
+
+thread_local! {
+    /// The log of a run inside another program, where one was started.
+    static GUEST: RefCell<Option<(Started, DefaultGuard)>> = const { RefCell::new(None) };
+}
+
+struct Started {
+    form: Form,
+    /// What was counted and not told yet.
+    counts: Counts<fn(&str)>,
+}
 
 /// The target of events that people always see unless they want errors only: that something was
 /// done which they asked for.
 pub(crate) const DONE: &str = "toolbus::done";
 
-/// How lines look, where a log was started.
-static FORM: OnceLock<Form> = OnceLock::new();
-
 /// A line of our own as the log would tell it.
 pub(crate) fn line(level: Level, message: &str) -> String {
     let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
     let told = Told { message: message.to_owned(), ..Told::default() };
-    told.line(level, FORM.get().copied().unwrap_or(form))
+    told.line(level, self::form().unwrap_or(form))
 }
 
 /// A line that scripts wait for, nothing before it on the line; among lines of JSON it is one, too.
 pub(crate) fn announcement(text: &str) -> String {
-    match FORM.get() {
-        Some(Form { format: LogFormat::Json, .. }) => line(Level::INFO, text),
-        _ => format!("{text}\n"),
+    match is_json() {
+        true => line(Level::INFO, text),
+        false => format!("{text}\n"),
     }
 }
 
 /// Is every line one of JSON?
 pub(crate) fn is_json() -> bool {
-    matches!(FORM.get(), Some(Form { format: LogFormat::Json, .. }))
+    form().is_some_and(|form| form.format == LogFormat::Json)
+}
+
+/// How lines look, where a log was started.
+fn form() -> Option<Form> {
+    match stdio::is_guest() {
+        true => GUEST.with_borrow(|guest| guest.as_ref().map(|(started, _)| started.form)),
+        false => STARTED.get().map(|started| started.form),
+    }
 }
 
 /// Lines of ours as they are to be written: among lines of JSON each of them is one, too.
@@ -106,25 +124,33 @@ pub(crate) fn report(report: &Report) -> String {
     told.json(Level::ERROR, SystemTime::now())
 }
 
-/// Tells everything up to `max` from now on, for the rest of the process.
+/// Tells everything up to `max` from now on, for the rest of the process; inside another program
+/// what happens on this thread, until it is finished.
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
-    let _ = FORM.set(form);
+    let counts = Counts::new(form, stderr::write as fn(&str));
+    let started = Started { form, counts: counts.clone() };
+    let log = Log { max, form, counts };
+    if stdio::is_guest() {
+        let until_finished = tracing::subscriber::set_default(log);
+        return GUEST.set(Some((started, until_finished)));
+    }
+    let _ = STARTED.set(started);
     if format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| {
             stderr::write(&line(Level::ERROR, &panic.to_string()));
         }));
     }
-    let counts = Counts::new(form, stderr::write as fn(&str));
-    let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log { max, form, counts });
+    let _ = tracing::subscriber::set_global_default(log);
 }
 
 /// Tells what was counted: nothing follows.
 pub(crate) fn finish() {
-    if let Some(counts) = COUNTED.get() {
-        counts.finish(Instant::now());
+    if let Some((started, _until_finished)) = GUEST.take() {
+        started.counts.finish(Instant::now());
+    } else if let Some(started) = STARTED.get() {
+        started.counts.finish(Instant::now());
     }
 }
 
@@ -142,6 +168,7 @@ struct Form {
 }
 
 /// Where lines go, and which are held back because they say the same as one before.
+#[derive(Clone)]
 struct Counts<W> {
     repeats: Arc<Mutex<Repeats>>,
     /// Told when all that was counted is told.
@@ -156,11 +183,6 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
         Counts { repeats: Arc::default(), finished: Arc::default(), form, write }
     }
 
-    fn clone(&self) -> Counts<W> {
-        let (repeats, finished) = (self.repeats.clone(), self.finished.clone());
-        Counts { repeats, finished, form: self.form, write: self.write.clone() }
-    }
-
     /// Is this warning to be told? If not, it is counted, and the count is told in a while.
     fn is_news(&self, now: Instant, kind: Kind, message: &str) -> bool {
         let mut repeats = self.lock();
@@ -170,7 +192,8 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
         let is_counting = repeats.next_due().is_some();
         drop(repeats);
         self.tell(due);
-        if is_counting && !was_counting {
+        // A run inside another program writes on its own thread alone.
+        if is_counting && !was_counting && !stdio::is_guest() {
             let counts = self.clone();
             // Without it the count is told with the next warning, or at the end.
             let _ = thread::Builder::new().name("log".to_owned()).spawn(move || counts.keep_time());

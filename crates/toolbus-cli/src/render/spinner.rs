@@ -1,7 +1,7 @@
 //! A line on the terminal that turns while there is nothing else to see, and is gone then.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use toolbus_proto::json::{Json, Kind, edit};
 use super::style::is_dumb;
 use super::{printable, width};
 use crate::args::Globals;
+use crate::stdio::Terminal as _;
 use crate::{logging, stderr};
 
 /// What is answered sooner needs no spinner.

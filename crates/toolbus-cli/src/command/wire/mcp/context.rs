@@ -1,6 +1,6 @@
 //! `toolbus prompt` and `toolbus resource`: what MCP servers have besides tools.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -25,6 +25,7 @@ use crate::peers::Peers;
 use crate::render::file::BlobFile;
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure, printable, table, width};
+use crate::stdio::Terminal as _;
 
 /// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
@@ -472,11 +473,7 @@ fn print_contents(result: &Json, out: Option<&std::path::Path>) -> Result<(), Fa
         bytes => {
             let bytes =
                 bytes.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
-            let mut stdout = io::stdout().lock();
-            let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
-            written.map_err(|error| {
-                Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error)
-            })
+            render::print_bytes(&bytes)
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-use toolbus::transport::stdio;
 use toolbus::wire::orchestra::stdio::{Ending, OpenError, Options, StdioTransport};
 use toolbus_proto::orchestra::stdio::Profile;
 
@@ -14,6 +13,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::runtime::{Signals, block_on};
 use crate::stderr;
+use crate::stdio;
 
 pub(crate) static VERB: StdioVerb = StdioVerb;
 
