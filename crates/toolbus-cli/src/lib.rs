@@ -51,6 +51,9 @@ pub fn run(
 ) -> Exit {
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let _streams = stdio::take(stdin, stdout, stderr);
+    if !stdio::is_guest() {
+        logging::tell_waits_as_tests_want();
+    }
     let ended = parse_and_run(&words);
     spans::finish();
     logging::finish();

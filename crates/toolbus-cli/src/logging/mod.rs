@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::ValueEnum;
 use serde_json::Value;
 use toolbus::child::stderr::SHOWN;
+use toolbus::engine::WAITING;
 use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -25,6 +26,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use self::repeats::{Kind, More, Repeats};
 use crate::failed::Report;
+use crate::render::spinner::{self, Spinner};
 use crate::render::style::Paint;
 use crate::render::{grouped, printable};
 use crate::{stderr, stdio};
@@ -45,6 +47,7 @@ thread_local! {
 }
 
 struct Started {
+    max: LevelFilter,
     form: Form,
     /// What was counted and not told yet.
     counts: Counts<fn(&str)>,
@@ -72,6 +75,17 @@ pub(crate) fn announcement(text: &str) -> String {
 /// Is every line one of JSON?
 pub(crate) fn is_json() -> bool {
     form().is_some_and(|form| form.format == LogFormat::Json)
+}
+
+/// Are errors all that is told?
+pub(crate) fn is_quiet() -> bool {
+    let is_quiet = |started: &Started| started.max < LevelFilter::WARN;
+    match stdio::is_guest() {
+        true => {
+            GUEST.with_borrow(|guest| guest.as_ref().is_some_and(|(started, _)| is_quiet(started)))
+        }
+        false => STARTED.get().is_some_and(is_quiet),
+    }
 }
 
 /// How lines look, where a log was started.
@@ -129,8 +143,9 @@ pub(crate) fn report(report: &Report) -> String {
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
     let counts = Counts::new(form, stderr::write as fn(&str));
-    let started = Started { form, counts: counts.clone() };
-    let log = Log { max, form, counts };
+    let started = Started { max, form, counts: counts.clone() };
+    let spins = format == LogFormat::Text && LevelFilter::WARN <= max && Spinner::can_turn();
+    let log = Log { max, spins, form, counts };
     if stdio::is_guest() {
         let until_finished = tracing::subscriber::set_default(log);
         return GUEST.set(Some((started, until_finished)));
@@ -145,6 +160,15 @@ pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let _ = tracing::subscriber::set_global_default(log);
 }
 
+/// How soon people are told what is waited for, where a test says so in milliseconds: pages are
+/// not to depend on how fast a machine is.
+pub(crate) fn tell_waits_as_tests_want() {
+    let wanted = std::env::var("TOOLBUS_TEST_WAITS_TOLD_AFTER").ok();
+    if let Some(time) = wanted.and_then(|time| time.parse().ok()) {
+        toolbus::child::tell_waits_after(Duration::from_millis(time));
+    }
+}
+
 /// Tells what was counted: nothing follows.
 pub(crate) fn finish() {
     if let Some((started, _until_finished)) = GUEST.take() {
@@ -156,6 +180,8 @@ pub(crate) fn finish() {
 
 struct Log<W> {
     max: LevelFilter,
+    /// What is waited for is said by a spinner.
+    spins: bool,
     form: Form,
     counts: Counts<W>,
 }
@@ -252,11 +278,12 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Of the libraries underneath only complaints are of interest.
         let ours = metadata.target().starts_with("toolbus");
-        *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN)
+        let wanted = *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN);
+        wanted || (self.spins && metadata.target() == WAITING)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.max)
+        Some(if self.spins { self.max.max(LevelFilter::INFO) } else { self.max })
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -270,6 +297,15 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
             return (self.counts.write)(&told.line(Level::INFO, self.form));
         }
         let level = *event.metadata().level();
+        if event.metadata().target() == WAITING {
+            // The sentence names the peer.
+            let peer = told.peer.take().unwrap_or_default();
+            let is_over = told.fields.iter().any(|(name, _)| *name == "is_over");
+            spinner::awaits(&peer, (!is_over).then_some(&told.message));
+            if is_over || self.max < level {
+                return;
+            }
+        }
         if level == Level::WARN {
             let callsite = event.metadata().callsite();
             let kind = Kind { callsite, peer: told.peer.clone() };
@@ -428,7 +464,7 @@ mod tests {
         let write = move |line: &str| sink.lock().expect("no thread panicked").push_str(line);
         let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
         let counts = Counts::new(form, write);
-        let log = Log { max, form, counts: counts.clone() };
+        let log = Log { max, spins: false, form, counts: counts.clone() };
         tracing::subscriber::with_default(log, happens);
         counts.finish(Instant::now());
         expect.assert_eq(&lines.lock().expect("no thread panicked"));

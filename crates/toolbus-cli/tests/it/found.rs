@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use crate::page::{Page, our_command};
+use crate::page::{Page, WAITS_TOLD_AFTER, our_command};
+use crate::terminal::Terminal;
 
 /// Our own program as a tool of each wire on pipes, and how its answer looks.
 const PROGRAMS: [(&[&str], &str, &str); 5] = [
@@ -102,12 +103,11 @@ fn the_wrong_wire_is_told_with_the_right_one() {
     let oracle = our_command(&["oracle", "serve", "builtin:"]);
     expect![[r#"
         stderr
-        warning: waiting for the `ready` that an oracle begins with, `toolbus` has 2s for that
-        error: `toolbus` was not ready within 2s
+        error: `toolbus` was not ready within 200ms
         hint: it is an MCP server: write `mcp+stdio:toolbus 'mcp' 'builtin:'`
         exit 4
     "#]]
-    .assert_eq(&page(&["call", "--start-timeout", "2s", &format!("stdio:{server}"), "add"]));
+    .assert_eq(&page(&["call", "--start-timeout", "200ms", &format!("stdio:{server}"), "add"]));
     expect![[r#"
         stderr
         error: `toolbus` was not ready within 100ms
@@ -173,11 +173,36 @@ fn what_is_waited_for_is_told() {
         ("godex+stdio:", "the first event of a `godex exec` program"),
     ] {
         let silent = format!("{scheme}sh -c 'exec sleep 60'");
-        let limits = ["--start-timeout", "20s", "--timeout", "2500ms"];
+        let limits = ["--start-timeout", "20s", "--timeout", "1s"];
         let tool = if scheme.starts_with("godex") { ["ask", "prompt=x"] } else { ["f", "x=1"] };
-        let page = Page::of(&[&["call"], &limits[..], &[&silent], &tool].concat()).run();
-        let line = format!("warning: waiting for {what}\n");
-        assert!(page.stderr.starts_with(&line), "{scheme}: {page}");
-        assert!(page.stderr.contains("error: no answer within 2.5s\n"), "{scheme}: {page}");
+        let words = [&["-v", "call"], &limits[..], &[&silent], &tool].concat();
+        let page = Page::of(&words).env(WAITS_TOLD_AFTER, "0").run();
+        let line = format!("\ninfo: waiting for {what}\n");
+        assert!(format!("\n{}", page.stderr).contains(&line), "{scheme}: {page}");
+        assert!(page.stderr.contains("error: no answer within 1s\n"), "{scheme}: {page}");
     }
+}
+
+#[test]
+fn waiting_is_no_warning() {
+    let silent = "mcp+stdio:sh -c 'exec sleep 60'";
+    let words = ["call", "--start-timeout", "20s", "--timeout", "1s", silent, "f", "{}"];
+    // A script is told nothing that it did not ask for.
+    Page::of(&words).env(WAITS_TOLD_AFTER, "0").check(expect![[r#"
+        stderr
+        error: timed out after 1 s
+        exit 4
+    "#]]);
+    // For people it stands beside the spinner, and is gone with it.
+    let terminal = || Terminal::of(100).env("NO_COLOR", "1").env(WAITS_TOLD_AFTER, "0");
+    let shown = terminal().shown(&words);
+    let line = "s waiting for the first answer of an MCP server, `sh` has 20s for that";
+    let (before, after) = shown.rsplit_once("\r\x1b[K").expect("it turned");
+    assert!(before.contains(line), "{shown:?}");
+    assert!(!after.contains("waiting"), "{shown:?}");
+    assert!(!shown.contains("warning"), "{shown:?}");
+    // So it does while it is found out what a program speaks.
+    let bare = ["call", "--timeout", "1s", "sh -c 'exec sleep 60'", "f", "{}"];
+    let shown = terminal().shown(&bare);
+    assert!(shown.contains("s waiting for `sh` to show what it speaks"), "{shown:?}");
 }

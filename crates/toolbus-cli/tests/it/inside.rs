@@ -86,5 +86,6 @@ fn what_needs_a_process_says_so() {
         error: cannot write to standard output
           caused by: this command needs a process of its own
         exit 1
-    "#]].assert_eq(&pages.map(told).concat());
+    "#]]
+    .assert_eq(&pages.map(told).concat());
 }

@@ -28,6 +28,10 @@ const CALLERS: [&str; 3] = ["call", "describe", "tools"];
 /// What asks any command only for what it is.
 const QUESTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
+/// The variable that says after how many milliseconds `-v` tells what is waited for.
+pub(crate) const WAITS_TOLD_AFTER: &str = "TOOLBUS_TEST_WAITS_TOLD_AFTER";
+const NEVER: &str = "86400000";
+
 /// Runs `toolbus` with these words, separated by blanks, and compares all that came of it.
 pub(crate) fn check(words: &str, expect: Expect) {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -93,11 +97,12 @@ impl Page {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub(crate) fn check(self, expect: Expect) {
+        let tells_all = is_verbose(&self.words);
         let page = self.run().to_string().replace('\x1b', "␛");
         // Where it was built to differs from machine to machine.
         let tool = faulty_tool().to_str().expect("cargo works in folders whose names are text");
         let page = page.replace(tool, "faulty-tool");
-        expect.assert_eq(&quiet(&page));
+        expect.assert_eq(&if tells_all { with_life_apart(&page) } else { page });
     }
 
     pub(crate) fn run(self) -> page::Page {
@@ -163,23 +168,42 @@ impl Write for Written {
     }
 }
 
-/// What was said, without the lines of the log that tell of calls and processes: between those and
-/// what a process writes to standard error there is no order, and some depend on how fast it is.
-pub(crate) fn quiet(page: &str) -> String {
-    let is_life = |line: &&str| {
-        let line = timeless_line(line);
+fn is_verbose(words: &[impl AsRef<str>]) -> bool {
+    words.iter().any(|word| matches!(word.as_ref(), "-v" | "-vv" | "--verbose"))
+}
+
+/// What was said, and under it in an order of its own the lines of the log that tell of calls and
+/// processes, without times and numbers: between those and what a process writes to its standard
+/// error there is no order.
+pub(crate) fn with_life_apart(page: &str) -> String {
+    let (mut said, life) = life_apart(page);
+    if !life.is_empty() {
+        let exit = said.trim_end().rfind('\n').map_or(0, |at| at + 1);
+        said.insert_str(exit, &format!("log\n{life}"));
+    }
+    said
+}
+
+/// The same as two texts.
+pub(crate) fn life_apart(text: &str) -> (String, String) {
+    let is_life = |line: &str| {
         let line = line.trim_end();
-        // On a machine that is busy even the start of our own program may take so long.
-        let is_slow = line.starts_with("warning: waiting for ");
-        is_slow
-            || line.starts_with("info: ")
-                && (line.ends_with(", process ID")
-                    || line.ends_with(": ready")
-                    || line.ends_with(" in TIME")
-                    || line.contains(": ended with ")
-                    || line.ends_with(": ended, as we asked"))
+        line.starts_with("info: ")
+            && (line.ends_with(", process ID")
+                || line.ends_with(": ready")
+                || line.ends_with(" in TIME")
+                || line.contains(": ended with ")
+                || line.ends_with(": ended, as we asked"))
     };
-    page.lines().filter(|line| !is_life(line)).map(|line| format!("{line}\n")).collect()
+    let (mut said, mut life) = (String::new(), String::new());
+    for line in text.lines() {
+        let timeless = timeless_line(line);
+        match is_life(&timeless) {
+            true => life.push_str(&timeless),
+            false => said.push_str(&format!("{line}\n")),
+        }
+    }
+    (said, life)
 }
 
 /// What was said, without what differs from run to run: in the log, how long a call took and the
@@ -208,6 +232,11 @@ pub(crate) fn command(words: &[&str]) -> Command {
     command.args(words).current_dir(env!("CARGO_TARGET_TMPDIR"));
     // What the tester's own shell has set must not show on a page.
     command.env_clear();
+    if is_verbose(words) {
+        // On a machine that is busy even the start of our own program may take so long that it is
+        // told what is waited for.
+        command.env(WAITS_TOLD_AFTER, NEVER);
+    }
     for name in ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"] {
         if let Some(value) = env::var_os(name) {
             command.env(name, value);
