@@ -7,6 +7,7 @@
 mod repeats;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -15,17 +16,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::ValueEnum;
 use serde_json::Value;
 use toolbus::child::stderr::SHOWN;
+use toolbus::engine::WAITING;
 use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use self::repeats::{Kind, More, Repeats};
 use crate::failed::Report;
+use crate::render::spinner::{self, Spinner};
 use crate::render::style::Paint;
 use crate::render::{grouped, printable};
-use crate::stderr;
+use crate::{stderr, stdio};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -34,34 +38,62 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What was counted and not told yet, where a log was started.
-static COUNTED: OnceLock<Counts<fn(&str)>> = OnceLock::new();
+/// The log of this process, where one was started.
+static STARTED: OnceLock<Started> = OnceLock::new();
+
+thread_local! {
+    /// The log of a run inside another program, where one was started.
+    static GUEST: RefCell<Option<(Started, DefaultGuard)>> = const { RefCell::new(None) };
+}
+
+struct Started {
+    max: LevelFilter,
+    form: Form,
+    /// What was counted and not told yet.
+    counts: Counts<fn(&str)>,
+}
 
 /// The target of events that people always see unless they want errors only: that something was
 /// done which they asked for.
 pub(crate) const DONE: &str = "toolbus::done";
 
-/// How lines look, where a log was started.
-static FORM: OnceLock<Form> = OnceLock::new();
-
 /// A line of our own as the log would tell it.
 pub(crate) fn line(level: Level, message: &str) -> String {
     let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
     let told = Told { message: message.to_owned(), ..Told::default() };
-    told.line(level, FORM.get().copied().unwrap_or(form))
+    told.line(level, self::form().unwrap_or(form))
 }
 
 /// A line that scripts wait for, nothing before it on the line; among lines of JSON it is one, too.
 pub(crate) fn announcement(text: &str) -> String {
-    match FORM.get() {
-        Some(Form { format: LogFormat::Json, .. }) => line(Level::INFO, text),
-        _ => format!("{text}\n"),
+    match is_json() {
+        true => line(Level::INFO, text),
+        false => format!("{text}\n"),
     }
 }
 
 /// Is every line one of JSON?
 pub(crate) fn is_json() -> bool {
-    matches!(FORM.get(), Some(Form { format: LogFormat::Json, .. }))
+    form().is_some_and(|form| form.format == LogFormat::Json)
+}
+
+/// Are errors all that is told?
+pub(crate) fn is_quiet() -> bool {
+    let is_quiet = |started: &Started| started.max < LevelFilter::WARN;
+    match stdio::is_guest() {
+        true => {
+            GUEST.with_borrow(|guest| guest.as_ref().is_some_and(|(started, _)| is_quiet(started)))
+        }
+        false => STARTED.get().is_some_and(is_quiet),
+    }
+}
+
+/// How lines look, where a log was started.
+fn form() -> Option<Form> {
+    match stdio::is_guest() {
+        true => GUEST.with_borrow(|guest| guest.as_ref().map(|(started, _)| started.form)),
+        false => STARTED.get().map(|started| started.form),
+    }
 }
 
 /// Lines of ours as they are to be written: among lines of JSON each of them is one, too.
@@ -106,30 +138,50 @@ pub(crate) fn report(report: &Report) -> String {
     told.json(Level::ERROR, SystemTime::now())
 }
 
-/// Tells everything up to `max` from now on, for the rest of the process.
+/// Tells everything up to `max` from now on, for the rest of the process; inside another program
+/// what happens on this thread, until it is finished.
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
-    let _ = FORM.set(form);
+    let counts = Counts::new(form, stderr::write as fn(&str));
+    let started = Started { max, form, counts: counts.clone() };
+    let spins = format == LogFormat::Text && LevelFilter::WARN <= max && Spinner::can_turn();
+    let log = Log { max, spins, form, counts };
+    if stdio::is_guest() {
+        let until_finished = tracing::subscriber::set_default(log);
+        return GUEST.set(Some((started, until_finished)));
+    }
+    let _ = STARTED.set(started);
     if format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| {
             stderr::write(&line(Level::ERROR, &panic.to_string()));
         }));
     }
-    let counts = Counts::new(form, stderr::write as fn(&str));
-    let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log { max, form, counts });
+    let _ = tracing::subscriber::set_global_default(log);
+}
+
+/// How soon people are told what is waited for, where a test says so in milliseconds: pages are
+/// not to depend on how fast a machine is.
+pub(crate) fn tell_waits_as_tests_want() {
+    let wanted = std::env::var("TOOLBUS_TEST_WAITS_TOLD_AFTER").ok();
+    if let Some(time) = wanted.and_then(|time| time.parse().ok()) {
+        toolbus::child::tell_waits_after(Duration::from_millis(time));
+    }
 }
 
 /// Tells what was counted: nothing follows.
 pub(crate) fn finish() {
-    if let Some(counts) = COUNTED.get() {
-        counts.finish(Instant::now());
+    if let Some((started, _until_finished)) = GUEST.take() {
+        started.counts.finish(Instant::now());
+    } else if let Some(started) = STARTED.get() {
+        started.counts.finish(Instant::now());
     }
 }
 
 struct Log<W> {
     max: LevelFilter,
+    /// What is waited for is said by a spinner.
+    spins: bool,
     form: Form,
     counts: Counts<W>,
 }
@@ -142,6 +194,7 @@ struct Form {
 }
 
 /// Where lines go, and which are held back because they say the same as one before.
+#[derive(Clone)]
 struct Counts<W> {
     repeats: Arc<Mutex<Repeats>>,
     /// Told when all that was counted is told.
@@ -156,11 +209,6 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
         Counts { repeats: Arc::default(), finished: Arc::default(), form, write }
     }
 
-    fn clone(&self) -> Counts<W> {
-        let (repeats, finished) = (self.repeats.clone(), self.finished.clone());
-        Counts { repeats, finished, form: self.form, write: self.write.clone() }
-    }
-
     /// Is this warning to be told? If not, it is counted, and the count is told in a while.
     fn is_news(&self, now: Instant, kind: Kind, message: &str) -> bool {
         let mut repeats = self.lock();
@@ -170,7 +218,8 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
         let is_counting = repeats.next_due().is_some();
         drop(repeats);
         self.tell(due);
-        if is_counting && !was_counting {
+        // A run inside another program writes on its own thread alone.
+        if is_counting && !was_counting && !stdio::is_guest() {
             let counts = self.clone();
             // Without it the count is told with the next warning, or at the end.
             let _ = thread::Builder::new().name("log".to_owned()).spawn(move || counts.keep_time());
@@ -229,11 +278,12 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Of the libraries underneath only complaints are of interest.
         let ours = metadata.target().starts_with("toolbus");
-        *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN)
+        let wanted = *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN);
+        wanted || (self.spins && metadata.target() == WAITING)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.max)
+        Some(if self.spins { self.max.max(LevelFilter::INFO) } else { self.max })
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -247,6 +297,15 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
             return (self.counts.write)(&told.line(Level::INFO, self.form));
         }
         let level = *event.metadata().level();
+        if event.metadata().target() == WAITING {
+            // The sentence names the peer.
+            let peer = told.peer.take().unwrap_or_default();
+            let is_over = told.fields.iter().any(|(name, _)| *name == "is_over");
+            spinner::awaits(&peer, (!is_over).then_some(&told.message));
+            if is_over || self.max < level {
+                return;
+            }
+        }
         if level == Level::WARN {
             let callsite = event.metadata().callsite();
             let kind = Kind { callsite, peer: told.peer.clone() };
@@ -405,7 +464,7 @@ mod tests {
         let write = move |line: &str| sink.lock().expect("no thread panicked").push_str(line);
         let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
         let counts = Counts::new(form, write);
-        let log = Log { max, form, counts: counts.clone() };
+        let log = Log { max, spins: false, form, counts: counts.clone() };
         tracing::subscriber::with_default(log, happens);
         counts.finish(Instant::now());
         expect.assert_eq(&lines.lock().expect("no thread panicked"));

@@ -15,7 +15,7 @@ use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::http::Request;
 use crate::listening::Server;
-use crate::page::{Page, mcp_ourselves, our_command, ourselves};
+use crate::page::{Page, WAITS_TOLD_AFTER, mcp_ourselves, our_command, ourselves};
 use crate::serve::{Config, MCP, back};
 
 /// Lets every request be asked for a token.
@@ -86,7 +86,7 @@ fn every_line_on_standard_error_can_be_json() {
         &["-vv", "call", "builtin:", "count", "n=2"],
         &["tools", "bultin"],
         &["tools", "mcp+stdio:false"],
-        &["-v", "call", "--timeout", "2500ms", "stdio:sleep 60", "f", "x=1"],
+        &["-v", "call", "--timeout", "500ms", "stdio:sleep 60", "f", "x=1"],
         &["describe", "builtin:", "ad"],
         &["prompt", "list", "builtin:"],
         &["doctor", "builtin:", "mcp+stdio:false", "-v"],
@@ -107,7 +107,8 @@ fn every_line_on_standard_error_can_be_json() {
         &["decode", "mediocre", "--as", "call"],
     ];
     side_by_side(ran, |words| {
-        let page = Page::of(&[&["--log-format", "json"], *words].concat()).stdin("{bad\n").run();
+        let page = Page::of(&[&["--log-format", "json"], *words].concat()).stdin("{bad\n");
+        let page = page.env(WAITS_TOLD_AFTER, "0").run();
         for line in page.stderr.lines() {
             let json: Value =
                 serde_json::from_str(line).unwrap_or_else(|_| panic!("{words:?}: {line}"));
