@@ -6,9 +6,9 @@
 //! written; [`faults`] spoils what they said;
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
 //! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
-//! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`process`],
-//! [`scratch`] and [`patience`] help with both. Async code, with the
-//! feature `runtime`: `runtime` is where it runs.
+//! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`terminal`],
+//! [`process`], [`scratch`] and [`patience`] help with both. Async code, with the feature
+//! `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
 pub mod faults;
@@ -27,4 +27,5 @@ pub mod responses;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod scratch;
+pub mod terminal;
 pub mod transcript;

@@ -1,11 +1,9 @@
 //! On a terminal: what is under way is drawn below the lines that stay.
 
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{self, OpenptFlags};
+use toolbus_testkit::terminal;
 
 use super::{Folder, without_chance};
 
@@ -25,15 +23,13 @@ fn what_runs_is_shown_and_wiped() {
 }
 "#,
     );
-    let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    pty::grantpt(&ours).unwrap();
-    pty::unlockpt(&ours).unwrap();
-    let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let open = || -> OwnedFd {
-        rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
-    };
+    let (ours, theirs) = terminal::open();
     let mut command = folder.command(&["run", "slow.hcl", "--no-record"]);
-    command.stdin(Stdio::null()).stdout(open()).stderr(open()).env("TERM", "xterm");
+    command
+        .stdin(Stdio::null())
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(theirs)
+        .env("TERM", "xterm");
     let mut child = command.spawn().unwrap();
     drop(command);
     let mut shown = Vec::new();
