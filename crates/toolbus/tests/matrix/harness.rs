@@ -43,7 +43,8 @@ pub(crate) async fn all_pairs(registry: &Registry, program: &str) -> Table {
             let mut trials = JoinSet::new();
             for (order, what) in Trait::ALL.into_iter().enumerate() {
                 let parsed = registry.address(Purpose::Call, &address).unwrap();
-                let pair = Pair { address: parsed, back: behind, is_limited: is_limited(what) };
+                let is_in_vain = is_in_vain(front, back, is_limited(what));
+                let pair = Pair { address: parsed, back: behind, is_in_vain };
                 trials.spawn_local(async move { (order, what, pair.try_out(what).await) });
             }
             row.spawn_local(async move {
@@ -119,14 +120,41 @@ impl Carried {
 struct Pair {
     address: Address,
     back: &'static Fixture,
-    /// One of its wires says that it cannot do this.
-    is_limited: bool,
+    /// As [`is_in_vain`] has it.
+    is_in_vain: bool,
+}
+
+/// Does `docs/bridges.md` say that a call of this pair cannot be taken back, so that the next is
+/// waited for in vain? Of a pair that is not there, whether one of its wires says so.
+///
+/// What is waited for in vain is so on any machine, and what will come is awaited on the slowest.
+pub(crate) fn is_in_vain(front: &str, back: &str, is_limited: bool) -> bool {
+    let page = include_str!("../../../../docs/bridges.md");
+    let (_, table) = page.split_once("\n## Cancellation\n").unwrap_or_default();
+    let mut rows = table.lines().skip_while(|line| !line.starts_with('|'));
+    let mut row = |name: &str| -> Option<Vec<&str>> {
+        let line = rows.find(|line| line.starts_with(&format!("| {name} |")))?;
+        Some(line.split('|').map(str::trim).collect())
+    };
+    let said = row("front \\ back").zip(row(front)).and_then(|(backs, cells)| {
+        cells.get(backs.iter().position(|name| *name == back)?).copied()
+    });
+    said.map_or(is_limited, |said| said == "no")
+}
+
+/// Those of a machine that may be slow to start programs.
+pub(crate) fn settings() -> Settings {
+    Settings { start_timeout: Some(PATIENCE), ..Settings::default() }
+}
+
+/// How long the call behind one that was given up may be quiet.
+pub(crate) fn quiet_behind(is_in_vain: bool) -> Duration {
+    if is_in_vain { PATIENCE / 12 } else { PATIENCE }
 }
 
 impl Pair {
     async fn try_out(&self, what: Trait) -> Carried {
-        let bus =
-            Bus::of_addresses(std::slice::from_ref(&self.address), &Settings::default()).unwrap();
+        let bus = Bus::of_addresses(std::slice::from_ref(&self.address), &settings()).unwrap();
         let carried = self.try_on(&bus, what).await;
         bus.kill();
         bus.shutdown().await;
@@ -181,8 +209,7 @@ impl Pair {
                 let sleeping = call(bus, "sleep", r#"{"ms":600000}"#, PATIENCE);
                 // It is given up once it has surely begun; should it not have, it is no less so.
                 let _ = tokio::time::timeout(SHORT, sleeping).await;
-                // Who probably waits in vain need not wait for long.
-                let quiet = if self.is_limited { PATIENCE / 12 } else { PATIENCE / 2 };
+                let quiet = quiet_behind(self.is_in_vain);
                 let answer = call(bus, hello.tool, hello.args, quiet).await?;
                 // That it comes is all that counts here.
                 same(answer.as_str(), hello.answer).map(|_| Carried::Yes)
