@@ -26,7 +26,7 @@ mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
-mod open;
+pub(crate) mod open;
 #[cfg(all(feature = "bus", not(feature = "orchestra")))]
 mod planned;
 #[cfg(feature = "bus")]
