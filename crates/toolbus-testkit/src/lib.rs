@@ -7,7 +7,7 @@
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
 //! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
 //! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`terminal`],
-//! [`process`], [`scratch`] and [`patience`] help with both. Async code, with the feature
+//! [`process`], [`port`], [`scratch`] and [`patience`] help with both. Async code, with the feature
 //! `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
@@ -22,6 +22,7 @@ pub mod pair;
 pub mod patience;
 pub mod peer;
 pub mod plain;
+pub mod port;
 pub mod process;
 pub mod responses;
 #[cfg(feature = "runtime")]

@@ -24,6 +24,8 @@ use toolbus_testkit::patience::PATIENCE;
 pub(crate) const LARGE: usize = 1 << 20;
 /// How long a call may be quiet that is to time out.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
+/// How long is waited for what will not come.
+pub(crate) const IN_VAIN: Duration = Duration::from_secs(5);
 /// A value with others in it.
 pub(crate) const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
 
@@ -149,7 +151,7 @@ pub(crate) fn settings() -> Settings {
 
 /// How long the call behind one that was given up may be quiet.
 pub(crate) fn quiet_behind(is_in_vain: bool) -> Duration {
-    if is_in_vain { PATIENCE / 12 } else { PATIENCE }
+    if is_in_vain { IN_VAIN } else { PATIENCE }
 }
 
 impl Pair {

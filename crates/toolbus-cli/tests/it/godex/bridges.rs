@@ -25,13 +25,13 @@ use toolbus_testkit::scratch::Scratch;
 
 use super::command;
 use crate::matrix::harness::{
-    Carried, Cell, LARGE, NESTED, SHORT, address, call, is_in_vain, odd, quiet_behind, same,
-    settings,
+    Carried, Cell, IN_VAIN, LARGE, NESTED, SHORT, address, call, is_in_vain, odd, quiet_behind,
+    same, settings,
 };
 
 const GODEX: &str = "godex";
 /// How often a tool is called behind one that was given up.
-const TRIES: u32 = 12;
+const TRIES: usize = 24;
 const LIMITS: &[(Trait, &str)] = &[
     (Trait::Succeeds, "a model is told text: what is none, as the text of its JSON"),
     (
@@ -214,8 +214,8 @@ fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
     let (_, late) = run_loop(address, &["--tool-timeout", &short], &slow);
     // All calls of a run have one time-out, which the first waits for. On a slow machine some of
     // those behind it may run into it, too; all of them only if it was never taken back.
-    let patient = format!("{}s", (PATIENCE / TRIES).as_secs());
-    let hellos = iter::repeat_n((probes.hello[0], probes.hello[1]), TRIES as usize);
+    let patient = format!("{}s", IN_VAIN.as_secs());
+    let hellos = iter::repeat_n((probes.hello[0], probes.hello[1]), TRIES);
     let calls: Vec<_> = iter::once((probes.sleeps[0], probes.sleeps[1])).chain(hellos).collect();
     let (_, cancelled) = run_loop(address, &["--tool-timeout", &patient], &calls);
     let is_answer = |output: &&String| !matches!(told(output, probes.hello[2]), Carried::No(_));
