@@ -320,3 +320,42 @@ fn every_rule_is_explained() {
         assert!(unknown.is_empty(), "{wire}: {unknown:?}");
     });
 }
+
+/// A shell that runs this and then our own server.
+fn script(scratch: &Scratch, before: &str) -> String {
+    let file = scratch.file("server.sh");
+    fs::write(&file, format!("{before}\nexec {}", our_command(&["mcp", "builtin:"]))).unwrap();
+    format!("mcp+stdio:sh {file}")
+}
+
+#[test]
+fn the_log_calls_one_peer_by_one_name() {
+    let scratch = Scratch::new();
+    let address = script(&scratch, "echo hello >&2");
+    let page = Page::of(&["call", "-v", &address, "add", "a=1", "b=2"]).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)), "{page}");
+    let is_its = |line: &str| line.starts_with("info: sh: ");
+    assert!(page.stderr.lines().all(is_its), "{page}");
+    assert!(page.stderr.contains("info: sh: call of `add` over mcp: ok in "), "{page}");
+    // Of two each has a name of its own, in the lines of its process, too.
+    let page = Page::of(&["tools", "-v", &address, &address]).run();
+    for name in ["server", "server2"] {
+        assert!(page.stderr.contains(&format!("info: {name}: started, process ")), "{page}");
+    }
+}
+
+#[test]
+fn a_server_that_floods_its_standard_error_fills_no_log() {
+    let scratch = Scratch::new();
+    // Written whole before it serves: it is all there when the call is answered.
+    let flood = "yes 'the same again' | head -n 100000 >&2\nseq 100000 >&2";
+    let address = script(&scratch, flood);
+    let page = Page::of(&["call", "-v", &address, "add", "a=1", "b=2"]).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)));
+    // Of 200,000 lines, however long they took.
+    let is_same = |line: &&str| line.ends_with("the same again");
+    assert!(page.stderr.lines().filter(is_same).count() < 1000, "{page}");
+    assert!(page.stderr.contains("info: sh: the same again … "), "{page}");
+    assert!(page.stderr.contains(" more lines in "), "{page}");
+    assert!(page.stderr.len() < 1 << 20, "{} bytes", page.stderr.len());
+}

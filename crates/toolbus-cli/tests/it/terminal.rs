@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{self, OpenptFlags};
 use rustix::termios::{Winsize, tcsetwinsize};
 use toolbus_testkit::patience::awaited;
+use toolbus_testkit::terminal;
 
 use crate::page::command;
 
@@ -51,7 +49,7 @@ impl Terminal {
 
     /// All that is shown by this command.
     pub(crate) fn shows(self, mut command: Command) -> String {
-        let (screen, terminal) = open();
+        let (screen, terminal) = terminal::open();
         let size = Winsize { ws_row: 24, ws_col: self.columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let stdin = match self.typed.is_empty() {
@@ -82,19 +80,4 @@ impl Terminal {
         awaited("it ends", || child.try_wait().unwrap());
         String::from_utf8(shown).unwrap().replace("\r\n", "\n")
     }
-}
-
-/// A terminal: its two ends.
-pub(crate) fn open() -> (OwnedFd, OwnedFd) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    // Else every process that is started meanwhile holds it open.
-    #[cfg(target_os = "linux")]
-    let flags = flags | OpenptFlags::CLOEXEC;
-    let ours = pty::openpt(flags).unwrap();
-    pty::grantpt(&ours).unwrap();
-    pty::unlockpt(&ours).unwrap();
-    let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-    (ours, theirs)
 }

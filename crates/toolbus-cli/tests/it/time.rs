@@ -196,7 +196,7 @@ fn marking(mark: &str) -> String {
 fn a_process_that_was_stopped_is_replaced_after_two_calls() {
     let scratch = Scratch::new();
     let mark = scratch.file("mark");
-    let mut live = Live::start(&["mcp", "--timeout", "0.5", &marking(&mark)]);
+    let mut live = Live::start(&["mcp", "--timeout", "2", &marking(&mark)]);
     assert!(live.ask(&discover(0)).contains("result"));
     assert!(live.ask(&modern_call(1, "f", "{}")).contains("fine"));
     let first = marked(&mark, 1)[0];
@@ -218,7 +218,7 @@ fn a_process_that_was_stopped_is_replaced_after_two_calls() {
 #[test]
 fn a_server_that_hangs_is_connected_to_anew_after_two_calls() {
     let host = hanging();
-    let mut live = Live::start(&["mcp", "--timeout", "0.5", &format!("mcp+http://{host}/mcp")]);
+    let mut live = Live::start(&["mcp", "--timeout", "2", &format!("mcp+http://{host}/mcp")]);
     assert!(live.ask(&discover(0)).contains("result"));
     for id in [1, 2] {
         let late = live.ask(&modern_call(id, "f", "{}"));

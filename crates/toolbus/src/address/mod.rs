@@ -84,7 +84,7 @@ impl Address {
             Some((kind, scheme))
         });
         let Some((kind, scheme)) = found else {
-            if let Some(address) = Address::read_command(registry, purpose, text) {
+            if let Some(address) = Address::read_command(registry, purpose, text)? {
                 return Ok(address);
             }
             // What may be a password is not repeated.
@@ -109,14 +109,24 @@ impl Address {
     }
 
     /// Reads a command that has no scheme, where the registry finds out what such programs speak.
-    fn read_command(registry: &Registry, purpose: Purpose, text: &str) -> Option<Address> {
+    fn read_command(
+        registry: &Registry,
+        purpose: Purpose,
+        text: &str,
+    ) -> Result<Option<Address>, AddressError> {
         let is_scheme = registry.kinds().flat_map(PeerKind::schemes).any(|s| s.name() == text);
-        if is_scheme || !found::is_command(purpose, text) {
-            return None;
-        }
-        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT))?;
-        let place = Place::Command(words::split(text).ok()?);
-        Some(Address(Arc::new(Read { text: text.to_owned(), kind, scheme: None, place })))
+        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT));
+        let Some(kind) = kind.filter(|_| !is_scheme && found::is_command(purpose, text)) else {
+            return Ok(None);
+        };
+        let place = match words::split(text) {
+            Ok(words) => Place::Command(words),
+            Err(WordsError::MissingQuote) => {
+                return Err(AddressError::OpenQuote { text: text.to_owned() });
+            }
+            Err(WordsError::Empty) => return Ok(None),
+        };
+        Ok(Some(Address(Arc::new(Read { text: text.to_owned(), kind, scheme: None, place }))))
     }
 
     /// Must be found out what is spoken there?
@@ -314,6 +324,12 @@ pub enum AddressError {
     MissingQuote {
         /// What the command was to speak.
         protocol: &'static str,
+    },
+    /// The same of a command that has no scheme.
+    #[error("the command `{text}` has a quote that is not closed")]
+    OpenQuote {
+        /// The whole text.
+        text: String,
     },
     /// There is no command at all.
     #[error("empty {protocol} command")]

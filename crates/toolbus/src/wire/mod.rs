@@ -26,7 +26,7 @@ mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
-mod open;
+pub(crate) mod open;
 #[cfg(feature = "bus")]
 pub mod program;
 #[cfg(feature = "bus")]

@@ -28,7 +28,7 @@ pub(super) fn unfit(address: &Address, wants: &'static str) -> OpenError {
 }
 
 /// What the log calls a program that has no other name.
-pub(super) fn file_name(words: &[String]) -> String {
+pub(crate) fn file_name(words: &[String]) -> String {
     let program = words.first().map_or("", String::as_str);
     program.rsplit('/').next().unwrap_or(program).to_owned()
 }

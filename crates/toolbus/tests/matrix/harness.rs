@@ -25,6 +25,8 @@ use toolbus_testkit::patience::PATIENCE;
 pub(crate) const LARGE: usize = 1 << 20;
 /// How long a call may be quiet that is to time out.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
+/// How long is waited for what will not come.
+pub(crate) const IN_VAIN: Duration = Duration::from_secs(5);
 /// A value with others in it.
 pub(crate) const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
 
@@ -52,7 +54,8 @@ pub(crate) async fn pairs(
             let address = address(program, serving, &address(program, behind, "builtin:"));
             let parsed = registry.address(Purpose::Call, &address).unwrap();
             let is_limited = is_limited([serving, behind], Trait::Cancelled);
-            let trials = Trials::of(parsed, is_limited, Pair { back: behind, is_limited });
+            let is_in_vain = is_in_vain(front, back, is_limited);
+            let trials = Trials::of(parsed, is_limited, Pair { back: behind, is_in_vain });
             let cell = Cell { front, back, address, carried: Vec::new() };
             row.spawn_local(async move { (column, cell, [serving, behind], trials.await) });
         }
@@ -162,7 +165,7 @@ async fn on_one_bus(
     tries: Rc<impl Tries>,
     whats: &'static [Trait],
 ) -> Vec<(Trait, Carried)> {
-    let bus = Bus::of_addresses(&[address], &Settings::default()).unwrap();
+    let bus = Bus::of_addresses(&[address], &settings()).unwrap();
     let mut seen = Vec::new();
     for &what in whats {
         let carried = tries.try_on(&bus, what).await;
@@ -176,8 +179,36 @@ async fn on_one_bus(
 
 struct Pair {
     back: &'static Fixture,
-    /// One of its wires says that a call cannot be taken back.
-    is_limited: bool,
+    /// As [`is_in_vain`] has it.
+    is_in_vain: bool,
+}
+
+/// Does `docs/bridges.md` say that a call of this pair cannot be taken back, so that the next is
+/// waited for in vain? Of a pair that is not there, whether one of its wires says so.
+///
+/// What is waited for in vain is so on any machine, and what will come is awaited on the slowest.
+pub(crate) fn is_in_vain(front: &str, back: &str, is_limited: bool) -> bool {
+    let page = include_str!("../../../../docs/bridges.md");
+    let (_, table) = page.split_once("\n## Cancellation\n").unwrap_or_default();
+    let mut rows = table.lines().skip_while(|line| !line.starts_with('|'));
+    let mut row = |name: &str| -> Option<Vec<&str>> {
+        let line = rows.find(|line| line.starts_with(&format!("| {name} |")))?;
+        Some(line.split('|').map(str::trim).collect())
+    };
+    let said = row("front \\ back").zip(row(front)).and_then(|(backs, cells)| {
+        cells.get(backs.iter().position(|name| *name == back)?).copied()
+    });
+    said.map_or(is_limited, |said| said == "no")
+}
+
+/// Those of a machine that may be slow to start programs.
+pub(crate) fn settings() -> Settings {
+    Settings { start_timeout: Some(PATIENCE), ..Settings::default() }
+}
+
+/// How long the call behind one that was given up may be quiet.
+pub(crate) fn quiet_behind(is_in_vain: bool) -> Duration {
+    if is_in_vain { IN_VAIN } else { PATIENCE }
 }
 
 impl Tries for Pair {
@@ -229,8 +260,7 @@ impl Tries for Pair {
                 let sleeping = call(bus, "sleep", r#"{"ms":600000}"#, PATIENCE);
                 // It is given up once it has surely begun; should it not have, it is no less so.
                 let _ = tokio::time::timeout(SHORT, sleeping).await;
-                // Who probably waits in vain need not wait for long.
-                let quiet = if self.is_limited { PATIENCE / 12 } else { PATIENCE / 2 };
+                let quiet = quiet_behind(self.is_in_vain);
                 let answer = call(bus, hello.tool, hello.args, quiet).await?;
                 // That it comes is all that counts here.
                 same(answer.as_str(), hello.answer).map(|_| Carried::Yes)
