@@ -35,8 +35,8 @@ use crate::failed::Failed;
 /// With [`Input::Own`] and [`Output::Own`] it is the whole program: it catches signals and logs for
 /// the rest of the process, so it is called once. Where a stream is given it is a guest: it
 /// leaves signals, panics and the log of other threads alone, sends no spans, takes no stream that
-/// is given for a terminal, and may run on several threads at once. Environment and current folder
-/// are those of the process in any case.
+/// is given for a terminal, and may run on several threads at once. Environment, current folder and
+/// the secrets that must not be shown are those of the process in any case.
 ///
 /// Commands that read and print (help, `decode`, `log`, `describe`, `call`, `orchard plan` …) then
 /// do the same as the program does. A guest cannot do what needs a process of its own, and says so

@@ -1,6 +1,9 @@
 //! Programs whose wire is not said, or said wrongly: it is found out.
 
+use std::fs::File;
+
 use expect_test::expect;
+use toolbus_testkit::scratch::Scratch;
 
 use crate::page::{Page, WAITS_TOLD_AFTER, our_command};
 use crate::terminal::Terminal;
@@ -194,15 +197,21 @@ fn waiting_is_no_warning() {
         exit 4
     "#]]);
     // For people it stands beside the spinner, and is gone with it.
-    let terminal = || Terminal::of(100).env("NO_COLOR", "1").env(WAITS_TOLD_AFTER, "0");
-    let shown = terminal().shown(&words);
-    let line = "s waiting for the first answer of an MCP server, `sh` has 20s for that";
-    let (before, after) = shown.rsplit_once("\r\x1b[K").expect("it turned");
-    assert!(before.contains(line), "{shown:?}");
-    assert!(!after.contains("waiting"), "{shown:?}");
-    assert!(!shown.contains("warning"), "{shown:?}");
-    // So it does while it is found out what a program speaks.
-    let bare = ["call", "--timeout", "1s", "sh -c 'exec sleep 60'", "f", "{}"];
-    let shown = terminal().shown(&bare);
-    assert!(shown.contains("s waiting for `sh` to show what it speaks"), "{shown:?}");
+    for (scheme, line) in [
+        ("mcp+stdio:", "s waiting for the first answer of an MCP server, `sh` has 60s for that"),
+        // So it does while it is found out what a program speaks.
+        ("", "s waiting for `sh` to show what it speaks, it has 60s for that"),
+    ] {
+        let scratch = Scratch::new();
+        let seen = scratch.file("seen");
+        let silent = format!("{scheme}sh -c 'until [ -e {seen} ]; do sleep 0.02; done; exit 3'");
+        let shown = Terminal::of(100)
+            .env("NO_COLOR", "1")
+            .env(WAITS_TOLD_AFTER, "0")
+            .does(line, move || drop(File::create(&seen).unwrap()))
+            .shown(&["call", "--start-timeout", "60s", &silent, "f", "{}"]);
+        let (_, after) = shown.rsplit_once(line).expect("it is shown");
+        assert!(after.contains("\r\x1b[Kerror: `sh` ended with exit status 3"), "{shown:?}");
+        assert!(!shown.contains("warning"), "{shown:?}");
+    }
 }

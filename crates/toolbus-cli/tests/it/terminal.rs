@@ -12,21 +12,31 @@ use toolbus_testkit::patience::awaited;
 
 use crate::page::command;
 
+/// What a test does meanwhile.
+type Act = Box<dyn FnOnce()>;
+
 /// A terminal and what is typed on it.
 pub(crate) struct Terminal {
     columns: u16,
     typed: Vec<(&'static str, &'static str)>,
     env: Vec<(&'static str, &'static str)>,
+    done: Option<(&'static str, Act)>,
 }
 
 impl Terminal {
     pub(crate) fn of(columns: u16) -> Terminal {
-        Terminal { columns, typed: Vec::new(), env: Vec::new() }
+        Terminal { columns, typed: Vec::new(), env: Vec::new(), done: None }
     }
 
     /// Types a line once this was shown.
     pub(crate) fn types(mut self, after: &'static str, line: &'static str) -> Terminal {
         self.typed.push((after, line));
+        self
+    }
+
+    /// Does this once that was shown.
+    pub(crate) fn does(mut self, after: &'static str, act: impl FnOnce() + 'static) -> Terminal {
+        self.done = Some((after, Box::new(act)));
         self
     }
 
@@ -58,10 +68,14 @@ impl Terminal {
         let mut screen = File::from(screen);
         let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
         let (mut typed, mut looked) = (self.typed.into_iter().peekable(), 0);
+        let mut done = self.done;
         // A terminal whose other end is closed says so by an error.
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
             shown.extend_from_slice(&bytes[..count]);
             let text = String::from_utf8_lossy(&shown[looked..]).into_owned();
+            if let Some((_, act)) = done.take_if(|(after, _)| text.contains(*after)) {
+                act();
+            }
             if let Some((_, line)) = typed.next_if(|(after, _)| text.contains(after)) {
                 looked = shown.len();
                 screen.write_all(line.as_bytes()).unwrap();
