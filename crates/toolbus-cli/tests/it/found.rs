@@ -4,6 +4,7 @@ use std::fs::File;
 
 use expect_test::expect;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::page::{Page, WAITS_TOLD_AFTER, our_command};
 use crate::terminal::Terminal;
@@ -146,22 +147,22 @@ const ALL: [(&str, &[&str]); 6] = [
 
 #[test]
 fn every_wrong_scheme_is_told_with_the_right_one() {
-    for (right, words) in ALL {
+    let pairs = ALL.iter().flat_map(|right| ALL.iter().map(move |wrong| (right, wrong)));
+    let wrong = pairs.filter(|(right, wrong)| right != wrong);
+    side_by_side(wrong, |((right, words), (wrong, _))| {
         let command = our_command(words);
-        for (wrong, _) in ALL.into_iter().filter(|(wrong, _)| *wrong != right) {
-            let address = format!("{wrong}{command}");
-            let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
-            let page = Page::of(&call).run();
-            let hint = format!("write `{right}{command}`");
-            assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
-            assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
-        }
-    }
+        let address = format!("{wrong}{command}");
+        let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
+        let page = Page::of(&call).run();
+        let hint = format!("write `{right}{command}`");
+        assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
+        assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
+    });
 }
 
 #[test]
 fn what_is_waited_for_is_told() {
-    for (scheme, what) in [
+    let silent = [
         ("stdio:", "the `ready` that an oracle begins with, `sh` has 20s for that"),
         ("mcp+stdio:", "the first answer of an MCP server, `sh` has 20s for that"),
         (
@@ -174,7 +175,8 @@ fn what_is_waited_for_is_told() {
             "the `READY` that an Orchestra plugin begins with, `sh` has 20s for that",
         ),
         ("godex+stdio:", "the first event of a `godex exec` program"),
-    ] {
+    ];
+    side_by_side(silent, |(scheme, what)| {
         let silent = format!("{scheme}sh -c 'exec sleep 60'");
         let limits = ["--start-timeout", "20s", "--timeout", "1s"];
         let tool = if scheme.starts_with("godex") { ["ask", "prompt=x"] } else { ["f", "x=1"] };
@@ -183,7 +185,7 @@ fn what_is_waited_for_is_told() {
         let line = format!("\ninfo: waiting for {what}\n");
         assert!(format!("\n{}", page.stderr).contains(&line), "{scheme}: {page}");
         assert!(page.stderr.contains("error: no answer within 1s\n"), "{scheme}: {page}");
-    }
+    });
 }
 
 #[test]
