@@ -149,6 +149,5 @@ mod tests {
             "#[cfg(feature = \"mcp\")]\npub mod mcp;\nuse mcp::Mcp;",
             &[3, 3],
         );
-        check("crates/toolbus/src/wire/planned.rs", "ORCHARD\nMCP", &[2]);
     }
 }

@@ -10,12 +10,15 @@ use toolbus_testkit::terminal;
 
 use crate::page::command;
 
+/// What a test does meanwhile.
+type Act = Box<dyn FnOnce()>;
+
 /// A terminal and what is typed on it.
 pub(crate) struct Terminal {
     columns: u16,
     typed: Vec<(&'static str, &'static str)>,
     env: Vec<(&'static str, &'static str)>,
-    done: Option<(&'static str, Box<dyn FnOnce()>)>,
+    done: Option<(&'static str, Act)>,
 }
 
 impl Terminal {
