@@ -196,7 +196,7 @@ fn who_does_not_speak_tls_is_let_go() {
         let (listener, address) = listen().await;
         let listener = listener.with_tls(Certificates::new().server(Inside::Bytes));
         let silent = TcpStream::connect(address).await.unwrap();
-        let opened = listener.accept().await.open(PATIENCE).await;
+        let opened = listener.accept().await.open(Duration::from_secs(60)).await;
         expect!["no TLS handshake within 60s"].assert_eq(&told(&opened.unwrap_err()));
         drop(silent);
     });
