@@ -12,6 +12,7 @@ use super::{
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::mcp::translate::with_last;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -27,6 +28,9 @@ pub(super) struct Request {
     pub(super) purpose: Purpose,
     pub(super) crossing: Option<Box<Crossing>>,
 }
+
+/// What a call without arguments has.
+const NO_ARGUMENTS: &str = "{}";
 
 /// What a user at a terminal can do.
 pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
@@ -136,7 +140,7 @@ impl MessageClient {
         let Some(request) = request_of(call) else { return false };
         let own = String::from_utf8(quoted(name)).unwrap_or_default();
         let named = edit::replaced(params_of(request).unwrap_or("{}"), "name", &own);
-        let Some(params) = named else { return false };
+        let Some(params) = named.map(with_arguments) else { return false };
         self.passed_tools.insert(ticket);
         self.send_native(ticket, call, Bytes::from_static(b"tools/call"), params.into());
         true
@@ -157,9 +161,9 @@ impl MessageClient {
         }
         let mut params = vec![b'{'];
         put_member(&mut params, "name", quoted(name));
-        if let Some(args) = args {
-            put_member(&mut params, "arguments", args.compact().as_bytes());
-        }
+        // Where there are none: many servers refuse a call without an object.
+        let args = args.map_or_else(|| Json::from_trusted(NO_ARGUMENTS), Json::compact);
+        put_member(&mut params, "arguments", args.as_bytes());
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
@@ -340,6 +344,15 @@ impl MessageClient {
         self.next_token += 1;
         self.tokens.insert(token, ticket);
         token
+    }
+}
+
+/// The parameters of a call with an object as its arguments, where there were none.
+fn with_arguments(params: String) -> String {
+    match edit::member(&params, "arguments") {
+        None => with_last(&params, "arguments", NO_ARGUMENTS),
+        Some("null") => edit::replaced(&params, "arguments", NO_ARGUMENTS).unwrap_or(params),
+        Some(_) => params,
     }
 }
 
