@@ -18,6 +18,16 @@ use crate::tool::{Code, Failure, FailureKind};
 pub struct Memory(Arc<AtomicU8>);
 
 impl Memory {
+    /// Of a server that is to be spoken to in this era and no other, whatever it says.
+    pub fn of(era: Era) -> Memory {
+        let other = match era {
+            Era::Legacy => Era::Modern,
+            Era::Modern => Era::Legacy,
+        };
+        let (_, no) = Memory::bits(other);
+        Memory(Arc::new(AtomicU8::new(no | FIXED)))
+    }
+
     /// Does it speak this era, as far as is known?
     pub fn speaks(&self, era: Era) -> Option<bool> {
         let bits = self.0.load(Ordering::Relaxed);
@@ -36,7 +46,15 @@ impl Memory {
         self.0.fetch_or(PAIR, Ordering::Relaxed);
     }
 
+    /// Is it said which era to speak?
+    fn is_fixed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & FIXED != 0
+    }
+
     pub(super) fn learn(&self, era: Era, speaks: bool) {
+        if self.is_fixed() {
+            return;
+        }
         let (yes, no) = Memory::bits(era);
         let bits = self.0.load(Ordering::Relaxed) & !(yes | no);
         self.0.store(bits | if speaks { yes } else { no }, Ordering::Relaxed);
@@ -44,7 +62,9 @@ impl Memory {
 
     /// The remembered way failed: the next conversation asks anew.
     pub(in crate::mcp) fn forget(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        if !self.is_fixed() {
+            self.0.store(0, Ordering::Relaxed);
+        }
     }
 
     fn bits(era: Era) -> (u8, u8) {
@@ -57,6 +77,7 @@ impl Memory {
 
 /// Beside the bits of the eras.
 const PAIR: u8 = 16;
+const FIXED: u8 = 32;
 
 /// The question that is being asked.
 #[derive(Debug)]
@@ -135,6 +156,12 @@ impl Opening {
     ) -> (Opening, Step) {
         let knows = |era| memory.speaks(era);
         let (stage, step) = match (first, knows(Era::Legacy), knows(Era::Modern)) {
+            (_, _, Some(false)) if memory.is_fixed() => {
+                (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
+            }
+            (_, Some(false), _) if memory.is_fixed() => {
+                (Stage::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
+            }
             (Era::Modern, _, Some(false)) => {
                 (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
             }

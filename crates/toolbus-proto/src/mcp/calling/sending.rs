@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
-    Sent, Session, Then, counted_from, params_of, request_of,
+    Sent, Session, Then, User, counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
@@ -32,9 +32,6 @@ pub(super) struct Request {
 /// What a call without arguments has.
 const NO_ARGUMENTS: &str = "{}";
 
-/// What a user at a terminal can do.
-pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
-
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
         let id = self.outstanding.ask(Ticket(u64::MAX), Deadline::never(now));
@@ -50,7 +47,7 @@ impl MessageClient {
     pub(super) fn initialize_params(&self) -> Bytes {
         let (capabilities, client) = match &self.settings.introduction {
             Introduction::AsOurselves(capabilities) => (capabilities.clone(), self.us.clone()),
-            Introduction::AsUser => (Json::from_trusted(USER), self.us.clone()),
+            Introduction::AsUser(user) => (user.capabilities(), self.us.clone()),
             Introduction::AsCaller => {
                 self.first_client().unwrap_or_else(|| (self.without_client(), self.us.clone()))
             }
@@ -87,6 +84,19 @@ impl MessageClient {
             |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
         let is_modern = self.line.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
+    }
+
+    /// Who can be asked, if it is a user of the command line.
+    pub(super) fn user(&self) -> Option<&User> {
+        match &self.settings.introduction {
+            Introduction::AsUser(user) => Some(user),
+            Introduction::AsCaller | Introduction::AsOurselves(_) => None,
+        }
+    }
+
+    /// What the callers can do who do not say so themselves.
+    pub(super) fn own_capabilities(&self) -> Json {
+        self.user().map_or_else(|| Json::from_trusted("{}"), User::capabilities)
     }
 
     /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
@@ -168,23 +178,24 @@ impl MessageClient {
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
         let form = Form::wanted_by(call);
-        let (method, params) = (Bytes::from_static(b"tools/call"), Bytes::from(params));
-        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
-        let user = can_ask.then(|| Box::new(LegacyCaller::user(method.clone(), params.clone())));
-        let purpose = Purpose::Tool { name: name.to_owned(), form, user };
+        let (task, params) = self.as_task(name, form, params);
+        let method = Bytes::from_static(b"tools/call");
+        let user = self.user().filter(|_| form != Form::Native).map(User::capabilities);
+        let user = user.map(|can| LegacyCaller::user(method.clone(), params.clone(), can));
+        let user = user.map(Box::new);
+        let purpose = Purpose::Tool { name: name.to_owned(), form, user, task };
         let params = Some(params);
         let request = Request { method, params, token, level: None, purpose, crossing: None };
         self.send(ticket, call, request);
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
-    fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let capabilities = match self.settings.introduction {
-            Introduction::AsUser => USER,
-            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
-        };
+    pub(super) fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
         let mut meta = match self.speaks_modern() {
-            true => self.modern_meta(capabilities).into_bytes(),
+            true => {
+                let capabilities = self.with_tasks(self.own_capabilities().as_str());
+                self.modern_meta(&capabilities).into_bytes()
+            }
             false => b"{}".to_vec(),
         };
         meta.pop();

@@ -21,6 +21,7 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
+use crate::args::asked::EraArgs;
 use crate::args::peer::{HeaderArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
@@ -155,6 +156,8 @@ pub(crate) struct McpArgs {
     program: ProgramArgs,
     #[command(flatten)]
     headers: HeaderArgs,
+    #[command(flatten)]
+    era: EraArgs,
 }
 
 fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
@@ -165,6 +168,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
         credentials: args.headers.credentials()?,
+        era: args.era.generation(),
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
