@@ -182,3 +182,34 @@ fn a_tool_that_must_be_a_task_is_called_as_one() {
     let expected = "{\"progress\":{\"progress\":1,\"message\":\"half\"}}\n{\"end\":\"done\"}\n";
     assert_eq!(page.stdout, expected, "{page}");
 }
+
+#[test]
+fn what_a_server_proposes_is_completed() {
+    let prompts = r#"{"prompts":[{"name":"greet","description":"Greet a person","arguments":[{"name":"tone","description":"How"},{"name":"name"}]}]}"#;
+    let values = r#"{"completion":{"values":["warm","wry"]}}"#;
+    let list = ["read", "answer", prompts];
+    let complete = |then: &[&str], words: &[&str]| {
+        let server = asked(then);
+        let words = words.iter().map(|word| if *word == "SERVER" { &*server } else { *word });
+        let words: Vec<_> = ["complete", "zsh", "toolbus"].into_iter().chain(words).collect();
+        Page::of(&words).run().stdout
+    };
+    assert_eq!(complete(&list, &["prompt", "get", "SERVER", "gr"]), "greet\tGreet a person\n");
+    assert_eq!(
+        complete(&list, &["prompt", "get", "SERVER", "greet", "name=Ada", ""]),
+        "tone=\tHow\n"
+    );
+    let then = [&list[..], &["read", "answer", values]].concat();
+    let proposed = complete(&then, &["prompt", "get", "SERVER", "greet", "name=Ada", "tone=w"]);
+    assert_eq!(proposed, "tone=warm\ntone=wry\n");
+    let resources = r#"{"resources":[{"uri":"note://1","name":"one"}]}"#;
+    let templates = r#"{"resourceTemplates":[{"uriTemplate":"city://{name}","name":"cities"}]}"#;
+    let lists = ["read", "answer", resources, "read", "answer", templates];
+    assert_eq!(
+        complete(&lists, &["resource", "read", "SERVER", ""]),
+        "note://1\tone\ncity://\tcities\n"
+    );
+    let values = r#"{"completion":{"values":["Ulm"]}}"#;
+    let then = [&lists[..], &["read", "answer", values]].concat();
+    assert_eq!(complete(&then, &["resource", "read", "SERVER", "city://U"]), "city://Ulm\n");
+}

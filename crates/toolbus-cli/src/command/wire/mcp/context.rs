@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{ArgMatches, FromArgMatches as _};
@@ -17,12 +17,13 @@ use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 
+use super::complete;
 use crate::args::Globals;
 use crate::args::asked::{AskedArgs, EraArgs};
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::command::call::answering::Answering;
 use crate::command::call::{question, with_hint};
-use crate::command::wire::{Run, Verb, with_subcommands};
+use crate::command::wire::{Run, Unfinished, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -55,6 +56,10 @@ impl Verb for PromptVerb {
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
         Ok(Box::new(PromptCommand::from_arg_matches(matches)?))
     }
+
+    fn complete(&self, line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+        complete::prompts(line)
+    }
 }
 
 impl Verb for ResourceVerb {
@@ -65,6 +70,10 @@ impl Verb for ResourceVerb {
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
         Ok(Box::new(ResourceCommand::from_arg_matches(matches)?))
+    }
+
+    fn complete(&self, line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+        complete::resources(line)
     }
 }
 
@@ -118,6 +127,14 @@ pub(super) struct HowArgs {
     era: EraArgs,
     #[command(flatten)]
     asked: AskedArgs,
+}
+
+impl HowArgs {
+    /// As usual, but for no longer than this.
+    pub(super) fn within(limit: Duration) -> HowArgs {
+        let limit = LimitArgs { timeout: Some(limit), start_timeout: Some(limit) };
+        HowArgs { limit, ..HowArgs::default() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -284,6 +301,11 @@ impl From<Refused> for Failed {
 }
 
 impl Server<'_> {
+    /// What it could still say is of no interest.
+    pub(super) fn hurry(&self) {
+        self.bus.hurry();
+    }
+
     /// The same, where a server that has nothing of this kind has none.
     async fn list_if_any(&self, method: &str, member: &str) -> Result<Vec<Json>, Refused> {
         match self.list(method, member).await {

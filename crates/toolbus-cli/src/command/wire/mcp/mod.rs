@@ -1,5 +1,6 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
+mod complete;
 pub(super) mod context;
 
 use std::cell::Cell;
