@@ -187,7 +187,7 @@ impl Client {
 impl Drop for Client {
     /// Ends the session as clients do, by closing its end.
     fn drop(&mut self) {
-        let (end, _) = rustix::pipe::pipe().expect("there is another descriptor");
+        let (end, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("there is another descriptor");
         self.to = end;
         for child in &mut self.children {
             let _ = child.wait();

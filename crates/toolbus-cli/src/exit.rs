@@ -6,15 +6,23 @@ use std::process::ExitCode;
 
 use crate::render::table;
 
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Exit {
+pub enum Exit {
+    /// It did what it was to do.
     Done = 0,
+    /// The work was tried and failed.
     Failed = 1,
+    /// The words or the input made no sense; nothing was started.
     Usage = 2,
+    /// The other side could not be reached, or broke its protocol.
     Unreachable = 3,
+    /// The other side took too long.
     TimedOut = 4,
+    /// A SIGINT came.
     Interrupted = 130,
+    /// A SIGTERM came.
     Terminated = 143,
 }
 
@@ -29,7 +37,8 @@ impl Exit {
         Exit::Terminated,
     ];
 
-    pub(crate) fn code(self) -> u8 {
+    /// The exit code of the program.
+    pub fn code(self) -> u8 {
         self as u8
     }
 

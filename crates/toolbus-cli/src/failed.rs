@@ -60,6 +60,13 @@ impl Failed {
         report.message.clone() + &causes.collect::<String>()
     }
 
+    /// The same with what to do about it, where there is one line for all.
+    pub(crate) fn message_and_hint(&self) -> String {
+        let hint = self.report.as_ref().and_then(|report| report.hint.as_ref());
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        self.message() + &hint
+    }
+
     /// Adds an error and all that caused it.
     pub(crate) fn caused_by(self, error: &dyn Error) -> Failed {
         let chain = std::iter::successors(Some(error), |&error| error.source());

@@ -22,6 +22,7 @@ use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
 use crate::render::failure;
+use crate::render::spinner::Spinner;
 use crate::runtime::{self, Signals};
 use crate::spans;
 
@@ -102,6 +103,7 @@ impl Peers {
     pub(crate) async fn found_out(&self) -> Result<Cow<'_, Peers>, Failed> {
         match self {
             Peers::Addresses(addresses, settings) if addresses.iter().any(Address::is_bare) => {
+                let _spinner = Spinner::while_found_out();
                 let mut found = Vec::new();
                 for address in addresses {
                     let one = found::found_out(address, settings).await;
@@ -110,6 +112,7 @@ impl Peers {
                 Ok(Cow::Owned(Peers::Addresses(found, settings.clone())))
             }
             Peers::Config(config) if config.backs.iter().any(|back| back.address.is_bare()) => {
+                let _spinner = Spinner::while_found_out();
                 let mut config = config.clone();
                 found_out_backs(&mut config, Duration::MAX).await;
                 Ok(Cow::Owned(Peers::Config(config)))

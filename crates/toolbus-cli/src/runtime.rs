@@ -9,6 +9,7 @@ use tokio::task::LocalSet;
 
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::stdio;
 
 /// Runs a command on a current-thread runtime, where everything of a bus lives.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
@@ -42,6 +43,11 @@ fn check_descriptors() -> Result<(), Failed> {
 
 /// SIGINT and SIGTERM, which ask us to end.
 pub(crate) struct Signals {
+    /// `None` inside another program, which they are meant for.
+    caught: Option<Caught>,
+}
+
+struct Caught {
     interrupt: Signal,
     terminate: Signal,
 }
@@ -49,17 +55,22 @@ pub(crate) struct Signals {
 impl Signals {
     /// From now on the signals do not kill us any more.
     pub(crate) fn listen() -> Result<Signals, Failed> {
-        Ok(Signals {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-        })
+        if stdio::is_guest() {
+            return Ok(Signals { caught: None });
+        }
+        let interrupt = listen(SignalKind::interrupt())?;
+        let terminate = listen(SignalKind::terminate())?;
+        Ok(Signals { caught: Some(Caught { interrupt, terminate }) })
     }
 
     /// Waits for the next of them.
     pub(crate) async fn next(&mut self) -> Exit {
+        let Some(Caught { interrupt, terminate }) = &mut self.caught else {
+            return std::future::pending().await;
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => Exit::Interrupted,
-            _ = self.terminate.recv() => Exit::Terminated,
+            _ = interrupt.recv() => Exit::Interrupted,
+            _ = terminate.recv() => Exit::Terminated,
         }
     }
 
@@ -123,6 +134,9 @@ fn is_ignored() -> bool {
 /// A limit of file sizes is told like a full disk and does not kill us: its signal is caught from
 /// now on. Programs that we start have it as usual.
 pub(crate) fn survive_file_limits() {
+    if stdio::is_guest() {
+        return;
+    }
     // Where it cannot be caught, it is as it always was.
     let _ = listen(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }

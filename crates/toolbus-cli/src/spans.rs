@@ -20,11 +20,16 @@ mod sent {
     use toolbus::bus::observe::Observer;
     use toolbus::bus::otel::{Exporter, OtelError, OtelSettings};
 
+    use crate::stdio;
+
     static EXPORTER: Mutex<Option<Exporter>> = Mutex::new(None);
 
     /// What makes spans of the calls of a bus, if they are wanted. What is wrong with the
     /// environment is told, and keeps no call from being made.
     pub(crate) fn observer() -> Option<Rc<dyn Observer>> {
+        if stdio::is_guest() {
+            return None;
+        }
         let mut exporter = EXPORTER.lock().unwrap_or_else(PoisonError::into_inner);
         if exporter.is_none() {
             *exporter = started().unwrap_or_else(|error| {
@@ -43,6 +48,9 @@ mod sent {
 
     /// Sends the last of them, for two seconds at most.
     pub(crate) fn finish() {
+        if stdio::is_guest() {
+            return;
+        }
         let exporter = EXPORTER.lock().unwrap_or_else(PoisonError::into_inner).take();
         exporter.into_iter().for_each(Exporter::finish);
     }

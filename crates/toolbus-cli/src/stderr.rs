@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::logging;
+use crate::{logging, stdio};
 
 /// What may wait to be written.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
@@ -36,9 +36,9 @@ static IS_TRANSIENT: AtomicBool = AtomicBool::new(false);
 /// Writes whole lines, as soon as the reader takes them.
 pub(crate) fn write(text: &str) {
     let text = &*logging::formed(text);
-    match IS_TRANSIENT.swap(false, Ordering::Relaxed) {
-        true => STDERR.push(&format!("{WIPE}{text}"), WAITING_BYTES_MAX),
-        false => STDERR.push(text, WAITING_BYTES_MAX),
+    match !stdio::is_guest() && IS_TRANSIENT.swap(false, Ordering::Relaxed) {
+        true => push(&format!("{WIPE}{text}"), WAITING_BYTES_MAX),
+        false => push(text, WAITING_BYTES_MAX),
     }
 }
 
@@ -59,18 +59,25 @@ pub(crate) fn wipe() -> bool {
 
 /// The same for lines that scripts wait for: there is room for them where others are dropped.
 pub(crate) fn write_awaited(text: &str) {
-    STDERR.push(&logging::formed(text), 2 * WAITING_BYTES_MAX);
+    push(&logging::formed(text), 2 * WAITING_BYTES_MAX);
 }
 
 /// The same for a line that is no word for people but part of a protocol: it stays as it is.
 pub(crate) fn write_protocol(text: &str) {
-    STDERR.push(text, 2 * WAITING_BYTES_MAX);
+    push(text, 2 * WAITING_BYTES_MAX);
+}
+
+/// Into the standard error of the run, which takes it at once where it is not our own.
+fn push(text: &str, bytes_max: usize) {
+    if !stdio::complain(text) {
+        STDERR.push(text, bytes_max);
+    }
 }
 
 /// Waits until all is written, as long as the reader takes anything at all.
 pub(crate) fn flush() {
-    // Nothing was ever said.
-    if LazyLock::get(&STDERR).is_some() {
+    // Nothing was ever said, or it was written at once.
+    if !stdio::is_guest() && LazyLock::get(&STDERR).is_some() {
         STDERR.flush(LAST_LINES);
     }
 }

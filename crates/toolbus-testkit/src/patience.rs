@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The one patience of all tests.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The one patience of all tests: only a test that fails waits for so long.
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits until `is_so`. Panics after [`PATIENCE`] with `what` never came to be.
 ///

@@ -1,6 +1,8 @@
 //! A folder of a test's own, gone when the test is.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
@@ -30,6 +32,23 @@ impl Scratch {
     pub fn file(&self, name: &str) -> String {
         let path = self.0.join(name);
         path.to_str().expect("temporary folders have names in UTF-8").to_owned()
+    }
+
+    /// Writes a program into it, and gives its path.
+    ///
+    /// Another process does: a descriptor of ours could be copied by a fork in another test, and a
+    /// file that is open for writing cannot be run.
+    #[track_caller]
+    pub fn program(&self, name: &str, text: &str) -> String {
+        let path = self.file(name);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\"", &path]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().expect("there is a shell");
+        let stdin = shell.stdin.take();
+        let written = stdin.expect("is piped").write_all(text.as_bytes());
+        let ended = shell.wait().expect("it can be waited for");
+        assert!(written.is_ok() && ended.success(), "cannot write `{path}`");
+        path
     }
 }
 

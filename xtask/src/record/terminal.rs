@@ -97,7 +97,10 @@ fn path(programs: &Path) -> OsString {
 
 /// A terminal: its two ends.
 fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    #[cfg(target_os = "linux")]
+    let flags = flags | OpenptFlags::CLOEXEC;
+    let ours = pty::openpt(flags)?;
     pty::grantpt(&ours)?;
     pty::unlockpt(&ours)?;
     let name = pty::ptsname(&ours, Vec::new())?;

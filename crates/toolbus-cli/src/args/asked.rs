@@ -45,7 +45,7 @@ pub(crate) struct AskedArgs {
     /// Let the server work in this folder: it is told of it when it asks for roots; may repeat
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex`
+    /// Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex exec`
     #[arg(long, value_name = "ADDRESS")]
     sample_with: Option<String>,
 }

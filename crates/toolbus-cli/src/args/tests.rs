@@ -5,12 +5,25 @@ use std::ffi::OsString;
 use clap::FromArgMatches as _;
 use expect_test::{Expect, expect};
 
-use super::{Cli, called_toolbus, color_when, command};
+use super::{Cli, called_toolbus, color_when, command, parse};
+use crate::command::wire::BUILT;
 use crate::render::style::ColorWhen;
 
 #[test]
 fn clap_finds_nothing_wrong_with_our_commands() {
     called_toolbus(command()).debug_assert();
+}
+
+#[test]
+fn a_start_builds_the_commands_once() {
+    for words in ["call builtin: add a=1 b=2", "orchard plan x", "-v mcp builtin:", "tolos", "-V"] {
+        let words = std::iter::once("toolbus").chain(words.split(' '));
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        BUILT.set(0);
+        // What came of it is the matter of others.
+        let _ = parse(&words);
+        assert_eq!(BUILT.get(), 1, "{words:?}");
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]

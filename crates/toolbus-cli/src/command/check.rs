@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -22,6 +22,7 @@ use crate::failed::Failed;
 use crate::logging::DONE;
 use crate::render::{self, failure, table};
 use crate::runtime::{self, Signals};
+use crate::stdio::Terminal as _;
 
 /// After so long people are told what is waited for.
 const LONG: Duration = Duration::from_secs(2);

@@ -2,7 +2,6 @@
 
 use bytes::BytesMut;
 use clap::{ArgMatches, FromArgMatches, Subcommand};
-use toolbus::transport::stdio;
 use toolbus::wire::decode::{Decoded, Decoding};
 use toolbus_proto::capture;
 
@@ -11,6 +10,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render;
 use crate::runtime::{self, Signals};
+use crate::stdio;
 
 /// Show what the bytes of a capture say, event by event
 ///

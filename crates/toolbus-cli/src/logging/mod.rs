@@ -2,11 +2,14 @@
 //!
 //! A collector of our own, because the usual one brings a dozen crates for filters, spans and
 //! timestamps that a command line does not show. Spans are let through and not told. A peer
-//! that gives cause for the same warning again and again fills no screen: it is counted.
+//! that gives cause for the same line again and again, or says more than can be read, fills no
+//! screen and no disk: it is counted.
 
+mod rates;
 mod repeats;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -15,17 +18,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::ValueEnum;
 use serde_json::Value;
 use toolbus::child::stderr::SHOWN;
+use toolbus::engine::WAITING;
 use toolbus::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use self::rates::{LeftOut, Rates};
 use self::repeats::{Kind, More, Repeats};
 use crate::failed::Report;
+use crate::render::spinner::{self, Spinner};
 use crate::render::style::Paint;
 use crate::render::{grouped, printable};
-use crate::stderr;
+use crate::{stderr, stdio};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -34,34 +41,62 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What was counted and not told yet, where a log was started.
-static COUNTED: OnceLock<Counts<fn(&str)>> = OnceLock::new();
+/// The log of this process, where one was started.
+static STARTED: OnceLock<Started> = OnceLock::new();
+
+thread_local! {
+    /// The log of a run inside another program, where one was started.
+    static GUEST: RefCell<Option<(Started, DefaultGuard)>> = const { RefCell::new(None) };
+}
+
+struct Started {
+    max: LevelFilter,
+    form: Form,
+    /// What was counted and not told yet.
+    counts: Counts<fn(&str)>,
+}
 
 /// The target of events that people always see unless they want errors only: that something was
 /// done which they asked for.
 pub(crate) const DONE: &str = "toolbus::done";
 
-/// How lines look, where a log was started.
-static FORM: OnceLock<Form> = OnceLock::new();
-
 /// A line of our own as the log would tell it.
 pub(crate) fn line(level: Level, message: &str) -> String {
     let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
     let told = Told { message: message.to_owned(), ..Told::default() };
-    told.line(level, FORM.get().copied().unwrap_or(form))
+    told.line(level, self::form().unwrap_or(form))
 }
 
 /// A line that scripts wait for, nothing before it on the line; among lines of JSON it is one, too.
 pub(crate) fn announcement(text: &str) -> String {
-    match FORM.get() {
-        Some(Form { format: LogFormat::Json, .. }) => line(Level::INFO, text),
-        _ => format!("{text}\n"),
+    match is_json() {
+        true => line(Level::INFO, text),
+        false => format!("{text}\n"),
     }
 }
 
 /// Is every line one of JSON?
 pub(crate) fn is_json() -> bool {
-    matches!(FORM.get(), Some(Form { format: LogFormat::Json, .. }))
+    form().is_some_and(|form| form.format == LogFormat::Json)
+}
+
+/// Are errors all that is told?
+pub(crate) fn is_quiet() -> bool {
+    let is_quiet = |started: &Started| started.max < LevelFilter::WARN;
+    match stdio::is_guest() {
+        true => {
+            GUEST.with_borrow(|guest| guest.as_ref().is_some_and(|(started, _)| is_quiet(started)))
+        }
+        false => STARTED.get().is_some_and(is_quiet),
+    }
+}
+
+/// How lines look, where a log was started.
+fn form() -> Option<Form> {
+    match stdio::is_guest() {
+        true => GUEST.with_borrow(|guest| guest.as_ref().map(|(started, _)| started.form)),
+        false => STARTED.get().map(|started| started.form),
+    }
 }
 
 /// Lines of ours as they are to be written: among lines of JSON each of them is one, too.
@@ -106,30 +141,50 @@ pub(crate) fn report(report: &Report) -> String {
     told.json(Level::ERROR, SystemTime::now())
 }
 
-/// Tells everything up to `max` from now on, for the rest of the process.
+/// Tells everything up to `max` from now on, for the rest of the process; inside another program
+/// what happens on this thread, until it is finished.
 pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let form = Form { format, paint };
-    let _ = FORM.set(form);
+    let counts = Counts::new(form, stderr::write as fn(&str), Instant::now);
+    let started = Started { max, form, counts: counts.clone() };
+    let spins = format == LogFormat::Text && LevelFilter::WARN <= max && Spinner::can_turn();
+    let log = Log { max, spins, form, counts };
+    if stdio::is_guest() {
+        let until_finished = tracing::subscriber::set_default(log);
+        return GUEST.set(Some((started, until_finished)));
+    }
+    let _ = STARTED.set(started);
     if format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| {
             stderr::write(&line(Level::ERROR, &panic.to_string()));
         }));
     }
-    let counts = Counts::new(form, stderr::write as fn(&str));
-    let _ = COUNTED.set(counts.clone());
     // Fails only if a log was started before, and then that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log { max, form, counts });
+    let _ = tracing::subscriber::set_global_default(log);
+}
+
+/// How soon people are told what is waited for, where a test says so in milliseconds: pages are
+/// not to depend on how fast a machine is.
+pub(crate) fn tell_waits_as_tests_want() {
+    let wanted = std::env::var("TOOLBUS_TEST_WAITS_TOLD_AFTER").ok();
+    if let Some(time) = wanted.and_then(|time| time.parse().ok()) {
+        toolbus::child::tell_waits_after(Duration::from_millis(time));
+    }
 }
 
 /// Tells what was counted: nothing follows.
 pub(crate) fn finish() {
-    if let Some(counts) = COUNTED.get() {
-        counts.finish(Instant::now());
+    if let Some((started, _until_finished)) = GUEST.take() {
+        started.counts.finish();
+    } else if let Some(started) = STARTED.get() {
+        started.counts.finish();
     }
 }
 
 struct Log<W> {
     max: LevelFilter,
+    /// What is waited for is said by a spinner.
+    spins: bool,
     form: Form,
     counts: Counts<W>,
 }
@@ -141,69 +196,152 @@ struct Form {
     paint: Paint,
 }
 
-/// Where lines go, and which are held back because they say the same as one before.
+/// How a line is told: as the log does, or behind the name of the peer that said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Log(Level),
+    Shown,
+}
+
+/// Which lines are held back: those that say the same as one before, and those that are too many.
+#[derive(Default)]
+struct Held {
+    repeats: Repeats,
+    rates: Rates,
+}
+
+/// What was held back, to be told by its count.
+#[derive(Default)]
+struct Due {
+    repeated: Vec<More>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Held {
+    fn due(&mut self, now: Instant) -> Due {
+        Due { repeated: self.repeats.due(now), left_out: self.rates.due(now) }
+    }
+
+    fn all(&mut self, now: Instant) -> Due {
+        Due { repeated: self.repeats.all(now), left_out: self.rates.all(now) }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let both = [self.repeats.next_due(), self.rates.next_due()];
+        both.into_iter().flatten().min()
+    }
+
+    /// Is this line to be told? If not, it is counted.
+    fn lets_pass(&mut self, now: Instant, line: &Line<'_>) -> bool {
+        let Line { callsite, peer, look, message } = line;
+        let repeats = match look {
+            Look::Log(level) => {
+                let kind = Kind::of(callsite.clone(), *peer, *level, message);
+                if self.repeats.is_repeat(&kind, message) {
+                    return false;
+                }
+                Some((kind, *level))
+            }
+            // Each is the peer's own, and people wait for it.
+            Look::Shown => None,
+        };
+        let has_room = self.rates.has_room(now, *peer, *look, message.len());
+        if let Some((kind, level)) = repeats.filter(|_| has_room) {
+            self.repeats.tell(now, kind, level, message);
+        }
+        has_room
+    }
+}
+
+/// What is to be told.
+struct Line<'a> {
+    callsite: tracing::callsite::Identifier,
+    peer: Option<&'a str>,
+    look: Look,
+    message: &'a str,
+}
+
+/// Where lines go, and which are held back.
+#[derive(Clone)]
 struct Counts<W> {
-    repeats: Arc<Mutex<Repeats>>,
+    held: Arc<Mutex<Held>>,
     /// Told when all that was counted is told.
     finished: Arc<Condvar>,
     form: Form,
     /// Takes one whole line at a time, so that lines of two threads do not mix.
     write: W,
+    clock: fn() -> Instant,
 }
 
 impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
-    fn new(form: Form, write: W) -> Counts<W> {
-        Counts { repeats: Arc::default(), finished: Arc::default(), form, write }
+    fn new(form: Form, write: W, clock: fn() -> Instant) -> Counts<W> {
+        Counts { held: Arc::default(), finished: Arc::default(), form, write, clock }
     }
 
-    fn clone(&self) -> Counts<W> {
-        let (repeats, finished) = (self.repeats.clone(), self.finished.clone());
-        Counts { repeats, finished, form: self.form, write: self.write.clone() }
-    }
-
-    /// Is this warning to be told? If not, it is counted, and the count is told in a while.
-    fn is_news(&self, now: Instant, kind: Kind, message: &str) -> bool {
-        let mut repeats = self.lock();
-        let was_counting = repeats.next_due().is_some();
-        let due = repeats.due(now);
-        let is_news = repeats.is_news(now, kind, message);
-        let is_counting = repeats.next_due().is_some();
-        drop(repeats);
+    /// Is this line to be told? If not, it is counted, and the count is told in a while.
+    fn lets_pass(&self, line: &Line<'_>) -> bool {
+        let now = (self.clock)();
+        let mut held = self.lock();
+        let before = held.next_due();
+        let due = held.due(now);
+        let lets_pass = held.lets_pass(now, line);
+        let next = held.next_due();
+        drop(held);
         self.tell(due);
-        if is_counting && !was_counting {
-            let counts = self.clone();
-            // Without it the count is told with the next warning, or at the end.
-            let _ = thread::Builder::new().name("log".to_owned()).spawn(move || counts.keep_time());
+        match (before, next) {
+            // A run inside another program writes on its own thread alone.
+            (None, Some(_)) if !stdio::is_guest() => {
+                let counts = self.clone();
+                let keeper = thread::Builder::new().name("log".to_owned());
+                // Without it the count is told with the next line, or at the end.
+                let _ = keeper.spawn(move || counts.keep_time());
+            }
+            (Some(before), Some(next)) if next < before => self.finished.notify_all(),
+            _ => {}
         }
-        is_news
+        lets_pass
     }
 
     /// Tells what was counted when it is time, until there is nothing left to tell.
     fn keep_time(&self) {
         loop {
-            let mut repeats = self.lock();
-            let Some(next) = repeats.next_due() else { return };
-            let now = Instant::now();
-            let due = repeats.due(now);
-            if due.is_empty() {
-                let left = next.saturating_duration_since(now);
+            let mut held = self.lock();
+            let Some(next) = held.next_due() else { return };
+            let now = (self.clock)();
+            if now < next {
                 // Whether it was woken or not, it looks again.
-                let _ = self.finished.wait_timeout(repeats, left);
+                let _ = self.finished.wait_timeout(held, next - now);
                 continue;
             }
-            drop(repeats);
+            let due = held.due(now);
+            drop(held);
             self.tell(due);
         }
     }
 
-    fn finish(&self, now: Instant) {
-        let counted = self.lock().all(now);
+    fn finish(&self) {
+        let counted = self.lock().all((self.clock)());
         self.finished.notify_all();
         self.tell(counted);
     }
 
-    fn tell(&self, counted: Vec<More>) {
-        for More { peer, message, count, within } in counted {
+    fn tell(&self, due: Due) {
+        for LeftOut { peer, look, count, within } in due.left_out {
+            let told = match self.form.format {
+                LogFormat::Text => {
+                    let (count, within) = (grouped(count), seconds(within));
+                    let message = format!("… {count} more lines in {within}");
+                    Told { message, peer, fields: Vec::new() }
+                }
+                LogFormat::Json => Told {
+                    message: "more lines are left out".to_owned(),
+                    peer,
+                    fields: vec![("more", count.into())],
+                },
+            };
+            (self.write)(&told.look(look, self.form));
+        }
+        for More { peer, level, message, count, within } in due.repeated {
             let told = match self.form.format {
                 LogFormat::Text => {
                     let message =
@@ -212,12 +350,12 @@ impl<W: Fn(&str) + Clone + Send + 'static> Counts<W> {
                 }
                 LogFormat::Json => Told { message, peer, fields: vec![("more", count.into())] },
             };
-            (self.write)(&told.line(Level::WARN, self.form));
+            (self.write)(&told.line(level, self.form));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Repeats> {
-        self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -229,32 +367,39 @@ impl<W: Fn(&str) + Clone + Send + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Of the libraries underneath only complaints are of interest.
         let ours = metadata.target().starts_with("toolbus");
-        *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN)
+        let wanted = *metadata.level() <= self.max && (ours || *metadata.level() <= Level::WARN);
+        wanted || (self.spins && metadata.target() == WAITING)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.max)
+        Some(if self.spins { self.max.max(LevelFilter::INFO) } else { self.max })
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut told = Told::default();
         event.record(&mut told);
         told.mask();
-        if event.metadata().target() == SHOWN {
-            return (self.counts.write)(&told.shown(self.form));
-        }
-        if event.metadata().target() == DONE {
-            return (self.counts.write)(&told.line(Level::INFO, self.form));
-        }
-        let level = *event.metadata().level();
-        if level == Level::WARN {
-            let callsite = event.metadata().callsite();
-            let kind = Kind { callsite, peer: told.peer.clone() };
-            if !self.counts.is_news(Instant::now(), kind, &told.message) {
+        let metadata = event.metadata();
+        if metadata.target() == WAITING {
+            // The sentence names the peer.
+            let peer = told.peer.take().unwrap_or_default();
+            let is_over = told.fields.iter().any(|(name, _)| *name == "is_over");
+            spinner::awaits(&peer, (!is_over).then_some(&told.message));
+            if is_over || self.max < *metadata.level() {
                 return;
             }
         }
-        (self.counts.write)(&told.line(level, self.form));
+        let (look, is_ours) = match (metadata.target(), *metadata.level()) {
+            (SHOWN, _) => (Look::Shown, false),
+            (DONE, _) => (Look::Log(Level::INFO), true),
+            // What is lost is said, however often.
+            (_, level) => (Look::Log(level), level == Level::ERROR),
+        };
+        let (peer, message) = (told.peer.as_deref(), &*told.message);
+        let line = Line { callsite: metadata.callsite(), peer, look, message };
+        if is_ours || self.counts.lets_pass(&line) {
+            (self.counts.write)(&told.look(look, self.form));
+        }
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -275,6 +420,13 @@ struct Told {
 }
 
 impl Told {
+    fn look(&self, look: Look, form: Form) -> String {
+        match look {
+            Look::Log(level) => self.line(level, form),
+            Look::Shown => self.shown(form),
+        }
+    }
+
     fn line(&self, level: Level, form: Form) -> String {
         match form.format {
             LogFormat::Text => self.text(level, form.paint),
@@ -390,7 +542,7 @@ fn level_name(level: Level) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
     use std::time::Duration;
 
     use expect_test::{Expect, expect};
@@ -400,15 +552,23 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     fn check(max: LevelFilter, happens: impl FnOnce(), expect: Expect) {
+        expect.assert_eq(&lines(max, happens));
+    }
+
+    /// All that is told.
+    fn lines(max: LevelFilter, happens: impl FnOnce()) -> String {
         let lines = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&lines);
         let write = move |line: &str| sink.lock().expect("no thread panicked").push_str(line);
         let form = Form { format: LogFormat::Text, paint: Paint { on: false } };
-        let counts = Counts::new(form, write);
-        let log = Log { max, form, counts: counts.clone() };
+        // All of it in one moment, however slow we are.
+        static MOMENT: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let counts = Counts::new(form, write, || *MOMENT);
+        let log = Log { max, spins: false, form, counts: counts.clone() };
         tracing::subscriber::with_default(log, happens);
-        counts.finish(Instant::now());
-        expect.assert_eq(&lines.lock().expect("no thread panicked"));
+        counts.finish();
+        let told = lines.lock().expect("no thread panicked");
+        told.clone()
     }
 
     fn happens() {
@@ -505,6 +665,26 @@ mod tests {
             "#]],
         );
         check(LevelFilter::ERROR, happens, expect![""]);
+    }
+
+    #[test]
+    fn a_peer_that_floods_is_counted_at_every_level() {
+        let happens = || {
+            (0..1000).for_each(|_| info!(peer = "yes", "y"));
+            (0..1000).for_each(|n| debug!(peer = "seq", "{n}"));
+            (0..1000).for_each(|_| warn!(target: SHOWN, peer = "e", "y"));
+            info!(peer = "quiet", "still heard");
+            (0..2).for_each(|_| error!(peer = "seq", "is gone"));
+        };
+        let seq: String = (0..100).map(|n| format!("debug: seq: {n}\n")).collect();
+        let (yes, shown) = ("info: yes: y\n".repeat(5), "[e] y\n".repeat(100));
+        let told = format!(
+            "{yes}{seq}{shown}info: quiet: still heard\n\
+             error: seq: is gone\nerror: seq: is gone\n\
+             debug: seq: … 900 more lines in 1 s\n[e] … 900 more lines in 1 s\n\
+             info: yes: y … 995 more in 1 s\n"
+        );
+        assert_eq!(lines(LevelFilter::DEBUG, happens), told);
     }
 
     #[test]

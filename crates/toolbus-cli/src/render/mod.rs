@@ -10,10 +10,11 @@ pub(crate) mod table;
 pub(crate) mod width;
 
 use std::borrow::Cow;
-use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind};
 
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::stdio::{self, Terminal as _};
 
 /// Writes data to standard output and flushes, so that a reader has it before we do anything
 /// else. In a pipe it stays as it is; on a terminal nothing that a peer says takes effect.
@@ -34,8 +35,12 @@ pub(crate) fn print_json(line: &str, paint: style::Paint) -> Result<(), Failed> 
 
 /// The same for text of our own, colours included.
 pub(crate) fn print_own(text: &str) -> Result<(), Failed> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for bytes that need not be text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failed> {
+    stdio::print(bytes).map_err(|error| match error.kind() {
         // `toolbus … | head -1` has what it wanted and is not interested in our complaints.
         ErrorKind::BrokenPipe => Failed::quietly(Exit::Failed),
         _ => Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error),

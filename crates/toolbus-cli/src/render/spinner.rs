@@ -1,7 +1,7 @@
 //! A line on the terminal that turns while there is nothing else to see, and is gone then.
 
-use std::cell::RefCell;
-use std::io::{self, IsTerminal as _};
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use toolbus_proto::json::{Json, Kind, edit};
 use super::style::is_dumb;
 use super::{printable, width};
 use crate::args::Globals;
+use crate::stdio::Terminal as _;
 use crate::{logging, stderr};
 
 /// What is answered sooner needs no spinner.
@@ -34,11 +35,31 @@ struct Turning {
     said: String,
 }
 
+thread_local! {
+    /// What is waited for, and of whom.
+    static AWAITED: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+    /// How many there are.
+    static TURNING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What of a peer is waited for, `None` if nothing is any more: whichever spinner turns says it.
+pub(crate) fn awaits(peer: &str, what: Option<&str>) {
+    AWAITED.with_borrow_mut(|awaited| {
+        awaited.retain(|(other, _)| other != peer);
+        awaited.extend(what.map(|what| (peer.to_owned(), printable(what).replace('\n', " "))));
+    });
+}
+
 impl Spinner {
     /// One, if standard error is a terminal on which lines can be wiped and the user wants more
     /// than errors there.
     pub(crate) fn for_people(globals: &Globals) -> Option<Spinner> {
         (!globals.quiet && Spinner::can_turn()).then(Spinner::start)
+    }
+
+    /// The same while it is found out what a program speaks, unless one turns already.
+    pub(crate) fn while_found_out() -> Option<Spinner> {
+        (TURNING.get() == 0 && !logging::is_quiet() && Spinner::can_turn()).then(Spinner::start)
     }
 
     pub(crate) fn can_turn() -> bool {
@@ -48,6 +69,7 @@ impl Spinner {
     pub(crate) fn start() -> Spinner {
         let state = Turning { since: Instant::now(), is_waiting: true, said: String::new() };
         let state = Rc::new(RefCell::new(state));
+        TURNING.set(TURNING.get() + 1);
         let turning = state.clone();
         let task = spawn_local(async move {
             tokio::time::sleep(AFTER).await;
@@ -85,16 +107,27 @@ impl Turning {
     fn draw(&self, frame: &str) {
         if self.is_waiting {
             let seconds = self.since.elapsed().as_secs_f32();
-            let line = format!("{frame} {seconds:.1}s {}", self.said);
+            let said = format!("{} {}", self.said, awaited());
+            let line = format!("{frame} {seconds:.1}s {}", said.trim());
             let width = width::of_stderr().unwrap_or(width::USUAL);
             stderr::write_transient(&width::cut(&line, width.saturating_sub(1)));
         }
     }
 }
 
+/// What is waited for, in one line.
+fn awaited() -> String {
+    AWAITED.with_borrow(|awaited| match &awaited[..] {
+        [] => String::new(),
+        [(_, what)] => what.clone(),
+        [(_, what), more @ ..] => format!("{what} (and {} more)", more.len()),
+    })
+}
+
 impl Drop for Spinner {
     fn drop(&mut self) {
         self.task.abort();
+        TURNING.set(TURNING.get() - 1);
         stderr::wipe();
         // What follows on standard output is on the same terminal.
         stderr::flush();

@@ -2,10 +2,11 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use clap::builder::styling::{AnsiColor, Style, Styles};
+
+use crate::stdio::Terminal;
 
 // No help for the values: it would fill a screen in the help of every command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -17,7 +18,7 @@ pub(crate) enum ColorWhen {
 }
 
 impl ColorWhen {
-    pub(crate) fn paint(self, stream: &impl IsTerminal) -> Paint {
+    pub(crate) fn paint(self, stream: &impl Terminal) -> Paint {
         let no_color = env::var_os("NO_COLOR");
         let can_paint = stream.is_terminal() && !is_dumb();
         Paint { on: self.is_on(can_paint, no_color.as_deref()) }

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
+use crate::stdio::Terminal;
+
 /// The width of text for people where no terminal says otherwise.
 pub(crate) const USUAL: usize = 80;
 
@@ -19,7 +21,10 @@ pub(crate) fn of_stderr() -> Option<usize> {
     of(io::stderr())
 }
 
-fn of(stream: impl AsFd) -> Option<usize> {
+fn of(stream: impl AsFd + Terminal) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let columns = said.unwrap_or(usize::from(size.ws_col));

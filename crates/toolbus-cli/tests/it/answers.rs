@@ -70,7 +70,7 @@ fn a_server_slower_than_the_probe_gives_the_same_answer() {
         ["slow.count", r#"{"n":2}"#, "{\"elements\":[0,1]}\n"],
     ];
     for [tool, arguments, answer] in words {
-        let page = Page::of(&["call", tool, arguments]).config("mcp_slow", &config).run();
+        let page = Page::of(&["call", tool, arguments]).config("answers_slow", &config).run();
         assert_eq!(page.stdout, answer, "{tool}: {page}");
     }
 }

@@ -263,7 +263,7 @@ fn an_answer_over_the_limit() {
 
 #[test]
 fn tools_of_the_config() {
-    let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"20ms\"\nallow = [\"add\", \"sleep\"]\n\
+    let config = "[back.try]\nconnect = \"builtin:\"\ntimeout = \"500ms\"\nallow = [\"add\", \"sleep\"]\n\
                   [back.later]\nconnect = \"shell:\"\n";
     let page =
         |words: &str| Page::of(&words.split(' ').collect::<Vec<_>>()).config("call_config", config);
@@ -274,7 +274,7 @@ fn tools_of_the_config() {
     "#]]);
     page("call try.sleep ms=86400000").check(expect![[r#"
         stderr
-        error: no answer within 20ms
+        error: no answer within 500ms
         exit 4
     "#]]);
     page("call --timeout 1m try.sleep ms=20").check(expect![[r#"

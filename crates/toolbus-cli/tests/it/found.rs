@@ -1,8 +1,13 @@
 //! Programs whose wire is not said, or said wrongly: it is found out.
 
-use expect_test::expect;
+use std::fs::File;
 
-use crate::page::{Page, our_command};
+use expect_test::expect;
+use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
+
+use crate::page::{Page, WAITS_TOLD_AFTER, our_command};
+use crate::terminal::Terminal;
 
 /// Our own program as a tool of each wire on pipes, and how its answer looks.
 const PROGRAMS: [(&[&str], &str, &str); 5] = [
@@ -102,12 +107,11 @@ fn the_wrong_wire_is_told_with_the_right_one() {
     let oracle = our_command(&["oracle", "serve", "builtin:"]);
     expect![[r#"
         stderr
-        warning: waiting for the `ready` that an oracle begins with, `toolbus` has 2s for that
-        error: `toolbus` was not ready within 2s
+        error: `toolbus` was not ready within 200ms
         hint: it is an MCP server: write `mcp+stdio:toolbus 'mcp' 'builtin:'`
         exit 4
     "#]]
-    .assert_eq(&page(&["call", "--start-timeout", "2s", &format!("stdio:{server}"), "add"]));
+    .assert_eq(&page(&["call", "--start-timeout", "200ms", &format!("stdio:{server}"), "add"]));
     expect![[r#"
         stderr
         error: `toolbus` was not ready within 100ms
@@ -143,22 +147,22 @@ const ALL: [(&str, &[&str]); 6] = [
 
 #[test]
 fn every_wrong_scheme_is_told_with_the_right_one() {
-    for (right, words) in ALL {
+    let pairs = ALL.iter().flat_map(|right| ALL.iter().map(move |wrong| (right, wrong)));
+    let wrong = pairs.filter(|(right, wrong)| right != wrong);
+    side_by_side(wrong, |((right, words), (wrong, _))| {
         let command = our_command(words);
-        for (wrong, _) in ALL.into_iter().filter(|(wrong, _)| *wrong != right) {
-            let address = format!("{wrong}{command}");
-            let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
-            let page = Page::of(&call).run();
-            let hint = format!("write `{right}{command}`");
-            assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
-            assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
-        }
-    }
+        let address = format!("{wrong}{command}");
+        let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
+        let page = Page::of(&call).run();
+        let hint = format!("write `{right}{command}`");
+        assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
+        assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
+    });
 }
 
 #[test]
 fn what_is_waited_for_is_told() {
-    for (scheme, what) in [
+    let silent = [
         ("stdio:", "the `ready` that an oracle begins with, `sh` has 20s for that"),
         ("mcp+stdio:", "the first answer of an MCP server, `sh` has 20s for that"),
         (
@@ -171,13 +175,45 @@ fn what_is_waited_for_is_told() {
             "the `READY` that an Orchestra plugin begins with, `sh` has 20s for that",
         ),
         ("godex+stdio:", "the first event of a `godex exec` program"),
-    ] {
+    ];
+    side_by_side(silent, |(scheme, what)| {
         let silent = format!("{scheme}sh -c 'exec sleep 60'");
-        let limits = ["--start-timeout", "20s", "--timeout", "2500ms"];
+        let limits = ["--start-timeout", "20s", "--timeout", "1s"];
         let tool = if scheme.starts_with("godex") { ["ask", "prompt=x"] } else { ["f", "x=1"] };
-        let page = Page::of(&[&["call"], &limits[..], &[&silent], &tool].concat()).run();
-        let line = format!("warning: waiting for {what}\n");
-        assert!(page.stderr.starts_with(&line), "{scheme}: {page}");
-        assert!(page.stderr.contains("error: no answer within 2.5s\n"), "{scheme}: {page}");
+        let words = [&["-v", "call"], &limits[..], &[&silent], &tool].concat();
+        let page = Page::of(&words).env(WAITS_TOLD_AFTER, "0").run();
+        let line = format!("\ninfo: waiting for {what}\n");
+        assert!(format!("\n{}", page.stderr).contains(&line), "{scheme}: {page}");
+        assert!(page.stderr.contains("error: no answer within 1s\n"), "{scheme}: {page}");
+    });
+}
+
+#[test]
+fn waiting_is_no_warning() {
+    let silent = "mcp+stdio:sh -c 'exec sleep 60'";
+    let words = ["call", "--start-timeout", "20s", "--timeout", "1s", silent, "f", "{}"];
+    // A script is told nothing that it did not ask for.
+    Page::of(&words).env(WAITS_TOLD_AFTER, "0").check(expect![[r#"
+        stderr
+        error: timed out after 1 s
+        exit 4
+    "#]]);
+    // For people it stands beside the spinner, and is gone with it.
+    for (scheme, line) in [
+        ("mcp+stdio:", "s waiting for the first answer of an MCP server, `sh` has 60s for that"),
+        // So it does while it is found out what a program speaks.
+        ("", "s waiting for `sh` to show what it speaks, it has 60s for that"),
+    ] {
+        let scratch = Scratch::new();
+        let seen = scratch.file("seen");
+        let silent = format!("{scheme}sh -c 'until [ -e {seen} ]; do sleep 0.02; done; exit 3'");
+        let shown = Terminal::of(100)
+            .env("NO_COLOR", "1")
+            .env(WAITS_TOLD_AFTER, "0")
+            .does(line, move || drop(File::create(&seen).unwrap()))
+            .shown(&["call", "--start-timeout", "60s", &silent, "f", "{}"]);
+        let (_, after) = shown.rsplit_once(line).expect("it is shown");
+        assert!(after.contains("\r\x1b[Kerror: `sh` ended with exit status 3"), "{shown:?}");
+        assert!(!shown.contains("warning"), "{shown:?}");
     }
 }

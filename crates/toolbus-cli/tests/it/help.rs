@@ -324,7 +324,7 @@ fn call_in_short() {
                   --root <DIR>             Let the server work in this folder: it is told of it when it asks for
                                            roots; may repeat
                   --sample-with <ADDRESS>  Let the server ask a model: the tool `ask` of this peer, e.g.
-                                           `godex+stdio:godex`
+                                           `godex+stdio:godex exec`
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -419,7 +419,7 @@ fn call_at_length() {
                       Let the server work in this folder: it is told of it when it asks for roots; may repeat
 
                   --sample-with <ADDRESS>
-                      Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex`
+                      Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex exec`
 
             Global options:
                   --config <FILE>

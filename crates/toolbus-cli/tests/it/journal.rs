@@ -69,7 +69,7 @@ impl Folder {
 
 #[test]
 fn every_call_has_a_line_whatever_ends_it() {
-    let fronts = "timeout = \"200ms\"\n[front.scripts]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n";
+    let fronts = "timeout = \"2s\"\n[front.scripts]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n";
     let folder = Folder::of(&format!("{BUILTIN}{fronts}"), "");
     let server = Server::start(&["serve", "--config", &folder.config()], 1);
     let call = |tool: &str, args: &str| {

@@ -27,6 +27,7 @@ mod http;
 #[cfg(target_os = "linux")]
 mod in_flight;
 mod init;
+mod inside;
 mod journal;
 mod listening;
 mod live;

@@ -5,7 +5,7 @@ use toolbus_testkit::scratch::Scratch;
 
 use crate::live::Live;
 use crate::mcp::{DISCOVERED, INITIALIZE, INITIALIZED, discover, legacy_call, modern_call};
-use crate::page::{Page, mcp_ourselves, mcp_server, quiet};
+use crate::page::{Page, mcp_ourselves, mcp_server, with_life_apart};
 
 const FINE: &str = r#"{"content":[{"type":"text","text":"fine"}]}"#;
 
@@ -64,6 +64,11 @@ fn a_server_of_the_old_era_is_asked_in_it() {
         stderr
         info: faulty-tool: {"jsonrpc":"2.0","method":"notifications/initialized"}
         info: faulty-tool: {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"f","arguments":{"x":1}}}
+        log
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -142,6 +147,11 @@ fn what_is_not_json_is_skipped() {
         warning: faulty-tool: line that answers nothing: Welcome!
         warning: faulty-tool: line that answers nothing: \xff
         warning: faulty-tool: line that answers nothing: [1
+        log
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -156,6 +166,11 @@ fn the_environment_is_clean() {
         stderr
         warning: faulty-tool: line that answers nothing: SECRET unset
         warning: faulty-tool: line that answers nothing: HOME=/nowhere
+        log
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
+        info: faulty-tool: call of `f` over mcp: ok in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
     let config = format!(
@@ -168,6 +183,11 @@ fn the_environment_is_clean() {
         stderr
         warning: x: line that answers nothing: SECRET=passed
         warning: x: line that answers nothing: HOME=/home
+        log
+        info: x: started, process ID
+        info: x: ready
+        info: x: call of `f` over mcp: ok in TIME
+        info: x: ended with exit status 0
         exit 0
     "#]]);
 }
@@ -191,8 +211,15 @@ fn everything_passes_as_it_is() {
         {"jsonrpc":"2.0","id":7.0,"result":{"content":[],"z":1.0,"a":1e400,"n":123456789012345678901234567890,"\u00e9":"\u00E9/","_meta":{"x":null}}}
         info: faulty-tool: {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"f","z":1.00,"arguments":{"b":1E2,"a":"\u00e9"},"_meta":{"y":1}}}
         info: faulty-tool: {"jsonrpc":"2.0","id":3,"method":"who/knows","params":{"k":[1.10]}}
+        log
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
+        info: faulty-tool: tools/call over mcp: ok in TIME
+        info: faulty-tool: who/knows over mcp: ok in TIME
+        info: faulty-tool: initialize over mcp: cancelled in TIME
+        info: faulty-tool: ended with exit status 0
         exit 0
-    "#]].assert_eq(&quiet(&(heard + &live.end())));
+    "#]].assert_eq(&with_life_apart(&(heard + &live.end())));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use toolbus_testkit::scratch::Scratch;
 
 use crate::live::Live;
 use crate::mcp::{INITIALIZE, legacy_call, request};
-use crate::page::{mcp_server, quiet};
+use crate::page::mcp_server;
 
 /// A legacy server with prompts that says this of itself.
 const GREETING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{"listChanged":true},"logging":{}},"serverInfo":{"name":"faulty","version":"1"},"instructions":"Be kind."}"#;
@@ -68,7 +68,7 @@ fn a_question_of_one_server_reaches_the_client_whose_call_it_belongs_to() {
         info: faulty-tool: {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{"x":1.0}},"clientInfo":{"name":"test","version":"1"}}}
         info: faulty-tool: {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"f","arguments":{"n":1.0}}}
         info: faulty-tool: {"jsonrpc":"2.0","id":"q","result":{"model":"m","x":1e2}}
-    "#]].assert_eq(&quiet(&(heard + &told)));
+    "#]].assert_eq(&(heard + &told));
 }
 
 #[test]

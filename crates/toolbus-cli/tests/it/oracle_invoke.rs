@@ -84,6 +84,10 @@ fn the_whole_conversation() {
             info: faulty-tool: {"jsonrpc":"2.0","id":0,"result":{}}
             info: faulty-tool: {"jsonrpc":"2.0","id":0,"method":"invoke","params":{"selector":"square ✓","calldata":["0x2710"]}}
             info: faulty-tool: {"jsonrpc":"2.0","method":"shutdown"}
+            log
+            info: faulty-tool: started, process ID
+            info: faulty-tool: ready
+            info: faulty-tool: ended with exit status 0
             exit 0
         "#]],
     );

@@ -3,7 +3,7 @@
 
 use expect_test::{Expect, expect};
 
-use crate::page::{Page, oracle, quiet};
+use crate::page::{Page, life_apart, oracle};
 
 fn invoke(flags: &[&str], steps: &[&str], expect: Expect) {
     let address = oracle(steps);
@@ -168,7 +168,10 @@ fn ids_are_echoed_as_they_were_written() {
         let id = id.replace("\\\\", "\\");
         let ack =
             format!("info: faulty-tool: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
-        assert_eq!((page.stdout.as_str(), quiet(&page.stderr)), ("[]\n", ack));
+        let (said, life) = life_apart(&page.stderr);
+        assert_eq!((page.stdout.as_str(), said), ("[]\n", ack));
+        let states = ["started, process ID", "ready", "ended with exit status 0"];
+        assert_eq!(life, states.map(|state| format!("info: faulty-tool: {state}\n")).concat());
     }
 }
 

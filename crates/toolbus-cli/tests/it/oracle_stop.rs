@@ -18,6 +18,10 @@ fn shutdown_and_the_end_of_input_are_the_goodbye() {
         []
         stderr
         info: faulty-tool: {"jsonrpc":"2.0","method":"shutdown"}
+        log
+        info: faulty-tool: started, process ID
+        info: faulty-tool: ready
+        info: faulty-tool: ended with exit status 0
         exit 0
     "#]]);
     marked(&mark, 1)[0].assert_gone();

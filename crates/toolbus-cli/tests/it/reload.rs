@@ -6,6 +6,7 @@ use std::thread;
 use rustix::process::Signal;
 use toolbus_testkit::page::Page as Ended;
 use toolbus_testkit::patience::eventually;
+use toolbus_testkit::port;
 use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;
 
@@ -118,7 +119,7 @@ fn a_reload_does_not_wait_for_a_call_that_never_ends() {
 #[test]
 fn a_server_that_is_passed_through_keeps_its_calls_too() {
     let (old, new) = (Named::new("old"), Named::new("new"));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port::free();
     let front = format!("[front.editor]\nserve = \"mcp+http://127.0.0.1:{port}/mcp\"\n");
     let config = Config::of(&format!("{}{front}", old.back("")));
     let server = config.serve(1);
@@ -126,7 +127,7 @@ fn a_server_that_is_passed_through_keeps_its_calls_too() {
     thread::scope(|scope| {
         let slow = scope.spawn(move || mcp(url, "slow").to_string());
         let process = old.asked();
-        let heard = config.reload(&server, &format!("{}{front}", new.back("")));
+        let heard = config.reload_listening(&server, &format!("{}{front}", new.back("")), 1);
         assert_eq!(heard, [format!("listening on http://127.0.0.1:{port}/mcp")]);
         assert_eq!(mcp(server.url(), "say").to_string(), said("new"));
         assert_eq!(slow.join().unwrap(), said("old"));
@@ -204,8 +205,8 @@ fn a_front_that_is_renamed_keeps_its_sessions() {
 fn a_front_whose_new_port_is_taken_goes_on_at_the_old_one() {
     let config = Config::of(&format!("{BUILTIN}{TCP}"));
     let server = config.serve(1);
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
+    let port = port::free();
+    let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let moved = TCP.replace(":0", &format!(":{port}"));
     let heard = config.reload(&server, &format!("{}{moved}", back("other", "builtin:")));
     assert!(heard[0].starts_with("error: cannot listen"), "{heard:?}");
@@ -216,22 +217,21 @@ fn a_front_whose_new_port_is_taken_goes_on_at_the_old_one() {
     // It leads to the backs of the new config, for those are right.
     assert_eq!(rpc(server.url(), "other.upper").status.code(), Some(1));
     drop(taken);
-    let heard = config.reload(&server, &format!("{}{moved}", back("other", "builtin:")));
+    let text = format!("{}{moved}", back("other", "builtin:"));
+    let heard = config.reload_listening(&server, &text, 1);
     assert_eq!(heard, [format!("listening on mediocre+tcp://127.0.0.1:{port}")]);
 }
 
 #[test]
 fn fronts_may_swap_their_ports() {
-    let [one, two] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [first, second] = [&one, &two].map(|port| port.local_addr().unwrap().port());
-    drop((one, two));
+    let [first, second] = [port::free(), port::free()];
     let fronts = |mcp: u16, tcp: u16| {
         let mcp = MCP.replace(":0", &format!(":{mcp}"));
         format!("{BUILTIN}{mcp}{}", TCP.replace(":0", &format!(":{tcp}")))
     };
     let config = Config::of(&fronts(first, second));
     let server = config.serve(2);
-    let mut heard = config.reload(&server, &fronts(second, first));
+    let mut heard = config.reload_listening(&server, &fronts(second, first), 2);
     heard.sort();
     let at_http = format!("listening on http://127.0.0.1:{second}/mcp");
     assert_eq!(heard, [at_http, format!("listening on mediocre+tcp://127.0.0.1:{first}")]);

@@ -11,10 +11,11 @@ use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::Value;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::http::Request;
 use crate::listening::Server;
-use crate::page::{Page, mcp_ourselves, our_command, ourselves};
+use crate::page::{Page, WAITS_TOLD_AFTER, mcp_ourselves, our_command, ourselves};
 use crate::serve::{Config, MCP, back};
 
 /// Lets every request be asked for a token.
@@ -64,10 +65,10 @@ fn a_closed_door_names_the_flags_that_open_it() {
         &["rpc", "serve", "--listen", "tcp://127.0.0.1:0", &mcp],
         &["exec", "--mock", "--tools-from", &mcp, "--prompt", "hi"],
     ];
-    for words in asked {
+    side_by_side(asked, |words| {
         let page = Page::of(words).run().to_string();
         assert!(page.contains("--token-env") && page.contains("--header"), "{words:?}: {page}");
-    }
+    });
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn every_line_on_standard_error_can_be_json() {
         &["-vv", "call", "builtin:", "count", "n=2"],
         &["tools", "bultin"],
         &["tools", "mcp+stdio:false"],
-        &["-v", "call", "--timeout", "2500ms", "stdio:sleep 60", "f", "x=1"],
+        &["-v", "call", "--timeout", "500ms", "stdio:sleep 60", "f", "x=1"],
         &["describe", "builtin:", "ad"],
         &["prompt", "list", "builtin:"],
         &["doctor", "builtin:", "mcp+stdio:false", "-v"],
@@ -105,14 +106,15 @@ fn every_line_on_standard_error_can_be_json() {
         &["-vv", "mcp", "builtin:"],
         &["decode", "mediocre", "--as", "call"],
     ];
-    for words in ran {
-        let page = Page::of(&[&["--log-format", "json"], *words].concat()).stdin("{bad\n").run();
+    side_by_side(ran, |words| {
+        let page = Page::of(&[&["--log-format", "json"], *words].concat()).stdin("{bad\n");
+        let page = page.env(WAITS_TOLD_AFTER, "0").run();
         for line in page.stderr.lines() {
             let json: Value =
                 serde_json::from_str(line).unwrap_or_else(|_| panic!("{words:?}: {line}"));
             assert!(json["message"].is_string() && json["level"].is_string(), "{words:?}: {line}");
         }
-    }
+    });
     let config = Config::of(&format!("{}{MCP}", back("x", "mcp+stdio:false")));
     let server = Server::start(&["--log-format", "json", "serve", "--config", &config.path()], 0);
     let heard = std::iter::repeat_with(|| server.hear()).find_map(|line| {
@@ -245,7 +247,7 @@ fn a_slow_program_keeps_no_other_from_being_served() {
 
 #[test]
 fn all_of_a_command_is_bounded() {
-    for words in [
+    let bounded = [
         &["tools", "--timeout", "1s", "mcp+stdio:sleep 60"][..],
         &["tools", "--timeout", "1s", "sleep 60"],
         &["call", "--timeout", "1s", "mcp+stdio:sleep 60", "f"],
@@ -258,7 +260,8 @@ fn all_of_a_command_is_bounded() {
         &["doctor", "--timeout", "1s", "mcp+stdio:sleep 60"],
         &["oracle", "invoke", "--timeout", "1s", "stdio:sleep 60", "f"],
         &["rpc", "call", "--timeout", "1s", "stdio:sleep 60", "f"],
-    ] {
+    ];
+    side_by_side(bounded, |words| {
         let page = Page::of(words).run().to_string();
         // MCP has words of its own for it.
         let is_told = page.contains("within 1s") || page.contains("timed out after 1 s");
@@ -269,13 +272,13 @@ fn all_of_a_command_is_bounded() {
             _ => 4,
         };
         assert!(page.ends_with(&format!("exit {exit}\n")), "{words:?}: {page}");
-    }
+    });
 }
 
 #[test]
 fn a_program_that_lacks_a_variable_is_told_so() {
     let dying = "sh -c 'echo no WEATHER_KEY >&2; exit 3'";
-    for scheme in ["mcp+stdio:", "mediocre+stdio:", ""] {
+    side_by_side(["mcp+stdio:", "mediocre+stdio:", ""], |scheme| {
         let address = format!("{scheme}{dying}");
         for words in [
             &["tools", &address][..],
@@ -286,20 +289,21 @@ fn a_program_that_lacks_a_variable_is_told_so() {
             let page = Page::of(words).env("WEATHER_KEY", "k").run().to_string();
             assert!(page.contains("write `--env-pass WEATHER_KEY`"), "{words:?}: {page}");
         }
-    }
+    });
 }
 
 #[test]
 fn every_rule_is_explained() {
     let us = |words: &[&str]| our_command(words);
-    for (wire, target) in [
+    let peers = [
         ("oracle", ourselves(&["builtin:"])),
         ("mcp", mcp_ourselves(&["builtin:"])),
         ("orchard", us(&["provider", "builtin:"])),
         ("mediocre", format!("stdio:{}", us(&["rpc", "serve", "--listen", "stdio:", "builtin:"]))),
         ("orchestra", format!("orchestra+plugin:{}", us(&["plugin", "builtin:"]))),
         ("godex", us(&["exec"])),
-    ] {
+    ];
+    side_by_side(peers, |(wire, target)| {
         let rules = |words: &[&str]| -> BTreeSet<String> {
             let page = Page::of(&[words, &["--json"]].concat()).run();
             let rule = |line: &str| {
@@ -314,5 +318,44 @@ fn every_rule_is_explained() {
         assert!(!tried.is_empty(), "{wire}");
         let unknown: Vec<_> = tried.difference(&explained).collect();
         assert!(unknown.is_empty(), "{wire}: {unknown:?}");
+    });
+}
+
+/// A shell that runs this and then our own server.
+fn script(scratch: &Scratch, before: &str) -> String {
+    let file = scratch.file("server.sh");
+    fs::write(&file, format!("{before}\nexec {}", our_command(&["mcp", "builtin:"]))).unwrap();
+    format!("mcp+stdio:sh {file}")
+}
+
+#[test]
+fn the_log_calls_one_peer_by_one_name() {
+    let scratch = Scratch::new();
+    let address = script(&scratch, "echo hello >&2");
+    let page = Page::of(&["call", "-v", &address, "add", "a=1", "b=2"]).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)), "{page}");
+    let is_its = |line: &str| line.starts_with("info: sh: ");
+    assert!(page.stderr.lines().all(is_its), "{page}");
+    assert!(page.stderr.contains("info: sh: call of `add` over mcp: ok in "), "{page}");
+    // Of two each has a name of its own, in the lines of its process, too.
+    let page = Page::of(&["tools", "-v", &address, &address]).run();
+    for name in ["server", "server2"] {
+        assert!(page.stderr.contains(&format!("info: {name}: started, process ")), "{page}");
     }
+}
+
+#[test]
+fn a_server_that_floods_its_standard_error_fills_no_log() {
+    let scratch = Scratch::new();
+    // Written whole before it serves: it is all there when the call is answered.
+    let flood = "yes 'the same again' | head -n 100000 >&2\nseq 100000 >&2";
+    let address = script(&scratch, flood);
+    let page = Page::of(&["call", "-v", &address, "add", "a=1", "b=2"]).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)));
+    // Of 200,000 lines, however long they took.
+    let is_same = |line: &&str| line.ends_with("the same again");
+    assert!(page.stderr.lines().filter(is_same).count() < 1000, "{page}");
+    assert!(page.stderr.contains("info: sh: the same again … "), "{page}");
+    assert!(page.stderr.contains(" more lines in "), "{page}");
+    assert!(page.stderr.len() < 1 << 20, "{} bytes", page.stderr.len());
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use expect_test::expect;
 use rustix::process::Signal;
+use toolbus_testkit::port;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::http::{Request, session};
@@ -42,17 +43,32 @@ impl Config {
 
     /// Has it read again, and awaits that it was.
     pub(crate) fn reload(&self, server: &Server, text: &str) -> Vec<String> {
+        self.reload_listening(server, text, 0)
+    }
+
+    /// The same, and awaits that so many fronts listen anew: one that is slow to do so follows.
+    pub(crate) fn reload_listening(
+        &self,
+        server: &Server,
+        text: &str,
+        mut listening: usize,
+    ) -> Vec<String> {
         self.write(text);
         server.signal(Signal::HUP);
-        let mut heard = Vec::new();
-        loop {
+        let (mut heard, mut is_read) = (Vec::new(), false);
+        while !is_read || 0 < listening {
             let line = server.hear();
             match line.as_str() {
-                "info: the config was read again" => return heard,
+                "info: the config was read again" => is_read = true,
                 line if line.starts_with("warning: the config was not taken") => return heard,
-                _ => heard.push(line),
+                line => {
+                    let listens = line.starts_with("listening on ");
+                    listening = listening.saturating_sub(usize::from(listens));
+                    heard.push(line.to_owned());
+                }
             }
         }
+        heard
     }
 }
 
@@ -273,23 +289,18 @@ fn a_server_that_is_passed_through_may_become_another() {
     let scratch = Scratch::new();
     let (old, new) = (scratch.file("old"), scratch.file("new"));
     // A port of its own choice it would not find again.
-    let port = free_port();
+    let port = port::free();
     let front = format!("[front.editor]\nserve = \"mcp+http://127.0.0.1:{port}/tools\"\n");
     let config =
         Config::of(&format!("{}{front}", back("x", &server_after(&["mark", &old], "old"))));
     let server = config.serve(1);
     assert_eq!(server.url(), format!("http://127.0.0.1:{port}/tools"));
     assert_eq!(mcp_call(&server, "add"), "stdout\n\"old\"\nexit 0\n");
-    let heard = config
-        .reload(&server, &format!("{}{front}", back("x", &server_after(&["mark", &new], "new"))));
+    let text = format!("{}{front}", back("x", &server_after(&["mark", &new], "new")));
+    let heard = config.reload_listening(&server, &text, 1);
     assert_eq!(heard, [format!("listening on http://127.0.0.1:{port}/tools")]);
     assert_eq!(mcp_call(&server, "add"), "stdout\n\"new\"\nexit 0\n");
     marked(&old, 1)[0].assert_gone();
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("is bound").port()
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use toolbus_testkit::peer::command_line;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::terminal;
 
 use crate::listening::Server;
 use crate::live::marked;
 use crate::serve::{BUILTIN, Config, MCP, back, server_after};
-use crate::terminal;
 
 /// A back that only SIGKILL ends, and which leaves its mark there.
 fn stubborn(mark: &str) -> String {
@@ -21,8 +21,10 @@ fn stubborn(mark: &str) -> String {
 /// Serves it on a terminal of its own, whose other end is returned.
 fn on_terminal(config: &Config, by: &[&str]) -> (Server, OwnedFd) {
     let (ours, theirs) = terminal::open();
-    let mut command = Command::new("setsid");
-    command.arg("--ctty").args(by).arg(env!("CARGO_BIN_EXE_toolbus"));
+    let mut command = Command::new("env");
+    // Tests that are run by `nohup` ignore the signal, and so would all that they start.
+    command.args(["--default-signal=HUP", "setsid", "--ctty"]).args(by);
+    command.arg(env!("CARGO_BIN_EXE_toolbus"));
     command.args(["serve", "--config", &config.path()]);
     command.stdin(theirs).stdout(Stdio::null());
     (Server::run(command, 1), ours)

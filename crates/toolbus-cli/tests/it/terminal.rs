@@ -2,31 +2,39 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{self, OpenptFlags};
 use rustix::termios::{Winsize, tcsetwinsize};
 use toolbus_testkit::patience::awaited;
+use toolbus_testkit::terminal;
 
 use crate::page::command;
+
+/// What a test does meanwhile.
+type Act = Box<dyn FnOnce()>;
 
 /// A terminal and what is typed on it.
 pub(crate) struct Terminal {
     columns: u16,
     typed: Vec<(&'static str, &'static str)>,
     env: Vec<(&'static str, &'static str)>,
+    done: Option<(&'static str, Act)>,
 }
 
 impl Terminal {
     pub(crate) fn of(columns: u16) -> Terminal {
-        Terminal { columns, typed: Vec::new(), env: Vec::new() }
+        Terminal { columns, typed: Vec::new(), env: Vec::new(), done: None }
     }
 
     /// Types a line once this was shown.
     pub(crate) fn types(mut self, after: &'static str, line: &'static str) -> Terminal {
         self.typed.push((after, line));
+        self
+    }
+
+    /// Does this once that was shown.
+    pub(crate) fn does(mut self, after: &'static str, act: impl FnOnce() + 'static) -> Terminal {
+        self.done = Some((after, Box::new(act)));
         self
     }
 
@@ -44,7 +52,7 @@ impl Terminal {
 
     /// All that is shown by this command.
     pub(crate) fn shows(self, mut command: Command) -> String {
-        let (screen, terminal) = open();
+        let (screen, terminal) = terminal::open();
         let size = Winsize { ws_row: 24, ws_col: self.columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let stdin = match self.typed.is_empty() {
@@ -58,10 +66,14 @@ impl Terminal {
         let mut screen = File::from(screen);
         let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
         let (mut typed, mut looked) = (self.typed.into_iter().peekable(), 0);
+        let mut done = self.done;
         // A terminal whose other end is closed says so by an error.
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
             shown.extend_from_slice(&bytes[..count]);
             let text = String::from_utf8_lossy(&shown[looked..]).into_owned();
+            if let Some((_, act)) = done.take_if(|(after, _)| text.contains(*after)) {
+                act();
+            }
             if let Some((_, line)) = typed.next_if(|(after, _)| text.contains(after)) {
                 looked = shown.len();
                 screen.write_all(line.as_bytes()).unwrap();
@@ -71,19 +83,4 @@ impl Terminal {
         awaited("it ends", || child.try_wait().unwrap());
         String::from_utf8(shown).unwrap().replace("\r\n", "\n")
     }
-}
-
-/// A terminal: its two ends.
-pub(crate) fn open() -> (OwnedFd, OwnedFd) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    // Else every process that is started meanwhile holds it open.
-    #[cfg(target_os = "linux")]
-    let flags = flags | OpenptFlags::CLOEXEC;
-    let ours = pty::openpt(flags).unwrap();
-    pty::grantpt(&ours).unwrap();
-    pty::unlockpt(&ours).unwrap();
-    let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-    (ours, theirs)
 }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::page::{Page, check};
+use crate::page::{Page, check_usage as check};
 
 #[test]
 fn no_command() {
@@ -346,7 +346,7 @@ fn options_that_exclude_each_other() {
 #[test]
 fn addresses_that_are_misspelled() {
     let told = |words: &str| {
-        let page = Page::of(&words.split(' ').collect::<Vec<_>>()).run();
+        let page = Page::of(&words.split(' ').collect::<Vec<_>>()).inside().run();
         format!("$ {words}\n{page}")
     };
     let pages: String = [

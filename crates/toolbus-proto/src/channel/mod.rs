@@ -369,6 +369,8 @@ pub enum Notice {
     Stderr(String),
     /// Calls in a row timed out and the peer answered nothing else meanwhile: it is replaced.
     Hangs,
+    /// What of the peer is waited for already a while; `None` when it no longer is.
+    Waiting(Option<String>),
 }
 
 impl Notice {

@@ -32,8 +32,17 @@ pub struct Page {
     pub stderr: String,
     /// How it ended.
     pub status: ExitStatus,
-    /// The process group it was the first of.
-    pub group: Group,
+    /// The process group it was the first of; `None` if it ran inside the test.
+    pub group: Option<Group>,
+}
+
+impl Page {
+    /// Of a program that is a function and was called: what it wrote, and its exit code.
+    pub fn of_call(stdout: &[u8], stderr: &[u8], code: u8) -> Page {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let status = ExitStatus::from_raw(i32::from(code) << 8);
+        Page { stdout: text(stdout), stderr: text(stderr), status, group: None }
+    }
 }
 
 impl Program {
@@ -100,7 +109,7 @@ impl Program {
             let printed = Printed { stdout: &stdout, stderr: &stderr };
             panic!("{what} within {:?}: {:?}\n{printed}", self.patience, self.command);
         };
-        Page { stdout, stderr, status, group }
+        Page { stdout, stderr, status, group: Some(group) }
     }
 }
 

@@ -23,7 +23,7 @@ fn a_page_shows_everything() {
         exit 3
     "#]]
     .assert_eq(&page.to_string());
-    page.group.assert_gone();
+    page.group.unwrap().assert_gone();
 }
 
 #[test]

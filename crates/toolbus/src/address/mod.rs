@@ -84,7 +84,7 @@ impl Address {
             Some((kind, scheme))
         });
         let Some((kind, scheme)) = found else {
-            if let Some(address) = Address::read_command(registry, purpose, text) {
+            if let Some(address) = Address::read_command(registry, purpose, text)? {
                 return Ok(address);
             }
             // What may be a password is not repeated.
@@ -92,6 +92,9 @@ impl Address {
                 true => url::without_values(text).into_owned(),
                 false => text.to_owned(),
             };
+            if let Some(wire) = registry.left_out(&text) {
+                return Err(AddressError::NotInThisBuild { text, wire });
+            }
             let (listed, hint) = (meant::listed(registry), meant::hint(registry, &text));
             return Err(AddressError::Scheme { text, listed, hint });
         };
@@ -106,14 +109,24 @@ impl Address {
     }
 
     /// Reads a command that has no scheme, where the registry finds out what such programs speak.
-    fn read_command(registry: &Registry, purpose: Purpose, text: &str) -> Option<Address> {
+    fn read_command(
+        registry: &Registry,
+        purpose: Purpose,
+        text: &str,
+    ) -> Result<Option<Address>, AddressError> {
         let is_scheme = registry.kinds().flat_map(PeerKind::schemes).any(|s| s.name() == text);
-        if is_scheme || !found::is_command(purpose, text) {
-            return None;
-        }
-        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT))?;
-        let place = Place::Command(words::split(text).ok()?);
-        Some(Address(Arc::new(Read { text: text.to_owned(), kind, scheme: None, place })))
+        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT));
+        let Some(kind) = kind.filter(|_| !is_scheme && found::is_command(purpose, text)) else {
+            return Ok(None);
+        };
+        let place = match words::split(text) {
+            Ok(words) => Place::Command(words),
+            Err(WordsError::MissingQuote) => {
+                return Err(AddressError::OpenQuote { text: text.to_owned() });
+            }
+            Err(WordsError::Empty) => return Ok(None),
+        };
+        Ok(Some(Address(Arc::new(Read { text: text.to_owned(), kind, scheme: None, place }))))
     }
 
     /// Must be found out what is spoken there?
@@ -298,11 +311,25 @@ pub enum AddressError {
         /// What was probably meant.
         hint: Option<String>,
     },
+    /// It is of a wire that was left out when this program was built.
+    #[error("`{text}` cannot be reached: the wire `{wire}` is not in this build")]
+    NotInThisBuild {
+        /// The whole text.
+        text: String,
+        /// The wire's name, which is that of its feature too.
+        wire: &'static str,
+    },
     /// The command has a quote that is not closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
     MissingQuote {
         /// What the command was to speak.
         protocol: &'static str,
+    },
+    /// The same of a command that has no scheme.
+    #[error("the command `{text}` has a quote that is not closed")]
+    OpenQuote {
+        /// The whole text.
+        text: String,
     },
     /// There is no command at all.
     #[error("empty {protocol} command")]
@@ -339,6 +366,9 @@ impl AddressError {
     pub fn hint(&self) -> Option<String> {
         match self {
             AddressError::Scheme { hint, .. } => hint.clone(),
+            AddressError::NotInThisBuild { wire, .. } => {
+                Some(format!("build toolbus with the feature `{wire}`"))
+            }
             _ => None,
         }
     }

@@ -117,6 +117,7 @@ fn what_is_no_address() {
             "mcp+stdio:",
             "stdio:'x",
             "mcp+stdio:\"x",
+            "sh -c 'x",
             "builtin:x",
             "shell:ls",
             "mediocre+unix:",
@@ -177,6 +178,7 @@ fn what_is_no_address() {
             error: empty mcp command
             error: failed to parse oracle command: missing closing quote
             error: failed to parse mcp command: missing closing quote
+            error: the command `sh -c 'x` has a quote that is not closed
             error: `builtin:x` is no address: nothing may stand behind `builtin:`
             error: `shell:ls` is no address: nothing may stand behind `shell:`
             error: `mediocre+unix:` is no address: the path of the socket is missing

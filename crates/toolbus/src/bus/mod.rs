@@ -38,10 +38,11 @@ use toolbus_proto::tool::{
     Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
 };
 
-use crate::address::Address;
+use crate::address::{Address, Place};
 use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
+use crate::wire::open::file_name;
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
 
@@ -120,6 +121,8 @@ pub struct About {
 /// One back as the bus knows it.
 struct Member {
     name: Arc<str>,
+    /// What the log calls it, which is what it calls its process.
+    log_name: Arc<str>,
     address: Address,
     back: Rc<dyn Back>,
     /// Its calls that are under way, by whatever bus has it.
@@ -218,9 +221,14 @@ impl Bus {
     pub fn of_addresses(addresses: &[Address], settings: &Settings) -> Result<Bus, OpenError> {
         let mut members: Vec<Rc<Member>> = Vec::new();
         for address in addresses {
-            let back = open(address, settings)?;
             let name = unused(&address.peer_name(), &members);
-            members.push(Rc::new(Member::new(name, address.clone(), back, settings)));
+            let mut settings = settings.clone();
+            // Of several each must be known by a name of its own, in its process's lines, too.
+            if 1 < addresses.len() {
+                settings.name.get_or_insert_with(|| name.clone());
+            }
+            let back = open(address, &settings)?;
+            members.push(Rc::new(Member::new(name, address.clone(), back, &settings)));
         }
         Ok(Bus::new(Naming::Plain, members))
     }
@@ -680,7 +688,7 @@ fn hand_to(
         let _ = down.send(Down::Done(Err(failure)));
         return RunningCall::ended();
     }
-    let down = told::told(&call, member.back.wire(), &member.name, down);
+    let down = told::told(&call, member.back.wire(), &member.log_name, down);
     member.back.start(call, down).counted_by(&member.in_flight)
 }
 
@@ -693,9 +701,14 @@ fn unused(name: &str, members: &[Rc<Member>]) -> String {
 
 impl Member {
     fn new(name: String, address: Address, back: Rc<dyn Back>, settings: &Settings) -> Member {
-        let (name, settings) = (name.into(), settings.clone());
+        let (name, settings): (Arc<str>, _) = (name.into(), settings.clone());
+        let log_name: Arc<str> = match (&settings.name, address.place()) {
+            (Some(given), _) => given.as_str().into(),
+            (None, Place::Command(words)) => file_name(words).into(),
+            (None, _) => name.clone(),
+        };
         let (in_flight, health) = (Rc::default(), Rc::default());
-        Member { name, address, back, in_flight, settings, allow: None, health }
+        Member { name, log_name, address, back, in_flight, settings, allow: None, health }
     }
 
     /// One that was made by others.

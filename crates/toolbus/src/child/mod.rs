@@ -21,8 +21,8 @@ pub mod stderr;
 pub mod words;
 
 pub use diagnose::SpawnError;
-pub(crate) use patience::WAIT_IS_TOLD;
-pub use patience::{Abrupt, Meanwhile, Patience};
+pub(crate) use patience::wait_is_told;
+pub use patience::{Abrupt, Meanwhile, Patience, tell_waits_after};
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
 pub(crate) use session::Session;

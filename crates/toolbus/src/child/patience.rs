@@ -1,9 +1,23 @@
 //! How long a wire waits for its peers: one const a wire, in the wire's own folder.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// When the user of a program that shows nothing yet is told what is waited for.
-pub(crate) const WAIT_IS_TOLD: Duration = Duration::from_millis(1800);
+static WAIT_IS_TOLD_MS: AtomicU64 = AtomicU64::new(1800);
+
+/// From now on the user is told so soon what is waited for. For tests, which are not to depend on
+/// how fast a machine is.
+#[doc(hidden)]
+pub fn tell_waits_after(time: Duration) {
+    const MAX: Duration = Duration::from_hours(24);
+    let time = u64::try_from(time.min(MAX).as_millis()).expect("a day has fewer milliseconds");
+    WAIT_IS_TOLD_MS.store(time, Ordering::Relaxed);
+}
+
+pub(crate) fn wait_is_told() -> Duration {
+    Duration::from_millis(WAIT_IS_TOLD_MS.load(Ordering::Relaxed))
+}
 
 /// How long to wait for a peer at each turn of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

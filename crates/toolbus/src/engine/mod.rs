@@ -49,6 +49,17 @@ pub use io::{Sink, Source};
 /// How long a client that will ask nothing more may read nothing of what it is owed.
 pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(15);
 
+/// The target of events that tell what of a peer is waited for, and `is_over` when it no longer is.
+pub const WAITING: &str = "toolbus::waiting";
+
+/// Tells those who look what of a peer is waited for; `None` when it no longer is.
+pub(crate) fn tell_wait(peer: &str, what: Option<&str>) {
+    match what {
+        Some(what) => tracing::info!(target: WAITING, peer, "waiting for {what}"),
+        None => tracing::info!(target: WAITING, peer, is_over = true, "not waiting any more"),
+    }
+}
+
 /// Writes a line in the log for what a peer did.
 pub(crate) fn log(peer: &str, notice: &Notice) {
     match notice {
@@ -74,5 +85,6 @@ pub(crate) fn log(peer: &str, notice: &Notice) {
         Notice::Warning(what) => tracing::warn!("{what}"),
         Notice::Described(how) => tracing::debug!(peer, "describes itself as {how}"),
         Notice::Stderr(line) => tracing::info!(peer, "{line}"),
+        Notice::Waiting(what) => tell_wait(peer, what.as_deref()),
     }
 }

@@ -27,10 +27,11 @@ use crate::address::{Address, Form, Place, Purpose, Scheme};
 use crate::bus::back::{Back, LocalFuture, hinted};
 use crate::child::stderr::Tail;
 use crate::child::{
-    EnvPolicy, Exit, Patience, Process, Signal, SpawnError, WAIT_IS_TOLD, diagnose, words,
+    EnvPolicy, Exit, Patience, Process, Signal, SpawnError, diagnose, wait_is_told, words,
 };
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::engine::tell_wait;
 use crate::transport::pipe::{Input, Output, Watch};
 
 /// How long a program may speak by itself before it is asked.
@@ -231,7 +232,7 @@ async fn probe(
     let patience = settings.start_timeout.unwrap_or(Patience::USUAL.start);
     let until = Instant::now() + patience;
     let mut ask_at = Some(Instant::now() + BY_ITSELF);
-    let mut tell_wait_at = (look == Look::First).then(|| Instant::now() + WAIT_IS_TOLD);
+    let mut tell_wait_at = (look == Look::First).then(|| Instant::now() + wait_is_told());
     let verdict = loop {
         let next = [ask_at, tell_wait_at].into_iter().flatten().min().unwrap_or(until).min(until);
         let exit = tokio::select! {
@@ -251,9 +252,8 @@ async fn probe(
         if tell_wait_at.is_some_and(|at| at <= now) {
             tell_wait_at = None;
             let name = &words[0];
-            tracing::warn!(
-                "waiting for `{name}` to show what it speaks, it has {patience:?} for that"
-            );
+            let what = format!("`{name}` to show what it speaks, it has {patience:?} for that");
+            tell_wait(name, Some(&what));
         }
         if ask_at.is_some_and(|at| at <= now) {
             ask_at = None;
@@ -262,6 +262,9 @@ async fn probe(
             }
         }
     };
+    if look == Look::First && tell_wait_at.is_none() {
+        tell_wait(&words[0], None);
+    }
     if look != Look::Quick {
         throwaway.leave().await;
     }

@@ -26,9 +26,7 @@ mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
-mod open;
-#[cfg(all(feature = "bus", not(feature = "orchestra")))]
-mod planned;
+pub(crate) mod open;
 #[cfg(feature = "bus")]
 pub mod program;
 #[cfg(feature = "bus")]

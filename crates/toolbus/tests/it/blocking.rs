@@ -169,12 +169,12 @@ fn a_late_oracle_is_given_up_at_once_and_goes_even_without_another_call() {
            while :; do sleep 600; done"#
     );
     let connection = connection(&script);
-    let timeout = Some(Duration::from_secs(2));
+    let timeout = Some(Duration::from_secs(4));
     let mut oracles = Oracles::new(Settings { timeout, ..Settings::default() });
     let pid = pid_of(&mut oracles, &connection);
     let failure = call(&mut oracles, &connection).unwrap_err();
     assert_eq!(failure.kind, FailureKind::TimedOut);
-    assert_eq!(failure.message, "no answer within 2s");
+    assert_eq!(failure.message, "no answer within 4s");
     eventually("the end of the late one", || is_dead(pid));
     assert_ne!(pid_of(&mut oracles, &connection), pid);
 }
@@ -267,7 +267,7 @@ fn check_first_life(name: &str, bad: &str, kind: FailureKind, message: &str) {
     let marker = marker.display();
     let script =
         format!("[ -e {marker} ] || {{ touch {marker}; {bad}; exit 9; }}; {READY} {ANSWER_ALL}");
-    let timeout = Some(Duration::from_secs(2));
+    let timeout = Some(Duration::from_secs(4));
     let mut oracles = Oracles::new(Settings { timeout, ..Settings::default() });
     let connection = connection(&script);
     let failure = call(&mut oracles, &connection).unwrap_err();
@@ -312,7 +312,7 @@ fn whatever_stage_it_dies_at_the_next_call_works() {
         "half_an_answer_and_silence",
         &format!(r#"{READY} read -r call; printf '{{"jsonrpc":"2.0","id":0,"res'; cat"#),
         FailureKind::TimedOut,
-        "no answer within 2s",
+        "no answer within 4s",
     );
     check_first_life(
         "flood",

@@ -136,11 +136,11 @@ fn an_answer_before_the_death_is_taken_and_a_fresh_process_answers_the_next() {
 fn a_start_that_takes_too_long_is_given_up() {
     run(async {
         // Long enough for its words to come, however busy the machine is.
-        let patience = Patience { start: Duration::from_secs(2), ..QUICK };
+        let patience = Patience { start: Duration::from_secs(4), ..QUICK };
         let oracle = oracle_with("echo patience >&2; exec sleep 600", patience);
         let failure = invoke(&oracle).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::TimedOut);
-        assert_eq!(failure.message, "`script` was not ready within 2s");
+        assert_eq!(failure.message, "`script` was not ready within 4s");
         let words = failure.last_words.unwrap();
         // That we ended it is no news.
         assert_eq!(words.exit, None);

@@ -10,10 +10,10 @@ use std::thread;
 
 use bytes::BytesMut;
 use rustix::fs::OFlags;
-use rustix::pty::OpenptFlags;
 use toolbus::child::{Exit, Process, Program};
 use toolbus::transport::pipe::{Input, Output, Watch};
 use toolbus::transport::stdio;
+use toolbus_testkit::terminal;
 
 use crate::PATIENCE;
 
@@ -44,11 +44,8 @@ fn socket() -> Stream {
 }
 
 fn terminal() -> Stream {
-    let theirs = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    rustix::pty::unlockpt(&theirs).unwrap();
-    let name = rustix::pty::ptsname(&theirs, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY;
-    let ours = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
+    // What is tested reads and writes as a program on a terminal does.
+    let (theirs, ours) = terminal::open();
     // Neither echo nor translation, so that what comes out is what went in.
     let mut modes = rustix::termios::tcgetattr(&ours).unwrap();
     modes.make_raw();

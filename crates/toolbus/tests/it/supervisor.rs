@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use expect_test::{Expect, expect};
 use toolbus::child::supervisor::{Comeback, Order, Restart, RunId, Supervisor, Why};
 use toolbus::child::{Exit, Meanwhile, Patience};
-use toolbus_proto::channel::{Down, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Down, Notice, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::plain::{Client, Limits};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
@@ -42,6 +42,30 @@ fn a_goodbye_is_enough_for_most() {
         >> [0,"bye"]
         == r0 close stdin
         -- exited 0
+        -- closed
+        == r0 forget
+    "#]]);
+}
+
+#[test]
+fn what_is_waited_for_is_told_and_when_it_is_there() {
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        -- wait 1.7
+        -- wait 0.1
+        == waits for the `ready` that an oracle begins with, `plain` has 20s for that
+        -- wait 5
+        << [0,{"ready":1}]
+        == waits no more
+    "#]]);
+    check(expect![[r#"
+        -- wake
+        == r0 spawn
+        -- wait 1.8
+        == waits for the `ready` that an oracle begins with, `plain` has 20s for that
+        -- exited 3
+        == waits no more
         -- closed
         == r0 forget
     "#]]);
@@ -494,7 +518,13 @@ impl Host {
         let out = out.take();
         came.extend(str::from_utf8(&out).unwrap().lines().map(|line| format!(">> {line}")));
         self.drain_downs(&mut came);
-        while self.supervisor.poll_notice().is_some() {}
+        while let Some(notice) = self.supervisor.poll_notice() {
+            match notice {
+                Notice::Waiting(Some(what)) => came.push(format!("== waits for {what}")),
+                Notice::Waiting(None) => came.push("== waits no more".to_owned()),
+                _ => {}
+            }
+        }
         while let Some((run, order)) = self.supervisor.poll_order() {
             let order = match order {
                 Order::Spawn => {

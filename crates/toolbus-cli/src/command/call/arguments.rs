@@ -11,6 +11,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind, ToolSpec};
 
 use crate::schema::Parameters;
+use crate::stdio;
 
 /// What one file, or standard input, may be long.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -78,7 +79,7 @@ impl Arguments {
         match words {
             [] => Ok(Arguments::None),
             ["-"] => {
-                let text = content("standard input", None, io::stdin())?;
+                let text = content("standard input", None, stdio::reader())?;
                 value_of("standard input", &text)
             }
             [word] if word.starts_with('@') => {

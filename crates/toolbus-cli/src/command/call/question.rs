@@ -1,6 +1,6 @@
 //! A question of a peer to the user, asked at the terminal: a text, and a form to fill in.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, BufRead as _};
 use std::thread;
 
 use tokio::sync::oneshot;
@@ -9,6 +9,7 @@ use toolbus_proto::json::{Json, edit};
 use crate::render::printable;
 use crate::schema::{Parameter, Parameters};
 use crate::stderr;
+use crate::stdio::Terminal as _;
 
 /// Is there a user who could answer?
 pub(crate) fn can_be_answered() -> bool {

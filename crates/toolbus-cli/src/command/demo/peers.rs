@@ -7,6 +7,7 @@ use toolbus::wire::fixture::Fixture;
 
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::stdio;
 
 /// Where this program is, and a folder for what peers tell of themselves.
 pub(super) struct Peers {
@@ -19,6 +20,9 @@ impl Peers {
         let cannot = |error: io::Error| {
             Failed::new(Exit::Failed, "cannot prepare the tour").caused_by(&error)
         };
+        if stdio::is_guest() {
+            return Err(cannot(stdio::needs_process()));
+        }
         let program = env::current_exe().map_err(cannot)?;
         let folder = env::temp_dir().join(format!("toolbus-demo-{}", process::id()));
         fs::create_dir_all(&folder).map_err(cannot)?;

@@ -6,7 +6,7 @@ mod rows;
 mod stats;
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::args::{Globals, value};
 use crate::config::{self, Found};
 use crate::failed::Failed;
 use crate::render;
+use crate::stdio::{self, Terminal as _};
 
 /// Read the journal: filter it, follow it, sum it up
 ///
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<(), Failed> {
         return follow::follow(&path, &filter, globals);
     }
     let files = if path.as_os_str() == "-" {
-        vec![Source::Stdin(io::stdin())]
+        vec![Source::Stdin(stdio::reader())]
     } else {
         let files = read::open_all(&path).map_err(|error| cannot_read(&path, &error))?;
         files.into_iter().map(Source::File).collect()
@@ -126,7 +127,7 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failed {
 
 enum Source {
     File(File),
-    Stdin(io::Stdin),
+    Stdin(Box<dyn Read + Send>),
 }
 
 impl Read for Source {

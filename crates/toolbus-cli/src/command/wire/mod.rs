@@ -30,6 +30,9 @@ pub(crate) trait WireFace: Sync {
     /// The wire.
     fn wire(&self) -> Wire;
 
+    /// What its own command is called.
+    fn name(&self) -> &'static str;
+
     /// Its own command, with its arguments and their help.
     fn command(&self) -> clap::Command;
 
@@ -105,6 +108,9 @@ pub(crate) static VERBS: &[&dyn Verb] = &[
 
 /// One more command of a wire.
 pub(crate) trait Verb: Sync {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+
     /// The command, with its arguments and their help.
     fn command(&self) -> clap::Command;
 
@@ -152,14 +158,14 @@ pub(crate) fn spelled_out(words: &[OsString]) -> Vec<OsString> {
     let mut words = words.to_vec();
     let started_as = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
     let program = started_as.and_then(|name| {
-        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name)?;
+        let verb = VERBS.iter().find(|verb| verb.name() == name)?;
         verb.is_program().then(|| OsString::from(name))
     });
     if let Some(name) = program {
         words.insert(1, name);
     }
     let at = words.iter().position(|word| {
-        let named = |verb: &&&dyn Verb| word.to_str() == Some(verb.command().get_name());
+        let named = |verb: &&&dyn Verb| word.to_str() == Some(verb.name());
         VERBS.iter().find(named).is_some_and(|verb| verb.takes_single_dashes())
     });
     // A command stands behind nothing but flags.
@@ -218,8 +224,16 @@ impl WireCommand {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often all of them were built, which is most of what a start costs.
+    pub(crate) static BUILT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Subcommand for WireCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
+        #[cfg(test)]
+        BUILT.set(BUILT.get() + 1);
         let verbs = VERBS.iter().map(|verb| verb.command());
         let mut commands: Vec<_> = FACES.iter().map(|face| face.command()).chain(verbs).collect();
         commands.sort_by(|one, other| one.get_name().cmp(other.get_name()));
@@ -231,7 +245,7 @@ impl Subcommand for WireCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        WireCommand::augment_subcommands(clap::Command::new("")).find_subcommand(name).is_some()
+        FACES.iter().any(|face| face.name() == name) || VERBS.iter().any(|verb| verb.name() == name)
     }
 }
 
@@ -239,8 +253,8 @@ impl FromArgMatches for WireCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<WireCommand, clap::Error> {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
-        let face = FACES.into_iter().find(|face| face.command().get_name() == name);
-        let verb = VERBS.iter().find(|verb| verb.command().get_name() == name);
+        let face = FACES.into_iter().find(|face| face.name() == name);
+        let verb = VERBS.iter().find(|verb| verb.name() == name);
         let read = face.map(|face| face.read(matches));
         read.or_else(|| verb.map(|verb| verb.read(matches))).ok_or_else(missing)?.map(WireCommand)
     }

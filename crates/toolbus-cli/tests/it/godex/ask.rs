@@ -110,7 +110,7 @@ fn a_deadline_ends_the_child() {
     let child = script(&scratch, "exec sleep 1000");
     let page = Page::of(&["call", &child, "ask", "prompt=hi", "--timeout", "100ms"]).run();
     assert_eq!(page.status.code(), Some(4), "{page}");
-    page.group.assert_gone();
+    page.group.unwrap().assert_gone();
 }
 
 #[test]

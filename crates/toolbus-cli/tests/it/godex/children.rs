@@ -2,7 +2,6 @@
 //! their lines.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -31,9 +30,9 @@ fn replay(file: &Path, conversation: &str) {
     let scratch = Scratch::new();
     let bin = scratch.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    for name in ["godex", "python3", "toolbus"] {
-        fs::write(bin.join(name), SCRIPT).unwrap();
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o700)).unwrap();
+    let script = scratch.program("bin/godex", SCRIPT);
+    for name in ["python3", "toolbus"] {
+        fs::hard_link(&script, bin.join(name)).unwrap();
     }
     let (mut address, mut arguments, mut started) = (String::new(), String::new(), Vec::new());
     let (mut lines, mut errors, mut exit) = (String::new(), String::new(), "0".to_owned());

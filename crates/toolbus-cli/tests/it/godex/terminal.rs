@@ -7,9 +7,9 @@ use std::process::{Child, Stdio};
 
 use toolbus_testkit::patience::awaited;
 use toolbus_testkit::responses::{Answer, Gate, Server};
+use toolbus_testkit::terminal::open as terminal;
 
 use super::command;
-use crate::terminal::open as terminal;
 
 const COMPLETED: &str = r#"{"type":"response.completed"}"#;
 /// What removes a line, and the spinner with it.

@@ -47,6 +47,28 @@ fn counts_are_whole_numbers() {
 }
 
 #[test]
+fn an_address_that_is_spelled_wrong_is_told_with_the_right_one() {
+    check(
+        &["exec", "--json", "hi", "--tools-from", "buildin:"],
+        expect![[r#"
+            stdout
+            {"type":"error","message":"unsupported connection scheme: \"buildin:\"; did you mean `builtin:`?","code":"usage"}
+            stderr
+            error: unsupported connection scheme: "buildin:"; did you mean `builtin:`?
+            exit 2
+        "#]],
+    );
+    check(
+        &["exec", "hi", "--tools-from", "npx 'server"],
+        expect![[r#"
+            stderr
+            error: the command `npx 'server` has a quote that is not closed
+            exit 2
+        "#]],
+    );
+}
+
+#[test]
 fn a_wrong_tool_is_told_by_its_value() {
     check(
         &["exec", "--mock", "hi", "--tool", "a:inline={x}"],

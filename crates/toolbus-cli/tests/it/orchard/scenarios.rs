@@ -1,7 +1,7 @@
 //! Scenarios without running them: planned, checked, listed, drawn.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,14 +26,8 @@ fn shop() -> Scratch {
     for file in ["shop.hcl", "greeter.hcl"] {
         fs::copy(transcripts().join(file), scratch.path().join(file)).unwrap();
     }
-    program(&scratch, "orchard-echo", ECHO);
+    scratch.program("orchard-echo", ECHO);
     scratch
-}
-
-fn program(scratch: &Scratch, name: &str, text: &str) {
-    let path = scratch.path().join(name);
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn run(scratch: &Scratch, words: &[&str]) -> Page {
@@ -289,7 +283,7 @@ fn a_first_scenario_can_be_planned() {
 #[test]
 fn a_provider_that_cannot_be_asked() {
     let scratch = shop();
-    program(&scratch, "orchard-echo", "#!/bin/sh\necho 'no key' >&2\nexit 3\n");
+    scratch.program("orchard-echo", "#!/bin/sh\necho 'no key' >&2\nexit 3\n");
     let words = ["orchard", "plan", "shop.hcl", "--var", "token=s3cr3t"];
     let page = run(&scratch, &words);
     expect![[r#"
@@ -318,7 +312,7 @@ fn a_probe_gets_four_variables() {
     let scratch = shop();
     let asks =
         "#!/bin/sh\ntest -z \"$KEY\" && test -n \"$PATH\" || { echo \"has $KEY\" >&2; exit 1; }\n";
-    program(&scratch, "orchard-echo", &format!("{asks}{}", ECHO.trim_start_matches("#!/bin/sh\n")));
+    scratch.program("orchard-echo", &format!("{asks}{}", ECHO.trim_start_matches("#!/bin/sh\n")));
     let source = "exec:./orchard-echo";
     for (words, code) in [
         (&["orchard", "schema", source][..], 3),

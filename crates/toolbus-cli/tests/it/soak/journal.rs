@@ -12,14 +12,21 @@ use super::callers::{ANSWERED, Counts, FAILED};
 pub(super) struct Journal {
     ended: HashMap<String, Vec<Value>>,
     lines: usize,
+    /// Lines of processes that were killed in the middle of them.
+    cut_off: usize,
 }
 
 impl Journal {
     pub(super) fn read(file: &str) -> Journal {
         let text = fs::read_to_string(file).expect("there is a journal");
-        let mut journal = Journal { ended: HashMap::new(), lines: text.lines().count() };
+        let lines = text.lines().count();
+        let mut journal = Journal { ended: HashMap::new(), lines, cut_off: 0 };
         for line in text.lines() {
-            let line: Value = serde_json::from_str(line).expect("a line is JSON");
+            assert_ne!(line, "", "no line is empty");
+            let Ok(line) = serde_json::from_str::<Value>(line) else {
+                journal.cut_off += 1;
+                continue;
+            };
             let said = ["text", "message", "prompt"].map(|name| line["arguments"][name].as_str());
             if let Some(said) = said.into_iter().flatten().next() {
                 journal.ended.entry(said.to_owned()).or_default().push(line.clone());
@@ -30,6 +37,11 @@ impl Journal {
 
     pub(super) fn len(&self) -> usize {
         self.lines
+    }
+
+    /// Lines that cannot be read: at most one for each process that was killed.
+    pub(super) fn cut_off(&self) -> usize {
+        self.cut_off
     }
 
     /// A call that was answered has one line which says so, and none has two.

@@ -174,7 +174,9 @@ impl Stage {
             named.count()
         };
         eventually("no process names our folder", || strays() == 0);
-        Journal::read(&self.scratch.file("journal"))
+        let journal = Journal::read(&self.scratch.file("journal"));
+        assert!(journal.cut_off() <= self.kills.get(), "{} lines are cut off", journal.cut_off());
+        journal
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct LineWriter {
 const ROOM_MAX: usize = 64 << 10;
 
 impl LineWriter {
-    /// The line of a call, between two ends of lines.
+    /// The line of a call, with its end.
     pub(super) fn write(
         &mut self,
         config: &JournalConfig,
@@ -40,7 +40,7 @@ impl LineWriter {
         }
         self.line.clear();
         let line = &mut self.line;
-        line.extend_from_slice(b"\n{\"time\":\"");
+        line.extend_from_slice(b"{\"time\":\"");
         self.clock.put(line, now);
         line.push(b'"');
         if let Some(trace) = &call.trace {

@@ -1,10 +1,11 @@
 //! The journal: one line of JSON for each call of a tool, written before its caller is answered.
 //!
-//! [`Journal`] observes a bus. `line` is how a line looks, `file` how it gets to the disk and stays
-//! there, [`read`] how it is read again.
+//! [`Journal`] observes a bus. `line` is how a line looks, `open` how it gets into a file, `file`
+//! how that is rotated, [`read`] how it is read again.
 
 mod file;
 mod line;
+mod open;
 pub mod read;
 
 use std::cell::RefCell;

@@ -10,7 +10,7 @@ use toolbus_proto::channel::{
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
 use super::{Order, Why};
-use crate::child::{Abrupt, Patience, WAIT_IS_TOLD, diagnose, stderr::Tail};
+use crate::child::{Abrupt, Patience, diagnose, stderr::Tail, wait_is_told};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -35,6 +35,8 @@ pub(super) struct Run<C> {
     readiness_told: bool,
     /// When the user is told what is waited for, if it still is.
     tell_wait_at: Option<Instant>,
+    /// The user was told, and not yet that it is over.
+    is_wait_told: bool,
     notice: Option<Notice>,
     /// Why the conversation could not go on, if its own end is not the reason.
     pub(super) fault: Option<Failure>,
@@ -126,6 +128,7 @@ impl<C: Calling + Channel> Run<C> {
             asked_amiss: false,
             readiness_told: false,
             tell_wait_at: None,
+            is_wait_told: false,
             notice: None,
             fault: None,
             stdout_open: false,
@@ -140,7 +143,7 @@ impl<C: Calling + Channel> Run<C> {
 
     fn spawn(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         self.state = RunState::Starting { until: now + self.patience.start };
-        self.tell_wait_at = self.patience.waits_for.map(|_| now + WAIT_IS_TOLD);
+        self.tell_wait_at = self.patience.waits_for.map(|_| now + wait_is_told());
         self.stdout_open = !self.is_elsewhere;
         self.stderr_open = true;
         order(Order::Spawn);
@@ -402,17 +405,21 @@ impl<C: Calling + Channel> Run<C> {
 
     /// When the user is told what is waited for, if it is.
     fn wait_told_at(&self) -> Option<Instant> {
-        let is_waiting = match self.state {
+        self.tell_wait_at.filter(|_| self.is_waited_for())
+    }
+
+    fn is_waited_for(&self) -> bool {
+        match self.state {
             RunState::Starting { .. } => true,
             RunState::Serving => self.machine.awaits_first_answer(),
             _ => false,
-        };
-        self.tell_wait_at.filter(|_| is_waiting)
+        }
     }
 
     fn tell_wait(&mut self, limit: &str) {
         self.tell_wait_at = None;
-        let told = |what| Notice::Warning(format!("waiting for {what}{limit}"));
+        self.is_wait_told = true;
+        let told = |what| Notice::Waiting(Some(format!("{what}{limit}")));
         self.notice = self.patience.waits_for.map(told);
     }
 
@@ -439,6 +446,10 @@ impl<C: Calling + Channel> Run<C> {
 
     /// What the user should hear of.
     pub(super) fn take_notice(&mut self) -> Option<Notice> {
+        if self.is_wait_told && !self.is_waited_for() {
+            self.is_wait_told = false;
+            return Some(Notice::Waiting(None));
+        }
         self.notice.take()
     }
 

@@ -17,6 +17,7 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supervisor};
 use crate::child::{Patience, Process, Program, Signal, SpawnError};
+use crate::engine;
 use crate::engine::drive::until;
 use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::transport::pipe::{Input, Watch};
@@ -178,8 +179,8 @@ impl Inner {
         loop {
             let notice = self.supervisor.borrow_mut().poll_notice();
             let Some(notice) = notice else { break };
-            if let Notice::Warning(warning) = notice {
-                tracing::warn!("{warning}");
+            if let Notice::Warning(_) | Notice::Waiting(_) = notice {
+                engine::log(&self.options.name, &notice);
             }
         }
         loop {

@@ -16,11 +16,12 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSp
 use super::WIRE;
 use super::child::{Child, PrivateFile};
 use crate::bus::back::{Back, LocalFuture, unknown_tool};
-use crate::child::{Patience, Program, WAIT_IS_TOLD};
+use crate::child::{Patience, Program, wait_is_told};
 use crate::engine::calls::{Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::local_call::Conversation;
 use crate::engine::pool::{Limits, Pool, Supply};
+use crate::engine::tell_wait;
 use crate::engine::wake::Wake;
 
 /// How many processes there are at once.
@@ -210,17 +211,21 @@ async fn answer(
     let child = child.insert(start(options, &ask)?);
     let mut reader = Reader::new();
     let mut input = BytesMut::new();
-    let mut tell_wait_at = Some(Instant::now() + WAIT_IS_TOLD);
+    let mut is_first = true;
+    let mut tell_wait_at = Some(Instant::now() + wait_is_told());
     loop {
         let count = tokio::select! {
             count = child.read(&mut input) => count,
             () = until(tell_wait_at) => {
                 tell_wait_at = None;
-                tracing::warn!("waiting for the first event of a `godex exec` program");
+                tell_wait(&options.name, Some("the first event of a `godex exec` program"));
                 continue;
             }
         };
-        tell_wait_at = None;
+        if is_first && tell_wait_at.take().is_none() {
+            tell_wait(&options.name, None);
+        }
+        is_first = false;
         match count {
             0 => reader.handle_eof(&mut input),
             _ => reader.handle_bytes(&mut input),

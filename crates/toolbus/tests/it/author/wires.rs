@@ -1,11 +1,8 @@
 //! One tool, several protocols; and what the program says of itself.
 
-use std::os::fd::OwnedFd;
 use std::process::Command;
 
 use expect_test::expect;
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{self, OpenptFlags};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
@@ -14,6 +11,7 @@ use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::page::Program;
 use toolbus_testkit::runtime::run;
+use toolbus_testkit::terminal;
 
 use super::example;
 
@@ -86,7 +84,7 @@ fn help_tells_what_the_program_can() {
 
 #[test]
 fn on_a_terminal_nothing_is_served_without_a_protocol() {
-    let (ours, theirs) = terminal();
+    let (ours, theirs) = terminal::open();
     let mut command = Command::new(example("echo_text"));
     let output = command.stdin(theirs).output().unwrap();
     drop(ours);
@@ -126,14 +124,4 @@ fn without_arguments_it_is_a_provider_that_can_print_its_schema() {
     "#]]
     .assert_eq(&page.stdout);
     assert_eq!((page.stderr.as_str(), page.status.code()), ("", Some(0)));
-}
-
-/// A terminal: its two ends.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    pty::grantpt(&ours).unwrap();
-    pty::unlockpt(&ours).unwrap();
-    let name = pty::ptsname(&ours, Vec::new()).unwrap();
-    let theirs = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    (ours, theirs)
 }

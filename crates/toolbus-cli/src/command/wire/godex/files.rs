@@ -6,8 +6,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
-use toolbus::transport::stdio;
 use toolbus_proto::godex::{FILE_BYTES_MAX, RunError};
+
+use crate::stdio;
 
 /// Reads a file of at most [`FILE_BYTES_MAX`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, RunError> {

@@ -33,8 +33,12 @@ impl WireFace for Face {
         WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "exec"
+    }
+
     fn command(&self) -> clap::Command {
-        ExecArgs::augment_args(clap::Command::new("exec"))
+        ExecArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

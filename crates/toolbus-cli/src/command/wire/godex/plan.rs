@@ -236,7 +236,7 @@ fn choice(args: &ExecArgs, request: &mut Request) -> Result<Option<String>, RunE
 }
 
 fn peers(args: &ExecArgs, globals: &Globals) -> Result<Vec<Peers>, RunError> {
-    let usage = |failed: Failed| RunError::usage(failed.message());
+    let usage = |failed: Failed| RunError::usage(failed.message_and_hint());
     let settings = Settings {
         allow_shell: args.allow_shell,
         program: args.program.settings().map_err(usage)?,

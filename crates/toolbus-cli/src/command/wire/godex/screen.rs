@@ -1,11 +1,10 @@
 //! What a run says, on standard output, standard error and in files.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IsTerminal as _, Write as _};
+use std::io::{self, IoSlice, Write as _};
 use std::path::PathBuf;
 
 use toolbus::transport::pipe::Output;
-use toolbus::transport::stdio;
 use toolbus::wire::godex::exec::Surface;
 use toolbus_proto::godex::auth::Tokens;
 use toolbus_proto::godex::{Note, Run, ToolCall};
@@ -14,6 +13,8 @@ use super::files;
 use crate::render::printable;
 use crate::render::spinner::Spinner;
 use crate::stderr;
+use crate::stdio;
+use crate::stdio::Terminal as _;
 
 /// Where everything goes.
 pub(super) struct Screen {

@@ -1,6 +1,6 @@
 //! `toolbus prompt` and `toolbus resource`: what MCP servers have besides tools.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use crate::peers::Peers;
 use crate::render::file::BlobFile;
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure, printable, table, width};
+use crate::stdio::Terminal as _;
 
 /// How many pages of a list are read.
 const PAGES_MAX: usize = 100;
@@ -48,8 +49,12 @@ pub(crate) struct PromptVerb;
 pub(crate) struct ResourceVerb;
 
 impl Verb for PromptVerb {
+    fn name(&self) -> &'static str {
+        "prompt"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<PromptCommand>("prompt")
+        with_subcommands::<PromptCommand>(self.name())
             .about("List and get the prompts of an MCP server")
     }
 
@@ -63,8 +68,12 @@ impl Verb for PromptVerb {
 }
 
 impl Verb for ResourceVerb {
+    fn name(&self) -> &'static str {
+        "resource"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<ResourceCommand>("resource")
+        with_subcommands::<ResourceCommand>(self.name())
             .about("List and read the resources of an MCP server")
     }
 
@@ -591,11 +600,7 @@ fn print_contents(result: &Json, out: Option<&std::path::Path>) -> Result<(), Fa
         bytes => {
             let bytes =
                 bytes.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
-            let mut stdout = io::stdout().lock();
-            let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
-            written.map_err(|error| {
-                Failed::new(Exit::Failed, "cannot write to standard output").caused_by(&error)
-            })
+            render::print_bytes(&bytes)
         }
     }
 }

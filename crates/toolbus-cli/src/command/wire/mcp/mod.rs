@@ -4,13 +4,13 @@ mod complete;
 pub(super) mod context;
 
 use std::cell::Cell;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::bus::Bus;
-use toolbus::transport::{Listener, stdio};
+use toolbus::transport::Listener;
 use toolbus::wire::decode::Decoding;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
 use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
@@ -32,6 +32,8 @@ use crate::logging::{self, DONE};
 use crate::peers::Peers;
 use crate::runtime::Signals;
 use crate::stderr;
+use crate::stdio;
+use crate::stdio::Terminal as _;
 
 /// MCP on the command line.
 pub(super) static FACE: Face = Face;
@@ -43,8 +45,12 @@ impl WireFace for Face {
         wire::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
     fn command(&self) -> clap::Command {
-        let mut command = McpArgs::augment_args(clap::Command::new("mcp"));
+        let mut command = McpArgs::augment_args(clap::Command::new(self.name()));
         for name in ["origins", "hosts", "token_env", "insecure"] {
             command = command.mut_arg(name, |arg| arg.requires("http"));
         }

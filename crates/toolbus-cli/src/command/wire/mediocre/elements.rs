@@ -9,7 +9,6 @@ use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::value::RawValue;
 use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus::transport::pipe::Input;
-use toolbus::transport::stdio;
 use toolbus_proto::channel::Up;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Part, Piece};
@@ -17,6 +16,7 @@ use toolbus_proto::tool::{Part, Piece};
 use super::json_text;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::stdio;
 
 /// The largest value that is taken from standard input.
 const VALUE_BYTES_MAX: usize = 16 << 20;

@@ -33,8 +33,12 @@ impl WireFace for Face {
         mediocre::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "rpc"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<RpcCommand>("rpc")
+        with_subcommands::<RpcCommand>(self.name())
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

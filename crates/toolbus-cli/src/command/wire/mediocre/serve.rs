@@ -6,7 +6,6 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 use toolbus::address::{Place, Purpose};
 use toolbus::bus::Bus;
-use toolbus::transport::stdio;
 use toolbus::wire::access::Access;
 use toolbus::wire::mediocre::front::{
     self as mediocre, ListenAddress, ListenAddressError, Mediocre, OpenError, Talked,
@@ -22,6 +21,7 @@ use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::failure;
 use crate::runtime::Signals;
+use crate::stdio;
 use crate::{logging, stderr};
 
 pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {

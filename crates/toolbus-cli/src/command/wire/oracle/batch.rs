@@ -3,7 +3,6 @@
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use toolbus::transport::stdio;
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::oracle::felt::Leniency;
@@ -16,6 +15,7 @@ use super::outcome;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::{self, failure};
+use crate::stdio;
 
 pub(super) async fn run(
     executor: &Client,

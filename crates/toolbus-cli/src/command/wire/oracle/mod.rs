@@ -32,8 +32,12 @@ impl WireFace for Face {
         oracle::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<OracleCommand>("oracle")
+        with_subcommands::<OracleCommand>(self.name())
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

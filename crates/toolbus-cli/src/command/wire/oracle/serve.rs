@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use toolbus::bus::Bus;
-use toolbus::transport::stdio;
 use toolbus::wire::oracle::front::{self as oracle, Options};
 use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
@@ -16,6 +15,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::failure;
+use crate::stdio;
 
 /// How many tools are named where one is not known.
 const NAMED_MAX: usize = 10;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::bus::Bus;
-use toolbus::transport::stdio;
 use toolbus::wire::decode::Decoding;
 use toolbus::wire::orchard::front::{self as orchard, Options};
 use toolbus::wire::orchard::{self as wire, ORCHARD};
@@ -25,6 +24,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render::{self, failure};
+use crate::stdio;
 
 /// The last word that makes us print the schema.
 const SCHEMA: &str = "schema";
@@ -39,8 +39,12 @@ impl WireFace for Face {
         wire::WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "provider"
+    }
+
     fn command(&self) -> clap::Command {
-        ProviderArgs::augment_args(clap::Command::new("provider"))
+        ProviderArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

@@ -19,8 +19,12 @@ pub(crate) static VERB: CertsVerb = CertsVerb;
 pub(crate) struct CertsVerb;
 
 impl Verb for CertsVerb {
+    fn name(&self) -> &'static str {
+        "certs"
+    }
+
     fn command(&self) -> clap::Command {
-        with_subcommands::<CertsCommand>("certs")
+        with_subcommands::<CertsCommand>(self.name())
             .about("Show or renew the certificates of Orchestra")
             .long_about(STORY)
     }

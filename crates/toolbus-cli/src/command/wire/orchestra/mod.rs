@@ -25,8 +25,12 @@ impl WireFace for Face {
         WIRE
     }
 
+    fn name(&self) -> &'static str {
+        "plugin"
+    }
+
     fn command(&self) -> clap::Command {
-        plugin::PluginArgs::augment_args(clap::Command::new("plugin"))
+        plugin::PluginArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

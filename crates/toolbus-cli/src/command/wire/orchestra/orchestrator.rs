@@ -19,8 +19,12 @@ pub(crate) static VERB: OrchestratorVerb = OrchestratorVerb;
 pub(crate) struct OrchestratorVerb;
 
 impl Verb for OrchestratorVerb {
+    fn name(&self) -> &'static str {
+        "orchestrator"
+    }
+
     fn command(&self) -> clap::Command {
-        OrchestratorArgs::augment_args(clap::Command::new("orchestrator"))
+        OrchestratorArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

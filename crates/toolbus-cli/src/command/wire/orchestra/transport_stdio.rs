@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-use toolbus::transport::stdio;
 use toolbus::wire::orchestra::stdio::{Ending, OpenError, Options, StdioTransport};
 use toolbus_proto::orchestra::stdio::Profile;
 
@@ -14,14 +13,19 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::runtime::{Signals, block_on};
 use crate::stderr;
+use crate::stdio;
 
 pub(crate) static VERB: StdioVerb = StdioVerb;
 
 pub(crate) struct StdioVerb;
 
 impl Verb for StdioVerb {
+    fn name(&self) -> &'static str {
+        "transport-stdio"
+    }
+
     fn command(&self) -> clap::Command {
-        StdioArgs::augment_args(clap::Command::new("transport-stdio"))
+        StdioArgs::augment_args(clap::Command::new(self.name()))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {

@@ -7,16 +7,11 @@ use super::Folder;
 #[test]
 fn a_provider_that_dies_is_told_with_its_last_words() {
     let folder = Folder::new();
-    folder.write(
+    folder.0.program(
         "dies",
         "#!/bin/sh\nread x; sed -n 's/^schema=.\\(.*\\).$/{\"id\":1,\"result\":{\"schema\":\\1}}/p' orchard-echo\n\
          read x; echo '{\"id\":2,\"result\":{}}'\nread x; echo 'out of luck' >&2; exit 2\n",
     );
-    std::fs::set_permissions(
-        folder.0.file("dies"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .unwrap();
     folder.write(
         "d.hcl",
         "scenario \"d\" {\n  required_providers {\n    e = { source = \"exec:./dies\" }\n  }\n  action \"echo\" \"a\" { text = \"x\" }\n}\n",

@@ -6,7 +6,6 @@ mod kill;
 mod terminal;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -24,9 +23,7 @@ impl Folder {
             fs::copy(format!("{pages}/{name}"), scratch.file(name)).unwrap();
         }
         fs::write(scratch.file("sweep.hcl"), include_str!("sweep.hcl")).unwrap();
-        let provider = scratch.file("orchard-echo");
-        fs::write(&provider, include_str!("orchard-echo")).unwrap();
-        fs::set_permissions(&provider, fs::Permissions::from_mode(0o755)).unwrap();
+        scratch.program("orchard-echo", include_str!("orchard-echo"));
         Folder(scratch)
     }
 

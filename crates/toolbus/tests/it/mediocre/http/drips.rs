@@ -14,7 +14,7 @@ use super::visit;
 
 /// How long a client may take to get going. What comes of it does not depend on it: who drips is
 /// given up sooner or later, and would never be otherwise.
-const PATIENCE_WITH_CALLS: Duration = Duration::from_millis(200);
+const PATIENCE_WITH_CALLS: Duration = Duration::from_secs(1);
 const DRIP: Duration = Duration::from_millis(10);
 
 async fn served(route: Rc<dyn Route>, door: &str) -> (Mediocre, Vec<String>) {

@@ -21,8 +21,12 @@ pub(in crate::command::wire) static VERB: OrchardVerb = OrchardVerb;
 pub(in crate::command::wire) struct OrchardVerb;
 
 impl Verb for OrchardVerb {
+    fn name(&self) -> &'static str {
+        "orchard"
+    }
+
     fn command(&self) -> clap::Command {
-        let command = clap::Command::new("orchard");
+        let command = clap::Command::new(self.name());
         OrchardArgs::augment_args(command.arg_required_else_help(true))
             .about("Plan and run scenarios: actions of providers, in the order of their references")
             .long_about(STORY)

@@ -1,7 +1,7 @@
 //! What the commands of scenarios share: files and values from the command line, problems told.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toolbus_orchard::diagnostic::{Problem, Severity};
@@ -18,6 +18,7 @@ use super::Face;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::stderr;
+use crate::stdio::Terminal as _;
 
 /// How the environment names values of variables.
 const VAR_PREFIX: &str = "TOOLBUS_VAR_";

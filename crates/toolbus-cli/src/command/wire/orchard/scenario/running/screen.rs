@@ -2,7 +2,7 @@
 //! standard error, and on a terminal what is under way.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::rc::Rc;
 use std::time::SystemTime;
 
@@ -15,6 +15,7 @@ use super::live::Live;
 use crate::render::style::{ColorWhen, Paint};
 use crate::render::{self, printable};
 use crate::stderr;
+use crate::stdio::Terminal as _;
 
 /// Where everything goes.
 pub(super) struct Screen {

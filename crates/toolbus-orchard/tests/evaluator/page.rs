@@ -1,6 +1,6 @@
 //! `docs/expressions.md`: its examples hold, and no function is missing.
 
-use crate::evaluating::shown;
+use crate::evaluator::evaluating::shown;
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/expressions.md");
