@@ -314,7 +314,8 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
     for back in &mut config.backs {
         let start_timeout = &mut back.settings.start_timeout;
         *start_timeout = settings.start_timeout.or(*start_timeout);
-        back.settings.clients = settings.clients;
+        back.settings.clients = settings.clients.clone();
+        back.settings.era = settings.era;
         back.settings.reply_bytes_max = settings.reply_bytes_max;
     }
     peer::add_to(&mut config, settings);

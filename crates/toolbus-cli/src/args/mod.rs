@@ -4,6 +4,7 @@
 //! share, and the one place where a command line becomes something to run.
 
 pub(crate) mod access;
+pub(crate) mod asked;
 pub(crate) mod peer;
 mod usage;
 pub(crate) mod value;

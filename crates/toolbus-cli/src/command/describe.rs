@@ -10,6 +10,7 @@ use toolbus_proto::tool::{Hints, ToolSpec};
 use super::call::{described, unknown_in_config, with_hint};
 use super::tools;
 use crate::args::Globals;
+use crate::args::asked::EraArgs;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -44,6 +45,8 @@ pub(crate) struct DescribeArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    era: EraArgs,
 }
 
 /// How deep the members of arguments are shown: they may be trees.
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
         credentials: args.http.credentials()?,
+        era: args.era.generation(),
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();

@@ -1,6 +1,6 @@
 //! The commands, one file each: its arguments with their help, and what it does.
 
-mod call;
+pub(crate) mod call;
 mod check;
 mod complete;
 mod completions;

@@ -8,6 +8,7 @@ use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
 use crate::args::Globals;
+use crate::args::asked::EraArgs;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -41,6 +42,8 @@ pub(crate) struct ToolsArgs {
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) era: EraArgs,
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
             allow_shell: args.allow_shell,
             program: args.program.settings()?,
             credentials: args.http.credentials()?,
+            era: args.era.generation(),
             ..Settings::default()
         },
     )?;

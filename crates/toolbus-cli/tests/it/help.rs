@@ -248,6 +248,10 @@ fn tools() {
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
+                  --era <ERA>
+                      Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
+                      or `auto`
+
             Global options:
                   --config <FILE>
                       Read this config, ours or an editor's [default: toolbus.toml, here or above]
@@ -297,24 +301,30 @@ fn call_in_short() {
               [ARGUMENT]...  One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
-                  --text                  Print text as it is, not as JSON; of an answer that has text for
-                                          people besides values for programs, that text
-                  --stream                Print parts and progress as they come, each as a line of JSON
-                  --timeout <TIME>        Give up after this long in all, e.g. `90`, `500ms` [default: as the
-                                          config says, or 60s] [env: TOOLBUS_TIMEOUT]
-                  --start-timeout <TIME>  Give up if the peer is not ready after this long [default: as its
-                                          protocol says]
-                  --out <FILE|DIR>        Write bytes to this file, or to files in this folder; an answer
-                                          without bytes itself
-                  --reply-max <SIZE>      Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
-                                          go to --out unbounded]
-                  --allow-shell           Allow the address `shell:`, whose one tool runs any command
-                  --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
-                  --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
-                                          repeat
-                  --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
-                  --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
-                                          variable; may repeat
+                  --text                   Print text as it is, not as JSON; of an answer that has text for
+                                           people besides values for programs, that text
+                  --stream                 Print parts and progress as they come, each as a line of JSON
+                  --timeout <TIME>         Give up after this long in all, e.g. `90`, `500ms` [default: as the
+                                           config says, or 60s] [env: TOOLBUS_TIMEOUT]
+                  --start-timeout <TIME>   Give up if the peer is not ready after this long [default: as its
+                                           protocol says]
+                  --out <FILE|DIR>         Write bytes to this file, or to files in this folder; an answer
+                                           without bytes itself
+                  --reply-max <SIZE>       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
+                                           go to --out unbounded]
+                  --allow-shell            Allow the address `shell:`, whose one tool runs any command
+                  --env <NAME=VALUE>       Set this variable for the programs that are started; may repeat
+                  --env-pass <NAME>        Pass this variable of ours on to the programs that are started; may
+                                           repeat
+                  --token-env <VAR>        Environment variable that holds the token to show to peers over HTTP
+                  --header <NAME: VALUE>   Send this header field to peers over HTTP; `${NAME}` in it is that
+                                           variable; may repeat
+                  --era <ERA>              Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25),
+                                           `modern` (2026-07-28) or `auto`
+                  --root <DIR>             Let the server work in this folder: it is told of it when it asks for
+                                           roots; may repeat
+                  --sample-with <ADDRESS>  Let the server ask a model: the tool `ask` of this peer, e.g.
+                                           `godex+stdio:godex exec`
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -400,6 +410,16 @@ fn call_at_length() {
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+                  --era <ERA>
+                      Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
+                      or `auto`
+
+                  --root <DIR>
+                      Let the server work in this folder: it is told of it when it asks for roots; may repeat
+
+                  --sample-with <ADDRESS>
+                      Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex exec`
 
             Global options:
                   --config <FILE>
@@ -1008,6 +1028,8 @@ fn mcp_in_short() {
                                           repeat
                   --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
                                           variable; may repeat
+                  --era <ERA>             Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25),
+                                          `modern` (2026-07-28) or `auto`
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -1096,6 +1118,10 @@ fn mcp_at_length() {
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+                  --era <ERA>
+                      Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
+                      or `auto`
 
             Global options:
                   --config <FILE>

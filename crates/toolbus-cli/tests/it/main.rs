@@ -38,6 +38,7 @@ mod mcp;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod mcp_abuse;
+mod mcp_asked;
 mod mcp_backs;
 mod mcp_cancel;
 mod mcp_eras;

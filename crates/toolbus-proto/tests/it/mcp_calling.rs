@@ -6,9 +6,12 @@ use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
     AskId, Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
+use toolbus_proto::json::Json;
 use toolbus_proto::mcp::Client;
+use toolbus_proto::mcp::Memory;
 use toolbus_proto::mcp::WIRE;
-use toolbus_proto::mcp::calling::{Introduction, Settings};
+use toolbus_proto::mcp::calling::{Introduction, Settings, User};
+use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
@@ -236,12 +239,26 @@ impl Player for Back {
                 let answer = Up::Answer(ask, words.json().unwrap());
                 self.client.up(self.clock.now, Ticket(ticket), answer);
             }
+            Some("the") if what.starts_with("the era is ") => {
+                let era = if words.rest().ends_with("legacy") { Era::Legacy } else { Era::Modern };
+                self.settings.memory = Memory::of(era);
+                self.client = Client::new(self.settings.clone());
+                self.was_ready = false;
+            }
             Some("the") => self.settings.line_bytes_max = 200,
             Some("closed,") => self.close(words.rest().strip_prefix("status ").unwrap()),
             Some("started") => self.start_again(),
             Some("stderr") => self.stderr = words.rest().to_owned(),
             Some("a") if what == "a user can be asked" => {
-                self.settings.introduction = Introduction::AsUser;
+                let user = User { forms: true, ..User::default() };
+                self.settings.introduction = Introduction::AsUser(user);
+                self.client = Client::new(self.settings.clone());
+            }
+            Some("a") if what == "a user has roots and a model" => {
+                let roots = r#"{"roots":[{"uri":"file:///home"}]}"#;
+                let roots = Some(Json::parse(roots).unwrap());
+                let user = User { sampling: true, roots, forms: false };
+                self.settings.introduction = Introduction::AsUser(user);
                 self.client = Client::new(self.settings.clone());
             }
             Some("a") => {

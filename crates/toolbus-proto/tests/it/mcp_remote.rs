@@ -9,7 +9,7 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::http::ResponseHead;
 use toolbus_proto::mcp::WIRE;
-use toolbus_proto::mcp::calling::Settings;
+use toolbus_proto::mcp::calling::{Introduction, Settings, User};
 use toolbus_proto::mcp::http::{ClientSettings, HttpClient};
 use toolbus_proto::tool::{Call, Failure, FailureKind, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
@@ -144,6 +144,12 @@ impl Player for Back {
             Some("stop") => {
                 self.client.close(now);
                 self.is_over = true;
+            }
+            Some("a") if what == "a user can be asked" => {
+                let user = User { forms: true, ..User::default() };
+                let mut settings = settings();
+                settings.calling.introduction = Introduction::AsUser(user);
+                self.client = HttpClient::new(settings);
             }
             // By its address.
             Some("over") if what == "over HTTP+SSE" => {

@@ -28,6 +28,8 @@ pub struct Settings {
     pub restart: Option<Restart>,
     /// How many clients there may be before it at a time.
     pub clients: Clients,
+    /// The only generation of its protocol that a peer is spoken to in; else it is found out.
+    pub era: Option<Generation>,
     /// For programs.
     pub program: ProgramSettings,
     /// What one reply may weigh, for wires that have a limit of their own for it.
@@ -52,15 +54,35 @@ pub struct ProgramSettings {
 }
 
 /// How many clients there may be before a back at a time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Clients {
-    /// One on a pipe, or the command line.
+    /// One on a pipe, or a program that does not speak the peer's protocol.
     #[default]
     One,
-    /// A user at a terminal, who can be asked questions.
-    User,
+    /// A user of the command line, who can be asked this.
+    User(Askable),
     /// All that come to a port of ours.
     Many,
+}
+
+/// What peers may ask a user of the command line for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Askable {
+    /// Forms can be filled in at a terminal.
+    pub forms: bool,
+    /// A model answers on behalf of the user.
+    pub model: bool,
+    /// The folders to work in, by their absolute paths; if there are none, peers cannot ask.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Which generation of its protocol a peer is spoken to in, for wires that have two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// The older.
+    Legacy,
+    /// The newer.
+    Modern,
 }
 
 /// The settings that only one wire has, or those of several, each found by its type.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use toolbus::bus::{Bus, Listed};
 use toolbus_proto::did_you_mean::unknown_tool;
-use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolName, ToolSpec};
+use toolbus_proto::tool::{Code, Deadline, Failure, FailureKind, ToolName, ToolSpec};
 
 /// What is known of a name, once its peer was asked.
 #[derive(Debug)]
@@ -107,7 +107,9 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
         FailureKind::UnknownTool => true,
         // Some servers answer like that.
         FailureKind::InvalidArguments | FailureKind::Failed => {
-            names(&failure.message, own.as_str())
+            // What a protocol's own error is about can only be seen from the list.
+            let is_refused = matches!(failure.code, Some(Code::Number(_)));
+            is_refused || names(&failure.message, own.as_str())
         }
         _ => false,
     };

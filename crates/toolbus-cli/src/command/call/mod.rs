@@ -1,5 +1,6 @@
 //! `toolbus call`: one call, one answer.
 
+pub(crate) mod answering;
 mod arguments;
 pub(crate) mod described;
 mod out;
@@ -8,22 +9,25 @@ mod receive;
 mod stream;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire::settings::{Clients, Settings};
+use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{
     Call, Code, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
 };
 
+use self::answering::Answering;
 use self::arguments::Arguments;
 use self::described::Described;
 use self::out::Out;
 use self::receive::Receiving;
+use crate::args::asked::{AskedArgs, EraArgs};
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
@@ -92,6 +96,10 @@ pub(crate) struct CallArgs {
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) era: EraArgs,
+    #[command(flatten)]
+    asked: AskedArgs,
 }
 
 /// Who is called, and with what.
@@ -128,9 +136,16 @@ impl CallArgs {
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     match prepared(args, globals).and_then(|(peers, asked)| {
         let as_front = |bus: Bus| bus.for_front("call");
-        peers.meet_as(as_front, async |bus| match answer(&bus, asked, args, globals).await? {
-            Err(failure) => Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await)),
-            answered => Ok(answered),
+        peers.meet_as(as_front, async |bus| {
+            let answering = asked.answering.clone();
+            let answered = answer(&bus, asked, args, globals).await;
+            answering.close().await;
+            match answered? {
+                Err(failure) => {
+                    Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await))
+                }
+                answered => Ok(answered),
+            }
         })
     }) {
         Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
@@ -143,28 +158,30 @@ struct Asked {
     tool: ToolName,
     arguments: Arguments,
     deadline: Deadline,
+    answering: Rc<Answering>,
 }
 
 /// Whom to call and what to ask, as far as that can be known without starting a peer.
 fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed> {
     let Target { address, tool, arguments } = args.target()?;
+    let forms = question::can_be_answered() && !args.stream;
+    let (clients, answering) = args.asked.answering(globals, forms)?;
     let settings = Settings {
         start_timeout: args.start_timeout,
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
         credentials: args.http.credentials()?,
         reply_bytes_max: args.reply_max,
-        clients: match question::can_be_answered() && !args.stream {
-            true => Clients::User,
-            false => Clients::One,
-        },
+        clients,
+        era: args.era.generation(),
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
     let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool).within(args.timeout);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     let deadline = Deadline { total: args.timeout, ..Deadline::never(Instant::now()) };
-    Ok((peers, Asked { tool: tool.into(), arguments, deadline }))
+    let (tool, answering) = (tool.into(), Rc::new(answering));
+    Ok((peers, Asked { tool, arguments, deadline, answering }))
 }
 
 /// Prints the answer as it comes, before the peers are told goodbye.
@@ -174,10 +191,10 @@ async fn answer(
     args: &CallArgs,
     globals: &Globals,
 ) -> Result<Result<(), Failure>, Failed> {
-    let tool = asked.tool.clone();
+    let (tool, answering) = (asked.tool.clone(), asked.answering.clone());
     let spinner = Spinner::for_people(globals).filter(|_| !args.stream);
     let ended = match call(bus, asked, args, spinner.is_some()).await {
-        Ok(call) => ended(bus, call, args, spinner.as_ref()).await,
+        Ok(call) => ended(bus, call, args, &answering, spinner.as_ref()).await,
         Err(failure) => Ok(Err(failure)),
     };
     drop(spinner);
@@ -207,7 +224,7 @@ async fn call(
     args: &CallArgs,
     shows_progress: bool,
 ) -> Result<Call, Failure> {
-    let Asked { tool, arguments, deadline } = asked;
+    let Asked { tool, arguments, deadline, .. } = asked;
     let spec = match arguments {
         Arguments::Words(_) => match described::described(bus, &tool, deadline).await? {
             Described::Unknown(failure) => return Err(failure),
@@ -237,6 +254,7 @@ async fn ended(
     bus: &Bus,
     call: Call,
     args: &CallArgs,
+    answering: &Answering,
     spinner: Option<&Spinner>,
 ) -> Result<Result<Printed, Failure>, Failed> {
     let (inbox, slot) = Inbox::new();
@@ -248,10 +266,10 @@ async fn ended(
     let mut out = args.out.as_deref().map(Out::to).transpose()?;
     let uplink = bus.start(call, slot);
     if args.stream {
-        return Ok(stream::print(&inbox, uplink).await?.map(Printed::Text));
+        return Ok(stream::print(&inbox, uplink, answering).await?.map(Printed::Text));
     }
     let bytes_max = args.reply_max.unwrap_or(COLLECTED_BYTES_MAX);
-    let mut receiving = Receiving { spinner, out: out.as_mut(), bytes_max };
+    let mut receiving = Receiving { spinner, answering, out: out.as_mut(), bytes_max };
     let outcome = match receiving.whole(&inbox, uplink).await? {
         Ok(outcome) => outcome,
         Err(failure) => return Ok(Err(failure)),
@@ -292,12 +310,15 @@ pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &
     failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..LastWords::default() })
 }
 
-pub(super) fn with_hint(failure: Failure) -> Failure {
+pub(crate) fn with_hint(failure: Failure) -> Failure {
     let words = failure.last_words.as_deref().cloned().unwrap_or_default();
     let says_enough = words.exit.is_some() || !words.stderr.is_empty() || words.hint.is_some();
     let hint = match failure.kind {
         _ if says_enough => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
+        _ if cannot_ask(&failure) => {
+            "it can ask only in the old era: `--era legacy`, or `era = \"legacy\"` of its back"
+        }
         FailureKind::Failed if failure.code == Some(Code::Word("input_required".to_owned())) => {
             match question::can_be_answered() {
                 true => "it wants what cannot be typed into a form here",
@@ -310,6 +331,13 @@ pub(super) fn with_hint(failure: Failure) -> Failure {
         _ => return failure,
     };
     failure.with_last_words(LastWords { hint: Some(hint.to_owned()), ..words })
+}
+
+/// Does the server say that it has no way to ask its client something? Servers that are made for the
+/// old way of asking say so where they are spoken to in the new one.
+fn cannot_ask(failure: &Failure) -> bool {
+    let says = |words: &str| failure.message.contains(words);
+    failure.from_peer && (says("back-channel") || says("server-initiated request"))
 }
 
 /// With `--json` a failure is also a line on standard output.

@@ -6,14 +6,15 @@ use toolbus_proto::collect::Collector;
 use toolbus_proto::json::{Json, Kind, edit};
 use toolbus_proto::tool::{Failure, Outcome, Part};
 
+use super::answering::Answering;
 use super::out::Out;
-use super::question;
 use crate::failed::Failed;
 use crate::render::spinner::Spinner;
 
 /// What is done with a reply besides collecting it.
 pub(super) struct Receiving<'a> {
     pub(super) spinner: Option<&'a Spinner>,
+    pub(super) answering: &'a Answering,
     pub(super) out: Option<&'a mut Out>,
     pub(super) bytes_max: usize,
 }
@@ -32,7 +33,7 @@ impl Receiving<'_> {
             let down = match down {
                 Down::Ask(ask, question) => {
                     let _ = self.spinner.is_some_and(Spinner::rest);
-                    let answer = question::answered(&question).await;
+                    let answer = self.answering.answer(&question).await;
                     let _ = running.send(Up::Answer(ask, answer));
                     self.spinner.into_iter().for_each(Spinner::wait);
                     continue;

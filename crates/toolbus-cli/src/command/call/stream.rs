@@ -1,11 +1,12 @@
 //! `toolbus call --stream`: each part as a line of JSON, as soon as it is there.
 
 use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus_proto::channel::Down;
+use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind, Part, Piece};
 
+use super::answering::Answering;
 use super::json;
 use super::receive::log;
 use crate::failed::Failed;
@@ -15,10 +16,16 @@ use crate::render;
 pub(super) async fn print(
     inbox: &Inbox,
     uplink: RunningCall,
+    answering: &Answering,
 ) -> Result<Result<String, Failure>, Failed> {
     let mut lines = Lines::default();
     loop {
         let down = inbox.next(&uplink).await;
+        if let Down::Ask(ask, question) = &down {
+            let answer = answering.answer(question).await;
+            let _ = uplink.send(Up::Answer(*ask, answer));
+            continue;
+        }
         let is_done = matches!(down, Down::Done(_));
         match lines.take(down) {
             Ok(Some(line)) if !is_done => render::print(&line)?,
@@ -55,7 +62,7 @@ impl Lines {
                 log(&message);
                 return Ok(None);
             }
-            // There is no user at hand who could answer.
+            // It was answered.
             Down::Ask(..) => return Ok(None),
             Down::Done(ended) => ("end", json(ended?)),
         };

@@ -10,6 +10,8 @@ use crate::args;
 /// What was typed before the word that is not finished.
 pub(super) struct Line {
     command: Command,
+    /// The names of the commands so far.
+    pub(super) path: Vec<String>,
     pub(super) positional: Vec<String>,
     /// The flag that waits for its value.
     pending: Option<Arg>,
@@ -22,7 +24,8 @@ impl Line {
         let mut command = args::command();
         // Gives each command the flags it inherits.
         command.build();
-        let mut line = Line { command, positional: Vec::new(), pending: None, config: None };
+        let mut line =
+            Line { command, path: Vec::new(), positional: Vec::new(), pending: None, config: None };
         for word in words.iter().skip(1) {
             line.take(word);
         }
@@ -55,7 +58,10 @@ impl Line {
             return;
         }
         match self.command.find_subcommand(word).filter(|_| self.positional.is_empty()) {
-            Some(found) => self.command = found.clone(),
+            Some(found) => {
+                self.path.push(found.get_name().to_owned());
+                self.command = found.clone();
+            }
             None => self.positional.push(word.to_owned()),
         }
     }

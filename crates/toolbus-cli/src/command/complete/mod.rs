@@ -16,6 +16,7 @@ use toolbus_proto::tool::ToolSpec;
 
 use self::line::{BashLine, Line};
 use crate::args::Globals;
+use crate::command::wire::{Unfinished, completed};
 use crate::config;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -97,6 +98,14 @@ fn candidates(before: &[String], word: &str) -> Vec<Candidate> {
         return commands;
     }
     let positional: Vec<&str> = line.positional.iter().map(String::as_str).collect();
+    let path: Vec<&str> = line.path.iter().map(String::as_str).collect();
+    let found = path.split_first().and_then(|(name, commands)| {
+        let (positional, config) = (positional.as_slice(), line.config());
+        completed(name, &Unfinished { commands, positional, word, config })
+    });
+    if let Some(found) = found {
+        return found.into_iter().map(|(value, help)| Candidate::new(value, help)).collect();
+    }
     match (line.command_name(), positional.as_slice()) {
         ("call" | "describe", []) => [tools_of_config(&line, word), addresses(&line)].concat_all(),
         ("call" | "describe", [address]) if Address::begins_like_one(address) => {

@@ -9,7 +9,7 @@ mod orchestra;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
 use toolbus::bus::back::LocalFuture;
@@ -117,6 +117,12 @@ pub(crate) trait Verb: Sync {
     /// What that command is to do.
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error>;
 
+    /// What may follow on an unfinished line of this command, where only its peer knows; each with
+    /// what it means.
+    fn complete(&self, _line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+        None
+    }
+
     /// Is a link of its name to the program this command?
     fn is_program(&self) -> bool {
         false
@@ -126,6 +132,24 @@ pub(crate) trait Verb: Sync {
     fn takes_single_dashes(&self) -> bool {
         false
     }
+}
+
+/// An unfinished line of a command.
+pub(crate) struct Unfinished<'a> {
+    /// The commands behind its own.
+    pub(crate) commands: &'a [&'a str],
+    /// What stands behind them besides flags.
+    pub(crate) positional: &'a [&'a str],
+    /// The word that is not finished.
+    pub(crate) word: &'a str,
+    /// The config that was named.
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What may follow on a line of the command `name`, where only its peer knows.
+pub(crate) fn completed(name: &str, line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+    let verb = VERBS.iter().find(|verb| verb.command().get_name() == name)?;
+    verb.complete(line)
 }
 
 /// The words of a command line as clap takes them: a program that was started by a link named like

@@ -115,7 +115,7 @@ impl MessageClient {
         self.notices.push_back(Notice::Ignored(format!("response {}", id.to_json())));
     }
 
-    fn handle_answer(
+    pub(super) fn handle_answer(
         &mut self,
         now: Instant,
         line: &Bytes,
@@ -125,6 +125,11 @@ impl MessageClient {
     ) {
         if let Some(crossing) = sent.crossing.take() {
             return self.answer_across(now, line, ticket, sent, *crossing, answer);
+        }
+        if let Ok(result) = answer
+            && self.is_task(&sent.purpose, result)
+        {
+            return self.begin_task(now, line, ticket, sent, result);
         }
         match (sent.purpose, answer) {
             (Purpose::Pass | Purpose::Listen | Purpose::Own, Ok(result)) => {
@@ -137,10 +142,17 @@ impl MessageClient {
             (Purpose::Tool { form: Form::Native, .. }, Ok(result)) if is_complete(result) => {
                 self.done(ticket, Ok(Outcome::Native(wire::in_a_line(line, result))));
             }
-            (Purpose::Tool { name, form, user: Some(user) }, Ok(result))
+            (Purpose::Task(task), Ok(result)) => {
+                let sent = Sent { purpose: Purpose::Own, ..sent };
+                self.heed_status(now, line, ticket, sent, task, result);
+            }
+            (Purpose::Task(_), Err(error)) => {
+                self.done(ticket, Err(failure_of_error(line, error)));
+            }
+            (Purpose::Tool { name, form, user: Some(user), task }, Ok(result))
                 if self.is_for_user_to_answer(result) =>
             {
-                let purpose = Purpose::Tool { name, form, user: None };
+                let purpose = Purpose::Tool { name, form, user: None, task };
                 let result = wire::in_a_line(line, result);
                 let result = str::from_utf8(&result).unwrap_or("{}");
                 self.ask_round(now, ticket, Sent { purpose, ..sent }, *user, result);
@@ -163,6 +175,11 @@ impl MessageClient {
                 }
                 outcome => self.done(ticket, outcome),
             },
+            (purpose @ Purpose::Tool { .. }, Err(error))
+                if self.must_be_task(&purpose, &failure_of_error(line, error)) =>
+            {
+                self.call_as_task(now, ticket, Sent { purpose, ..sent });
+            }
             (Purpose::Tool { name, .. }, Err(error)) => {
                 let failure = failure_of_error(line, error);
                 if failure.code != Some(Code::Number(INVALID_PARAMS)) {
@@ -177,6 +194,7 @@ impl MessageClient {
             }
             (Purpose::List(Page { mut tools, mut bytes, number, request, then }), Ok(result)) => {
                 let listed = edit::member(result, "tools").unwrap_or("[]");
+                self.tasks.learn(listed);
                 // One more than there may be, so that it is seen.
                 let name = edit::text(self.server_info(), "name");
                 let is_toolbus = name.is_some_and(|name| name == "toolbus");

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::crossing::Crossing;
-use super::settings::Introduction;
 use super::{MessageClient, Purpose, Sent};
 use crate::channel::{AskId, Down, Outbox, Ticket};
 use crate::json::Json;
@@ -170,8 +169,11 @@ impl MessageClient {
             return self.answer(Refusal::new(INTERNAL_ERROR, message).answer(&id));
         }
         let takes = |capabilities: &Json| takes(capabilities, capability, params);
+        if let (Some(roots), "roots") = (self.user_roots(), capability) {
+            return self.answer(wire::result(&id, roots.as_bytes()));
+        }
         let whom = match self.whom_able(takes) {
-            Whom::None if self.is_for_user(capability, params) => self.only_tool_call(),
+            Whom::None if self.is_for_user(capability, params) => self.only_call_of_user(),
             found => found,
         };
         match whom {
@@ -266,19 +268,24 @@ impl MessageClient {
         }
     }
 
-    /// Can a user at a terminal answer it?
+    /// Can a user of the command line answer it?
     pub(super) fn is_for_user(&self, capability: &str, params: Option<&str>) -> bool {
-        let mode = params.and_then(|params| edit::text(params, "mode"));
-        matches!(self.settings.introduction, Introduction::AsUser)
-            && capability == "elicitation"
-            && mode.is_none_or(|mode| mode == "form")
+        self.user().is_some_and(|user| takes(&user.capabilities(), capability, params))
     }
 
-    fn only_tool_call(&self) -> Whom {
-        let is_tool = |sent: &Sent| matches!(sent.purpose, Purpose::Tool { .. });
-        let mut calls = self.sent.iter().filter(|(_, sent)| is_tool(sent));
+    /// The folders that the user lets the server work in, as the result of `roots/list`.
+    pub(super) fn user_roots(&self) -> Option<Json> {
+        self.user().and_then(|user| user.roots.clone())
+    }
+
+    fn only_call_of_user(&self) -> Whom {
+        let is_call = |sent: &Sent| {
+            matches!(sent.purpose, Purpose::Tool { .. } | Purpose::Pass | Purpose::Task(_))
+        };
+        let sent = self.sent.iter().filter(|(_, sent)| is_call(sent)).map(|(ticket, _)| *ticket);
+        let mut calls = sent.chain(self.tasks.tickets());
         match (calls.next(), calls.next()) {
-            (Some((ticket, _)), None) => Whom::One(*ticket),
+            (Some(ticket), None) => Whom::One(ticket),
             (Some(_), Some(_)) => Whom::Many,
             (None, _) => Whom::None,
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::asks::takes;
-use super::sending::{Request, USER, with_token};
+use super::sending::{Request, with_token};
 use super::{MessageClient, Purpose, Sent, params_of};
 use crate::channel::Ticket;
 use crate::json::{Json, edit};
@@ -57,9 +57,8 @@ pub(super) struct LegacyCaller {
 }
 
 impl LegacyCaller {
-    /// A user at a terminal, who is asked as a legacy client is.
-    pub(super) fn user(method: Bytes, params: Bytes) -> LegacyCaller {
-        let capabilities = Json::from_trusted(USER);
+    /// A user of the command line, who is asked as a legacy client is.
+    pub(super) fn user(method: Bytes, params: Bytes, capabilities: Json) -> LegacyCaller {
         LegacyCaller { method, params, revision: Revision::MODERN, capabilities, rounds: 0 }
     }
 }
@@ -156,9 +155,9 @@ impl MessageClient {
     }
 
     fn send_to_modern(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: &Bytes) {
-        let nothing = Json::from_trusted("{}");
         let session = self.sessions.get(&call.caller);
-        let capabilities = session.map_or(nothing, |session| session.capabilities.clone());
+        let capabilities = session.map(|session| session.capabilities.clone());
+        let capabilities = capabilities.unwrap_or_else(|| self.own_capabilities());
         let client = session.map_or(&self.us, |session| &session.client);
         let revision = session.map_or(Revision::LAST_LEGACY, |session| session.revision);
         let level = session.and_then(|session| session.level);

@@ -20,6 +20,7 @@ mod pipe;
 mod rounds;
 mod sending;
 mod settings;
+mod tasks;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use self::holds::Holds;
 use self::listens::Listens;
 use self::opening::{Opening, Step};
 use self::rounds::Round;
+use self::tasks::{AsTask, Task, Tasks};
 use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
@@ -47,7 +49,7 @@ use crate::tool::{
 pub use self::opening::Memory;
 pub use self::outgoing::{Outgoing, RequestId};
 pub use self::pipe::Client;
-pub use self::settings::{EVERYTHING, Introduction, Settings, Tokens};
+pub use self::settings::{EVERYTHING, Introduction, Settings, Tokens, User};
 
 /// What we may owe a server that asks and does not read before it is read no more.
 const OWED_BYTES_MAX: usize = 1 << 20;
@@ -89,6 +91,8 @@ pub struct MessageClient {
     holds: Holds,
     /// Calls that are made once more when their callers have answered.
     rounds: Counted<Ticket, Round>,
+    /// Calls that servers carry out as tasks.
+    tasks: Tasks,
     /// How many web pages a legacy client was sent to for a modern server.
     elicitations: u64,
     listens: Listens,
@@ -136,7 +140,9 @@ enum Purpose {
     /// It goes back as it is, and so does what is said under its id meanwhile.
     Listen,
     /// It becomes a reply, or stays as it is for a caller who speaks MCP, too.
-    Tool { name: String, form: Form, user: Option<Box<LegacyCaller>> },
+    Tool { name: String, form: Form, user: Option<Box<LegacyCaller>>, task: AsTask },
+    /// It says how far the task is that a call of a tool became.
+    Task(Box<Task>),
     /// It is a page of tools.
     List(Page),
     /// It is for us alone.
@@ -250,6 +256,7 @@ impl MessageClient {
             holding: VecDeque::new(),
             holds: Holds::default(),
             rounds: Counted::default(),
+            tasks: Tasks::default(),
             elicitations: 0,
             listens: Listens::default(),
             next_own: OWN_TICKETS,
@@ -349,6 +356,7 @@ impl MessageClient {
                     self.outgoing.push_back(Outgoing::notification(method, None));
                 }
                 self.greeting = Some(Greeting { revision, raw: Json::from_trusted(greeting) });
+                self.learn_of_tasks();
                 self.opening = None;
                 self.opened = Some(now);
                 self.readiness = Readiness::Open;
@@ -464,6 +472,7 @@ impl Machine for MessageClient {
         self.expire_asks(now);
         self.expire_holds(now);
         self.expire_rounds(now);
+        self.expire_tasks(now);
         self.expire_listens(now);
         for Waiting { ticket, call, .. } in self.line.expire(now) {
             let deadline = self.deadline(&call);
@@ -474,6 +483,7 @@ impl Machine for MessageClient {
             let Some(sent) = self.forget(ticket) else { continue };
             hangs |= self.silence.timed_out(sent.since);
             let failure = missed(now, &sent.deadline);
+            self.cancel_task_of(now, &sent.purpose);
             self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
@@ -487,8 +497,9 @@ impl Machine for MessageClient {
         let (asks, line) = (self.asks.poll_timeout(), self.line.poll_timeout());
         let (holds, listens) = (self.holds.poll_timeout(), self.listens.poll_timeout());
         let rounds = self.rounds.values().filter_map(Round::at).min();
-        let outstanding = self.outstanding.poll_timeout();
-        [opening, asks, line, holds, listens, rounds, outstanding].into_iter().flatten().min()
+        let (outstanding, tasks) = (self.outstanding.poll_timeout(), self.tasks.poll_timeout());
+        let all = [opening, asks, line, holds, listens, rounds, outstanding, tasks];
+        all.into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -562,6 +573,7 @@ impl Calling for MessageClient {
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
         let rounds = self.rounds.drain().map(|(ticket, _)| ticket);
+        let rounds = rounds.chain(self.tasks.take_all());
         let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
         let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);

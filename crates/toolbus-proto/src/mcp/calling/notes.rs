@@ -28,15 +28,17 @@ impl MessageClient {
             ("notifications/progress", Some(params)) => self.handle_progress(now, line, params),
             ("notifications/message", Some(params)) => self.handle_log(line, params),
             ("notifications/cancelled", Some(params)) => self.handle_withdrawn(line, params),
+            ("notifications/tasks" | "notifications/tasks/status", _) => {
+                self.heed_note_of_task(now, params);
+                self.handle_change(line, method, params);
+            }
             (
                 "notifications/tools/list_changed"
                 | "notifications/prompts/list_changed"
                 | "notifications/resources/list_changed"
                 | "notifications/resources/updated"
                 | "notifications/subscriptions/acknowledged"
-                | "notifications/elicitation/complete"
-                | "notifications/tasks"
-                | "notifications/tasks/status",
+                | "notifications/elicitation/complete",
                 _,
             ) => self.handle_change(line, method, params),
             _ => self.notices.push_back(Notice::Ignored(format!("notification {method}"))),
@@ -46,6 +48,10 @@ impl MessageClient {
     fn handle_progress(&mut self, now: Instant, line: &Bytes, params: &str) {
         let token = edit::member(params, "progressToken").and_then(|raw| raw.parse().ok());
         let Some(&ticket) = token.and_then(|token: u64| self.tokens.get(&token)) else { return };
+        if self.tasks.rests(ticket) {
+            let told = edit::without(params, "progressToken");
+            return self.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
+        }
         let Some(sent) = self.sent.get(&ticket) else { return };
         self.silence.answered();
         if !self.asks.waits(ticket) {
@@ -57,7 +63,9 @@ impl MessageClient {
         }
         let told = match sent.purpose {
             // Our token means nothing to other wires; the front of ours puts its own there.
-            Purpose::Tool { .. } => edit::without(params, "progressToken").into(),
+            Purpose::Tool { .. } | Purpose::Task(_) => {
+                edit::without(params, "progressToken").into()
+            }
             _ => wire::in_a_line(line, params),
         };
         self.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
@@ -215,12 +223,13 @@ impl MessageClient {
             }
             return self.done(ticket, cancelled());
         }
-        if self.leave_listening(ticket) {
+        if self.leave_listening(ticket) || self.leave_task(ticket) {
             return self.done(ticket, cancelled());
         }
         if let Some(sent) = self.forget(ticket) {
             let reason = reason.map(|reason| reason.as_bytes().clone());
             self.cancel(sent.id, reason.as_deref());
+            self.cancel_task_of(self.now(sent.deadline.asked), &sent.purpose);
             self.done(ticket, cancelled());
         }
     }

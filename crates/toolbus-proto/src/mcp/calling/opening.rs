@@ -18,6 +18,16 @@ use crate::tool::{Code, Failure, FailureKind};
 pub struct Memory(Arc<AtomicU8>);
 
 impl Memory {
+    /// Of a server that is to be spoken to in this era and no other, whatever it says.
+    pub fn of(era: Era) -> Memory {
+        let other = match era {
+            Era::Legacy => Era::Modern,
+            Era::Modern => Era::Legacy,
+        };
+        let (_, no) = Memory::bits(other);
+        Memory(Arc::new(AtomicU8::new(no | FIXED)))
+    }
+
     /// Does it speak this era, as far as is known?
     pub fn speaks(&self, era: Era) -> Option<bool> {
         let bits = self.0.load(Ordering::Relaxed);
@@ -36,7 +46,15 @@ impl Memory {
         self.0.fetch_or(PAIR, Ordering::Relaxed);
     }
 
+    /// Is it said which era to speak?
+    fn is_fixed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & FIXED != 0
+    }
+
     pub(super) fn learn(&self, era: Era, speaks: bool) {
+        if self.is_fixed() {
+            return;
+        }
         let (yes, no) = Memory::bits(era);
         let bits = self.0.load(Ordering::Relaxed) & !(yes | no);
         self.0.store(bits | if speaks { yes } else { no }, Ordering::Relaxed);
@@ -44,7 +62,9 @@ impl Memory {
 
     /// The remembered way failed: the next conversation asks anew.
     pub(in crate::mcp) fn forget(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        if !self.is_fixed() {
+            self.0.store(0, Ordering::Relaxed);
+        }
     }
 
     fn bits(era: Era) -> (u8, u8) {
@@ -57,6 +77,7 @@ impl Memory {
 
 /// Beside the bits of the eras.
 const PAIR: u8 = 16;
+const FIXED: u8 = 32;
 
 /// The question that is being asked.
 #[derive(Debug)]
@@ -71,6 +92,7 @@ enum Stage {
     Probing {
         id: u64,
         until: Option<Instant>,
+        is_second: bool,
     },
     /// Both are out, and the handshake decides.
     Both {
@@ -92,6 +114,7 @@ enum Stage {
     LastProbe {
         id: u64,
         refusal: Option<Failure>,
+        is_second: bool,
     },
     Over,
 }
@@ -101,6 +124,8 @@ enum Stage {
 enum Heard {
     Nothing,
     Modern(Bytes),
+    /// A refusal that names our version: it is to be asked again.
+    AskAgain,
     Other,
 }
 
@@ -131,15 +156,22 @@ impl Opening {
     ) -> (Opening, Step) {
         let knows = |era| memory.speaks(era);
         let (stage, step) = match (first, knows(Era::Legacy), knows(Era::Modern)) {
+            (_, _, Some(false)) if memory.is_fixed() => {
+                (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
+            }
+            (_, Some(false), _) if memory.is_fixed() => {
+                (Stage::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
+            }
             (Era::Modern, _, Some(false)) => {
                 (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
             }
             (Era::Legacy, Some(false), _) => {
-                (Stage::LastProbe { id: 0, refusal: None }, Step::Discover)
+                (Stage::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
             }
             (Era::Legacy, ..) => (Stage::Shaking { id: 0, may_probe: true }, Step::Initialize),
             (Era::Modern, ..) => {
-                (Stage::Probing { id: 0, until: Some(now + probe_timeout) }, Step::Discover)
+                let until = Some(now + probe_timeout);
+                (Stage::Probing { id: 0, until, is_second: false }, Step::Discover)
             }
         };
         (Opening { memory, stage }, step)
@@ -160,8 +192,12 @@ impl Opening {
     pub(super) fn answered(&mut self, line: &Bytes, answered: u64, answer: Answer<'_>) -> Step {
         let modern = discovered(line, answer);
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Probing { id, .. } if id == answered => match modern {
+            Stage::Probing { id, until, is_second } if id == answered => match modern {
                 Some(greeting) => self.open_modern(greeting),
+                None if !is_second && names_ours(answer) => {
+                    self.stage = Stage::Probing { id: 0, until, is_second: true };
+                    Step::Discover
+                }
                 None if speaks_neither(answer) => self.fail(refused(answer)),
                 None => {
                     self.memory.learn(Era::Modern, false);
@@ -170,7 +206,11 @@ impl Opening {
                 }
             },
             Stage::Both { probe, handshake, .. } if probe == answered => {
-                let heard = modern.map_or(Heard::Other, Heard::Modern);
+                let heard = match modern {
+                    Some(greeting) => Heard::Modern(greeting),
+                    None if names_ours(answer) => Heard::AskAgain,
+                    None => Heard::Other,
+                };
                 self.stage = Stage::Both { probe, heard, handshake };
                 Step::Wait
             }
@@ -186,6 +226,7 @@ impl Opening {
                         self.open_legacy(revision, greeting)
                     }
                     (Ok(None), Heard::Modern(greeting)) => self.open_modern(greeting),
+                    (Ok(None), Heard::AskAgain) => self.ask_again(Some(refused(answer))),
                     (Ok(None), Heard::Other) => self.fail(refused(answer)),
                     (Ok(None), Heard::Nothing) => {
                         self.stage = Stage::Late { probe, refusal: refused(answer) };
@@ -196,22 +237,25 @@ impl Opening {
             }
             Stage::Late { probe, refusal } if probe == answered => match modern {
                 Some(greeting) => self.open_modern(greeting),
+                None if names_ours(answer) => self.ask_again(Some(refusal)),
                 None => self.fail(refusal),
             },
             Stage::Shaking { id, may_probe } if id == answered => match shaken(line, answer) {
                 Ok(Some((revision, greeting))) => self.open_legacy(revision, greeting),
                 Ok(None) if may_probe => {
-                    self.stage = Stage::LastProbe { id: 0, refusal: Some(refused(answer)) };
+                    let refusal = Some(refused(answer));
+                    self.stage = Stage::LastProbe { id: 0, refusal, is_second: false };
                     Step::Discover
                 }
                 Ok(None) => self.fail(refused(answer)),
                 Err(failure) => self.fail(failure),
             },
-            Stage::LastProbe { id, refusal } if id == answered => match modern {
+            Stage::LastProbe { id, refusal, is_second } if id == answered => match modern {
                 Some(greeting) => {
                     self.memory.learn(Era::Legacy, false);
                     self.open_modern(greeting)
                 }
+                None if !is_second && names_ours(answer) => self.ask_again(refusal),
                 None => {
                     let refusal = refusal.unwrap_or_else(|| refused(answer));
                     self.fail(refusal)
@@ -247,7 +291,7 @@ impl Opening {
 
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Step {
         match self.stage {
-            Stage::Probing { id: probe, until: Some(until) } if until <= now => {
+            Stage::Probing { id: probe, until: Some(until), .. } if until <= now => {
                 self.stage = Stage::Both { probe, heard: Heard::Nothing, handshake: 0 };
                 Step::Initialize
             }
@@ -266,6 +310,12 @@ impl Opening {
                 None
             }
         }
+    }
+
+    /// The server speaks our version, and says so in a refusal.
+    fn ask_again(&mut self, refusal: Option<Failure>) -> Step {
+        self.stage = Stage::LastProbe { id: 0, refusal, is_second: true };
+        Step::Discover
     }
 
     fn open_modern(&self, greeting: Bytes) -> Step {
@@ -294,12 +344,22 @@ fn discovered(line: &Bytes, answer: Answer<'_>) -> Option<Bytes> {
 
 /// Does the refusal of `server/discover` say that there is no version we share?
 fn speaks_neither(answer: Answer<'_>) -> bool {
-    let Err(error) = answer else { return false };
+    let known = |version: &str| Revision::named(version).is_some();
+    supported(answer).is_some_and(|supported| !names(supported, known))
+}
+
+/// Does it name the version that we asked in? Then the server has to be asked once more.
+fn names_ours(answer: Answer<'_>) -> bool {
+    let is_ours = |version: &str| version == Revision::MODERN.as_str();
+    supported(answer).is_some_and(|supported| names(supported, is_ours))
+}
+
+/// The versions that a server names which refuses ours, raw.
+fn supported(answer: Answer<'_>) -> Option<&str> {
+    let error = answer.err()?;
     let code = edit::member(error, "code").and_then(|code| code.parse::<i64>().ok());
     let data = edit::member(error, "data").unwrap_or("{}");
-    let Some(supported) = edit::member(data, "supported") else { return false };
-    code == Some(UNSUPPORTED_VERSION)
-        && !names(supported, |version| Revision::named(version).is_some())
+    edit::member(data, "supported").filter(|_| code == Some(UNSUPPORTED_VERSION))
 }
 
 fn names(versions: &str, is_it: impl Fn(&str) -> bool) -> bool {

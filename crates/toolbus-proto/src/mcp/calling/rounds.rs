@@ -91,28 +91,41 @@ impl MessageClient {
                 put_member(&mut question, "params", self.legacy_question(&method, params));
             }
             question.push(b'}');
-            let until = Some(now + self.settings.input_timeout);
-            let ask = self.asks.begin(ticket, Whose::Round(index), until);
-            self.downs.push_back((ticket, Down::Ask(ask, Json::from_trusted(question))));
-            questions.push(Question { key: key.to_string(), method, answer: None });
+            let roots = self.user_roots().filter(|_| method == "roots/list");
+            let answer = roots.map(|roots| roots.to_string());
+            if answer.is_none() {
+                let until = Some(now + self.settings.input_timeout);
+                let ask = self.asks.begin(ticket, Whose::Round(index), until);
+                self.downs.push_back((ticket, Down::Ask(ask, Json::from_trusted(question))));
+            }
+            questions.push(Question { key: key.to_string(), method, answer });
         }
         let at = questions.is_empty().then(|| now + PAUSE);
         if let Some(token) = sent.token {
             self.tokens.insert(token, ticket);
         }
+        let is_answered = !questions.is_empty();
         self.rounds.insert(ticket, Round { sent, caller, questions, state, at });
+        if is_answered {
+            self.finish_round(now, ticket);
+        }
     }
 
-    /// Does the server want to know something that a user can type into a form, or just to be
-    /// asked again?
+    /// Does the server want to know something that a user of the command line can answer, or just
+    /// to be asked again?
     pub(super) fn is_for_user_to_answer(&self, result: &str) -> bool {
-        let requests = edit::member(result, "inputRequests").unwrap_or("{}");
-        let is_form = |(_, asked): (_, &str)| {
-            edit::text(asked, "method").as_deref() == Some("elicitation/create")
-                && self.is_for_user("elicitation", edit::member(asked, "params"))
-        };
         edit::text(result, "resultType").as_deref() == Some("input_required")
-            && edit::members(requests).all(is_form)
+            && self.can_user_answer(result)
+    }
+
+    /// Can a user of the command line answer all that is asked there?
+    pub(super) fn can_user_answer(&self, result: &str) -> bool {
+        let requests = edit::member(result, "inputRequests").unwrap_or("{}");
+        edit::members(requests).all(|(_, asked)| {
+            let method = edit::text(asked, "method").unwrap_or_default();
+            let params = edit::member(asked, "params");
+            capability(&method).is_some_and(|capability| self.is_for_user(capability, params))
+        })
     }
 
     /// The parameters of a question as legacy clients take them.
@@ -201,7 +214,7 @@ impl MessageClient {
         if let Some(state) = state {
             params = with_last(&params, "requestState", state);
         }
-        let is_user = matches!(sent.purpose, Purpose::Tool { .. });
+        let is_user = matches!(sent.purpose, Purpose::Tool { .. } | Purpose::Task(_));
         // The time that the client took is not the server's. A user has set all of the call's.
         if !is_user || sent.deadline.total.is_none() {
             sent.deadline = Deadline { asked: now, ..sent.deadline };
@@ -214,6 +227,7 @@ impl MessageClient {
         self.outgoing.push_back(Outgoing::Request { id, method, params });
         match &mut sent.purpose {
             Purpose::Tool { user, .. } => *user = Some(Box::new(caller)),
+            Purpose::Task(task) => task.caller = Some(caller),
             _ => sent.crossing = Some(Box::new(Crossing::Legacy(caller))),
         }
         self.sent.insert(ticket, sent);

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
-    Sent, Session, Then, counted_from, params_of, request_of,
+    Sent, Session, Then, User, counted_from, params_of, request_of,
 };
 use crate::channel::{Down, Readiness, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::mcp::translate::with_last;
 use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
@@ -28,8 +29,8 @@ pub(super) struct Request {
     pub(super) crossing: Option<Box<Crossing>>,
 }
 
-/// What a user at a terminal can do.
-pub(super) const USER: &str = r#"{"elicitation":{"form":{}}}"#;
+/// What a call without arguments has.
+const NO_ARGUMENTS: &str = "{}";
 
 impl MessageClient {
     pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
@@ -46,7 +47,7 @@ impl MessageClient {
     pub(super) fn initialize_params(&self) -> Bytes {
         let (capabilities, client) = match &self.settings.introduction {
             Introduction::AsOurselves(capabilities) => (capabilities.clone(), self.us.clone()),
-            Introduction::AsUser => (Json::from_trusted(USER), self.us.clone()),
+            Introduction::AsUser(user) => (user.capabilities(), self.us.clone()),
             Introduction::AsCaller => {
                 self.first_client().unwrap_or_else(|| (self.without_client(), self.us.clone()))
             }
@@ -83,6 +84,19 @@ impl MessageClient {
             |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
         let is_modern = self.line.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
+    }
+
+    /// Who can be asked, if it is a user of the command line.
+    pub(super) fn user(&self) -> Option<&User> {
+        match &self.settings.introduction {
+            Introduction::AsUser(user) => Some(user),
+            Introduction::AsCaller | Introduction::AsOurselves(_) => None,
+        }
+    }
+
+    /// What the callers can do who do not say so themselves.
+    pub(super) fn own_capabilities(&self) -> Json {
+        self.user().map_or_else(|| Json::from_trusted("{}"), User::capabilities)
     }
 
     /// Is it asked as a modern server where callers do not speak MCP? They count as modern, so one
@@ -136,7 +150,7 @@ impl MessageClient {
         let Some(request) = request_of(call) else { return false };
         let own = String::from_utf8(quoted(name)).unwrap_or_default();
         let named = edit::replaced(params_of(request).unwrap_or("{}"), "name", &own);
-        let Some(params) = named else { return false };
+        let Some(params) = named.map(with_arguments) else { return false };
         self.passed_tools.insert(ticket);
         self.send_native(ticket, call, Bytes::from_static(b"tools/call"), params.into());
         true
@@ -157,30 +171,31 @@ impl MessageClient {
         }
         let mut params = vec![b'{'];
         put_member(&mut params, "name", quoted(name));
-        if let Some(args) = args {
-            put_member(&mut params, "arguments", args.compact().as_bytes());
-        }
+        // Where there are none: many servers refuse a call without an object.
+        let args = args.map_or_else(|| Json::from_trusted(NO_ARGUMENTS), Json::compact);
+        put_member(&mut params, "arguments", args.as_bytes());
         let token = call.options.progress.then(|| self.new_token(ticket));
         self.put_meta(&mut params, token, call.trace.as_ref());
         params.push(b'}');
         let form = Form::wanted_by(call);
-        let (method, params) = (Bytes::from_static(b"tools/call"), Bytes::from(params));
-        let can_ask = self.settings.introduction == Introduction::AsUser && form != Form::Native;
-        let user = can_ask.then(|| Box::new(LegacyCaller::user(method.clone(), params.clone())));
-        let purpose = Purpose::Tool { name: name.to_owned(), form, user };
+        let (task, params) = self.as_task(name, form, params);
+        let method = Bytes::from_static(b"tools/call");
+        let user = self.user().filter(|_| form != Form::Native).map(User::capabilities);
+        let user = user.map(|can| LegacyCaller::user(method.clone(), params.clone(), can));
+        let user = user.map(Box::new);
+        let purpose = Purpose::Tool { name: name.to_owned(), form, user, task };
         let params = Some(params);
         let request = Request { method, params, token, level: None, purpose, crossing: None };
         self.send(ticket, call, request);
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
-    fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
-        let capabilities = match self.settings.introduction {
-            Introduction::AsUser => USER,
-            Introduction::AsCaller | Introduction::AsOurselves(_) => "{}",
-        };
+    pub(super) fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
         let mut meta = match self.speaks_modern() {
-            true => self.modern_meta(capabilities).into_bytes(),
+            true => {
+                let capabilities = self.with_tasks(self.own_capabilities().as_str());
+                self.modern_meta(&capabilities).into_bytes()
+            }
             false => b"{}".to_vec(),
         };
         meta.pop();
@@ -340,6 +355,15 @@ impl MessageClient {
         self.next_token += 1;
         self.tokens.insert(token, ticket);
         token
+    }
+}
+
+/// The parameters of a call with an object as its arguments, where there were none.
+fn with_arguments(params: String) -> String {
+    match edit::member(&params, "arguments") {
+        None => with_last(&params, "arguments", NO_ARGUMENTS),
+        Some("null") => edit::replaced(&params, "arguments", NO_ARGUMENTS).unwrap_or(params),
+        Some(_) => params,
     }
 }
 

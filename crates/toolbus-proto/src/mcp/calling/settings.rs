@@ -17,7 +17,7 @@ pub struct Settings {
     pub version: String,
     /// How we introduce ourselves in a handshake.
     pub introduction: Introduction,
-    /// What is known of the server's eras.
+    /// What is known of the server's eras; one that was made by [`Memory::of`] tries no other.
     pub memory: Memory,
     /// The longest line of a server.
     pub line_bytes_max: usize,
@@ -58,11 +58,39 @@ pub enum Introduction {
     /// As the legacy client that calls first; as ourselves, able to do nothing, for others.
     #[default]
     AsCaller,
-    /// As ourselves, for a user at a terminal who can be asked to fill in forms: the one call that
-    /// is under way is asked.
-    AsUser,
+    /// As ourselves, for a user of the command line: the one call that is under way is asked.
+    AsUser(User),
     /// As ourselves, with these capabilities: several clients share the server.
     AsOurselves(Json),
+}
+
+/// What servers may ask a user of the command line for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// Forms can be filled in.
+    pub forms: bool,
+    /// A model can be asked.
+    pub sampling: bool,
+    /// The folders to work in, as the result of `roots/list`. They are no question: we tell them.
+    pub roots: Option<Json>,
+}
+
+impl User {
+    /// What is declared.
+    pub(super) fn capabilities(&self) -> Json {
+        let mut declared = vec![b'{'];
+        if self.roots.is_some() {
+            wire::put_member(&mut declared, "roots", "{}");
+        }
+        if self.sampling {
+            wire::put_member(&mut declared, "sampling", "{}");
+        }
+        if self.forms {
+            wire::put_member(&mut declared, "elicitation", r#"{"form":{}}"#);
+        }
+        declared.push(b'}');
+        Json::from_trusted(declared)
+    }
 }
 
 /// What we can do for servers on behalf of clients that may each do something else: who cannot is

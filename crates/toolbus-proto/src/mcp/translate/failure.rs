@@ -54,6 +54,7 @@ fn data(failure: &Failure) -> Json {
 pub(in crate::mcp) fn failure_of_error(line: &Bytes, raw: &str) -> Failure {
     let code = edit::member(raw, "code").and_then(|code| code.parse::<i64>().ok());
     let message = edit::text(raw, "message").map_or_else(|| raw.to_owned(), Into::into);
+    let message = without_code(code, message);
     let data = edit::member(raw, "data").map(|data| Json::part_of(line, data));
     Failure {
         kind: match code {
@@ -66,6 +67,15 @@ pub(in crate::mcp) fn failure_of_error(line: &Bytes, raw: &str) -> Failure {
         detail: data.filter(|data| !data.is_null()),
         from_peer: true,
         last_words: None,
+    }
+}
+
+/// Some servers write the code into the message, too, where it is told once already.
+fn without_code(code: Option<i64>, message: String) -> String {
+    let Some(code) = code else { return message };
+    match message.strip_prefix(&format!("MCP error {code}: ")) {
+        Some(rest) if !rest.is_empty() => rest.to_owned(),
+        _ => message,
     }
 }
 

@@ -73,6 +73,7 @@ fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
             })
         })?,
         clients: Clients::default(),
+        era: None,
         program: program(&mut keys, &address)?,
         reply_bytes_max: None,
         credentials: Credentials::default(),

@@ -225,7 +225,8 @@ fn options(words: &[String], settings: &Settings) -> Options {
         share: own.share,
         timeout: settings.timeout.unwrap_or(TIMEOUT),
         settings: calling::Settings {
-            introduction: own.introduction(settings.clients),
+            introduction: own.introduction(&settings.clients),
+            memory: own.memory(settings),
             timeout_total: own.timeout_total,
             probe_timeout: own.probe_timeout.unwrap_or(usual.probe_timeout),
             input_timeout: own.input_timeout.unwrap_or(usual.input_timeout),

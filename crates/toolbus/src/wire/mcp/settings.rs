@@ -1,15 +1,18 @@
 //! What can be set about MCP, on either side of the bus, and by which keys of the config.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toolbus_proto::json::Json;
-use toolbus_proto::mcp::calling::{EVERYTHING, Introduction};
+use toolbus_proto::mcp::Memory;
+use toolbus_proto::mcp::calling::{EVERYTHING, Introduction, User};
+use toolbus_proto::mcp::wire::Era;
 
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::wire::access::{self, AccessSettings};
 #[cfg(feature = "http")]
 use crate::wire::settings::Credentials;
-use crate::wire::settings::{Clients, Secret, Settings};
+use crate::wire::settings::{Askable, Clients, Generation, Secret, Settings};
 
 const OURS: &str = "MCP backs";
 const HTTP: &str = "MCP over HTTP";
@@ -41,6 +44,17 @@ pub(super) const BACK_KEYS: &[Key] = &[
         "Whether all sessions share one process, or each has its own",
     )
     .default("all"),
+    Key::new(
+        "era",
+        KeyKind::Choice {
+            words: &["auto", "legacy", "modern"],
+            expected: "\"auto\", \"legacy\" or \"modern\"",
+        },
+        OURS,
+        "The era that it is spoken to in: that of `initialize`, that of `server/discover`, or what \
+         it turns out to know",
+    )
+    .default("auto"),
     Key::new("headers", KeyKind::Secrets, HTTP, "Sent with every request").needs_url(),
     Key::new("token", KeyKind::Secret, HTTP, "The bearer token, as `${NAME}` or `${file:PATH}`")
         .needs_url(),
@@ -101,6 +115,8 @@ pub struct McpSettings {
     pub reply_bytes_max: Option<usize>,
     /// Who shares one process.
     pub share: Share,
+    /// The only era that it is spoken to in; else it is found out.
+    pub era: Option<Generation>,
     /// Sent with every request.
     pub headers: Vec<(String, Secret<String>)>,
     /// The bearer token.
@@ -121,6 +137,11 @@ impl McpSettings {
             share: match values.text("share").as_deref() {
                 Some("session") => Share::Session,
                 _ => Share::All,
+            },
+            era: match values.text("era").as_deref() {
+                Some("legacy") => Some(Generation::Legacy),
+                Some("modern") => Some(Generation::Modern),
+                _ => None,
             },
             headers: values.secrets("headers").unwrap_or_default(),
             token: values.secret("token"),
@@ -146,15 +167,57 @@ impl McpSettings {
     }
 
     /// As whom we come to it, where that is said once for all (`docs/protocols/mcp.md` 2.3.5).
-    pub(super) fn introduction(&self, clients: Clients) -> Introduction {
+    pub(super) fn introduction(&self, clients: &Clients) -> Introduction {
         match (clients, self.share) {
             (Clients::Many, Share::All) => {
                 Introduction::AsOurselves(Json::from_trusted(EVERYTHING))
             }
-            (Clients::User, _) => Introduction::AsUser,
+            (Clients::User(askable), _) => Introduction::AsUser(user(askable)),
             (Clients::One, _) | (_, Share::Session) => Introduction::AsCaller,
         }
     }
+}
+
+impl McpSettings {
+    /// What is known of the server's eras before it was ever asked. What a command line says comes
+    /// before what the config does.
+    pub(super) fn memory(&self, settings: &Settings) -> Memory {
+        match settings.era.or(self.era) {
+            Some(Generation::Legacy) => Memory::of(Era::Legacy),
+            Some(Generation::Modern) => Memory::of(Era::Modern),
+            None => Memory::default(),
+        }
+    }
+}
+
+/// What a server may ask of the user.
+fn user(askable: &Askable) -> User {
+    let root = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let uri = Json::of(&file_url(path));
+        let name = name.map(|name| format!(",\"name\":{}", Json::of(&name))).unwrap_or_default();
+        format!("{{\"uri\":{uri}{name}}}")
+    };
+    let roots: Vec<_> = askable.roots.iter().map(root).collect();
+    let listed = format!("{{\"roots\":[{}]}}", roots.join(","));
+    User {
+        forms: askable.forms,
+        sampling: askable.model,
+        roots: (!roots.is_empty()).then(|| Json::from_trusted(listed)),
+    }
+}
+
+/// A path as a URL: what may not stand in one is written by its bytes.
+fn file_url(path: &Path) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte);
+    let mut url = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match is_plain(*byte) {
+            true => url.push(char::from(*byte)),
+            false => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
 }
 
 /// Who shares one process of an MCP server.
@@ -165,4 +228,18 @@ pub enum Share {
     All,
     /// None: each legacy session has its own.
     Session,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_told_as_urls() {
+        let roots = vec![PathBuf::from("/home/ada/my notes"), PathBuf::from("/")];
+        let told = user(&Askable { roots, ..Askable::default() }).roots.unwrap();
+        let expected = r#"{"roots":[{"uri":"file:///home/ada/my%20notes","name":"my notes"},{"uri":"file:///"}]}"#;
+        assert_eq!(told.as_str(), expected);
+        assert_eq!(user(&Askable::default()).roots, None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{ArgMatches, FromArgMatches as _};
@@ -11,14 +11,19 @@ use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::mcp::WIRE;
 use toolbus::wire::settings::Settings;
-use toolbus_proto::collect::from_base64;
+use toolbus_proto::channel::{Down, Up};
+use toolbus_proto::collect::{Collector, from_base64};
+use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 
+use super::complete;
 use crate::args::Globals;
+use crate::args::asked::{AskedArgs, EraArgs};
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
-use crate::command::call::question;
-use crate::command::wire::{Run, Verb, with_subcommands};
+use crate::command::call::answering::Answering;
+use crate::command::call::{question, with_hint};
+use crate::command::wire::{Run, Unfinished, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -56,6 +61,10 @@ impl Verb for PromptVerb {
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
         Ok(Box::new(PromptCommand::from_arg_matches(matches)?))
     }
+
+    fn complete(&self, line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+        complete::prompts(line)
+    }
 }
 
 impl Verb for ResourceVerb {
@@ -70,6 +79,10 @@ impl Verb for ResourceVerb {
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
         Ok(Box::new(ResourceCommand::from_arg_matches(matches)?))
+    }
+
+    fn complete(&self, line: &Unfinished<'_>) -> Option<Vec<(String, String)>> {
+        complete::resources(line)
     }
 }
 
@@ -111,14 +124,26 @@ struct ListArgs {
 }
 
 /// How a server is reached, and for how long it is waited for.
-#[derive(Debug, clap::Args)]
-struct HowArgs {
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct HowArgs {
     #[command(flatten)]
     limit: LimitArgs,
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    era: EraArgs,
+    #[command(flatten)]
+    asked: AskedArgs,
+}
+
+impl HowArgs {
+    /// As usual, but for no longer than this.
+    pub(super) fn within(limit: Duration) -> HowArgs {
+        let limit = LimitArgs { timeout: Some(limit), start_timeout: Some(limit) };
+        HowArgs { limit, ..HowArgs::default() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -154,14 +179,18 @@ impl Run for PromptCommand {
         match self {
             PromptCommand::List(args) => {
                 ask(args.peer.as_deref(), &args.how, globals, async |server| {
-                    let prompts = server.list("prompts/list", "prompts").await?;
+                    let prompts = server.list_if_any("prompts/list", "prompts").await?;
                     print_list(&prompts, globals, prompt_row)
                 })
             }
             PromptCommand::Get(args) => {
                 let params = args.params()?;
                 ask(Some(&args.peer), &args.how, globals, async |server| {
-                    let result = server.request("prompts/get", &params).await?;
+                    let got = server.request("prompts/get", &params).await;
+                    let result = match got {
+                        Ok(result) => result,
+                        Err(failed) => return Err(server.no_prompt(&args.name, failed).await),
+                    };
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
                         false => render::print(&messages(&result)),
@@ -191,7 +220,7 @@ impl Run for ResourceCommand {
         match self {
             ResourceCommand::List(args) => {
                 ask(args.peer.as_deref(), &args.how, globals, async |server| {
-                    let mut found = server.list("resources/list", "resources").await?;
+                    let mut found = server.list_if_any("resources/list", "resources").await?;
                     // Not every server knows of templates.
                     let templates =
                         server.list("resources/templates/list", "resourceTemplates").await;
@@ -202,7 +231,11 @@ impl Run for ResourceCommand {
             ResourceCommand::Read(args) => {
                 let params = format!("{{\"uri\":{}}}", Json::of(&args.uri));
                 ask(Some(&args.peer), &args.how, globals, async |server| {
-                    let result = server.request("resources/read", &params).await?;
+                    let read = server.request("resources/read", &params).await;
+                    let result = match read {
+                        Ok(result) => result,
+                        Err(failed) => return Err(server.no_resource(&args.uri, failed).await),
+                    };
                     match globals.json {
                         true => render::print(&format!("{}\n", result.compact())),
                         false => print_contents(&result, args.out.as_deref()),
@@ -214,19 +247,22 @@ impl Run for ResourceCommand {
 }
 
 /// Opens the one server that is meant, and asks it.
-fn ask(
+pub(super) fn ask<T>(
     peer: Option<&str>,
     how: &HowArgs,
     globals: &Globals,
-    work: impl AsyncFnOnce(&Server<'_>) -> Result<(), Failed>,
-) -> Result<(), Failed> {
+    work: impl AsyncFnOnce(&Server<'_>) -> Result<T, Failed>,
+) -> Result<T, Failed> {
     let address: Vec<&str> =
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
+    let (clients, answering) = how.asked.answering(globals, question::can_be_answered())?;
     let settings = Settings {
         start_timeout: how.limit.start_timeout,
         program: how.program.settings()?,
         credentials: how.http.credentials()?,
+        era: how.era.generation(),
+        clients,
         ..Settings::default()
     };
     let peers = Peers::of(&address, globals, settings)?;
@@ -241,20 +277,83 @@ fn ask(
                 .hint("name it: by its address, or by the name of a back in the config"));
         }
         let spinner = Spinner::for_people(globals);
-        work(&Server { bus: &bus, peers: &peers, spinner: spinner.into() }).await
+        let (bus, peers, spinner) = (&bus, &peers, spinner.into());
+        let worked = work(&Server { bus, peers, answering: &answering, spinner }).await;
+        answering.close().await;
+        worked
     })
 }
 
 /// A server that is asked in its own words.
-struct Server<'a> {
+pub(super) struct Server<'a> {
     bus: &'a Bus,
     peers: &'a Peers,
+    answering: &'a Answering,
     spinner: std::cell::RefCell<Option<Spinner>>,
 }
 
+/// Why a request failed.
+pub(super) enum Refused {
+    /// The server has nothing of this kind.
+    None(Failed),
+    /// It says no.
+    ByPeer(Failed),
+    Otherwise(Failed),
+}
+
+impl From<Refused> for Failed {
+    fn from(refused: Refused) -> Failed {
+        match refused {
+            Refused::None(failed) | Refused::ByPeer(failed) | Refused::Otherwise(failed) => failed,
+        }
+    }
+}
+
 impl Server<'_> {
+    /// What it could still say is of no interest.
+    pub(super) fn hurry(&self) {
+        self.bus.hurry();
+    }
+
+    /// The same, where a server that has nothing of this kind has none.
+    async fn list_if_any(&self, method: &str, member: &str) -> Result<Vec<Json>, Refused> {
+        match self.list(method, member).await {
+            Err(Refused::None(_)) => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// Why a prompt was not got: there is none of this name, or as it was said.
+    async fn no_prompt(&self, name: &str, failed: Refused) -> Failed {
+        let Refused::ByPeer(failed) = failed else { return failed.into() };
+        let Ok(prompts) = self.list("prompts/list", "prompts").await else { return failed };
+        let names: Vec<_> = prompts.iter().map(|prompt| text(prompt.as_str(), "name")).collect();
+        match names.iter().any(|known| known == name) {
+            true => failed,
+            false => unknown("prompt", name, &names),
+        }
+    }
+
+    /// Likewise of a resource, which may be one of a template.
+    async fn no_resource(&self, uri: &str, failed: Refused) -> Failed {
+        let Refused::ByPeer(failed) = failed else { return failed.into() };
+        let Ok(listed) = self.list("resources/list", "resources").await else { return failed };
+        let uris: Vec<_> = listed.iter().map(|known| text(known.as_str(), "uri")).collect();
+        let templates = self.list("resources/templates/list", "resourceTemplates").await;
+        let begins = |template: &Json| {
+            let template = text(template.as_str(), "uriTemplate");
+            let literal = template.split('{').next().unwrap_or_default();
+            uri.starts_with(literal)
+        };
+        let may_be = templates.is_ok_and(|templates| templates.iter().any(begins));
+        match may_be || uris.iter().any(|known| known == uri) {
+            true => failed,
+            false => unknown("resource", uri, &uris),
+        }
+    }
+
     /// All entries of a list, over its pages.
-    async fn list(&self, method: &str, member: &str) -> Result<Vec<Json>, Failed> {
+    pub(super) async fn list(&self, method: &str, member: &str) -> Result<Vec<Json>, Refused> {
         let (mut entries, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..PAGES_MAX {
             let params =
@@ -269,11 +368,11 @@ impl Server<'_> {
             }
         }
         let message = format!("its list has more than {PAGES_MAX} pages");
-        Err(Failed::new(Exit::Unreachable, message))
+        Err(Refused::Otherwise(Failed::new(Exit::Unreachable, message)))
     }
 
     /// Asks, and asks again with what the server wanted to know.
-    async fn request(&self, method: &str, params: &str) -> Result<Json, Failed> {
+    pub(super) async fn request(&self, method: &str, params: &str) -> Result<Json, Refused> {
         let mut asking = params.to_owned();
         for _ in 0..=ROUNDS_MAX {
             let result = self.request_once(method, &asking).await?;
@@ -282,17 +381,15 @@ impl Server<'_> {
                 Some("input_required") if can_be_answered(&result) => {
                     asking = answered(params, &result).await;
                 }
-                Some(kind) => return Err(unfinished(kind)),
+                Some(kind) => return Err(Refused::Otherwise(unfinished(kind))),
             }
         }
-        Err(Failed::new(
-            Exit::Failed,
-            format!("the server asked for input more than {ROUNDS_MAX} times"),
-        ))
+        let message = format!("the server asked for input more than {ROUNDS_MAX} times");
+        Err(Refused::Otherwise(Failed::new(Exit::Failed, message)))
     }
 
     /// Asks as servers of the old era are asked, and one that is not in the words of the new.
-    async fn request_once(&self, method: &str, params: &str) -> Result<Json, Failed> {
+    async fn request_once(&self, method: &str, params: &str) -> Result<Json, Refused> {
         let asked = self.ask(method, params).await;
         let asked = match asked {
             Err(failure) if !failure.from_peer && failure.kind != FailureKind::TimedOut => {
@@ -317,10 +414,14 @@ impl Server<'_> {
             Ok(result) => Ok(result),
             Err(Failure { code: Some(Code::Number(UNKNOWN_METHOD)), .. }) => {
                 let what = method.split('/').next().unwrap_or_default();
-                Err(Failed::new(Exit::Failed, format!("this server has no {what}")))
+                let message = format!("this server has no {what}");
+                Err(Refused::None(Failed::new(Exit::Failed, message)))
             }
             Err(failure) => {
-                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
+                let is_refused = failure.from_peer;
+                let failure = self.peers.second_look_if_one(self.bus, failure, None).await;
+                let failed = failure::failed(&with_hint(failure));
+                Err(if is_refused { Refused::ByPeer(failed) } else { Refused::Otherwise(failed) })
             }
         }
     }
@@ -331,7 +432,24 @@ impl Server<'_> {
         let body = Bytes::copy_from_slice(params.as_bytes());
         let call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
         let running = self.bus.start(call, reply_to);
-        match inbox.whole(running).await? {
+        let mut collector = Collector::new();
+        let outcome = loop {
+            let down = inbox.next(&running).await;
+            if let Down::Ask(ask, question) = &down {
+                self.spinner.take();
+                let answer = self.answering.answer(question).await;
+                let _ = running.send(Up::Answer(*ask, answer));
+                continue;
+            }
+            let is_done = matches!(down, Down::Done(_));
+            if let Some(outcome) = collector.take(down) {
+                if is_done {
+                    running.forget();
+                }
+                break outcome?;
+            }
+        };
+        match outcome {
             Outcome::Native(result) => Json::parse(result).map_err(|error| {
                 Failure::new(FailureKind::BrokeProtocol, format!("its result is no JSON: {error}"))
             }),
@@ -371,6 +489,15 @@ async fn answered(params: &str, result: &Json) -> String {
     more + "}"
 }
 
+/// What is told of a name that the server does not have.
+fn unknown(what: &str, name: &str, known: &[String]) -> Failed {
+    let failed = Failed::usage(format!("no such {what}: `{name}`"));
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => failed.hint(format!("did you mean `{meant}`?")),
+        None => failed.hint(format!("`toolbus {what} list` lists what there is")),
+    }
+}
+
 /// What is told of a result that is none yet.
 fn unfinished(kind: &str) -> Failed {
     let message = format!("{kind}: the server needs input before it answers");
@@ -395,7 +522,7 @@ fn print_list(
     })
 }
 
-fn text(object: &str, name: &str) -> String {
+pub(super) fn text(object: &str, name: &str) -> String {
     edit::text(object, name).unwrap_or_default().into_owned()
 }
 

@@ -1,5 +1,6 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
+mod complete;
 pub(super) mod context;
 
 use std::cell::Cell;
@@ -21,6 +22,7 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
+use crate::args::asked::EraArgs;
 use crate::args::peer::{HeaderArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
@@ -161,6 +163,8 @@ pub(crate) struct McpArgs {
     program: ProgramArgs,
     #[command(flatten)]
     headers: HeaderArgs,
+    #[command(flatten)]
+    era: EraArgs,
 }
 
 fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
@@ -171,6 +175,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
         credentials: args.headers.credentials()?,
+        era: args.era.generation(),
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };

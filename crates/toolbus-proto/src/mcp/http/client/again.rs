@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::answer::{Heard, hear, refused};
+use super::beginning::Beginning;
 use super::{HttpClient, Outgoing, Purpose, Request};
 use crate::json::{Kind, edit};
 use crate::jsonrpc::kind;
@@ -67,21 +68,24 @@ impl HttpClient {
         self.session.is_some() && !request.is_repeated && request.message.is_some()
     }
 
-    /// The server has forgotten the session: the handshake, then what it did not take.
+    /// The server has forgotten the session: the handshake, then what it did not take. If another
+    /// session is just beginning, that is for this request, too.
     pub(super) fn reopen(&mut self, request: Request) {
         self.repeated.push(request.again());
         let is_reopening = |request: &Request| request.purpose == Purpose::Reopen;
-        if !self.requests.values().any(is_reopening) {
+        let is_beginning = self.beginning != Beginning::Over;
+        if !is_beginning && !self.requests.values().any(is_reopening) {
             self.open(Request::new(Purpose::Reopen, self.greeting.clone()));
         }
     }
 
     pub(super) fn reopened(&mut self) {
+        self.beginning = Beginning::Telling;
+        // That of the session before.
+        self.abort(|other| other == Purpose::Listen);
+        self.resumes.retain(|(_, request)| request.purpose != Purpose::Listen);
         let initialized = Outgoing::notification("notifications/initialized", None);
         self.open(Request::new(Purpose::Initialized, Some(initialized)));
-        for request in std::mem::take(&mut self.repeated) {
-            self.open(request);
-        }
     }
 
     /// No call waits for a session that does not come. The old one is kept: the next call that

@@ -3,10 +3,11 @@
 //! What is said is decided by a [`MessageClient`], as on a pipe. Here each of its messages is
 //! posted on a stream of its own, and whatever comes back there, as a body or as events,
 //! becomes messages again. `streams` is how it looks to the hands, `again` is what is asked
-//! once more, `answer` reads bodies, `pair` is the transport of 2024-11-05.
+//! once more, `answer` reads bodies, `beginning` is the order of a session's first messages, `pair` is the transport of 2024-11-05.
 
 mod again;
 mod answer;
+mod beginning;
 mod pair;
 mod streams;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use self::again::{Unshaken, has_wrong_headers, may_be_pair};
 use self::answer::{Heard, Reading, hear, learn, refused};
+use self::beginning::Beginning;
 use self::pair::Pair;
 use super::headers::mirror_of;
 use super::inputs::Inputs;
@@ -57,6 +59,7 @@ pub struct HttpClient {
     /// When the conversation turned out to be one that cannot go on.
     broken_at: Option<Instant>,
     session: Option<String>,
+    beginning: Beginning,
     /// The old pair, where that is spoken.
     pair: Option<Pair>,
     /// The `initialize` that was sent, for when the server has forgotten the session.
@@ -201,6 +204,7 @@ impl HttpClient {
             start_until: None,
             broken_at: None,
             session: None,
+            beginning: Beginning::Over,
             greeting: None,
             requests: BTreeMap::new(),
             posted_bytes: 0,
@@ -332,7 +336,10 @@ impl HttpClient {
                 Purpose::Tell
             }
             Outgoing::Request { id: RequestId::Number(id), .. } => Purpose::Ask(*id),
-            _ if message.method() == "notifications/initialized" => Purpose::Initialized,
+            _ if message.method() == "notifications/initialized" => {
+                self.beginning = Beginning::Telling;
+                Purpose::Initialized
+            }
             _ => Purpose::Tell,
         };
         if message.method() == "initialize" {
@@ -458,9 +465,6 @@ impl HttpClient {
     fn handle_end(&mut self, now: Instant, request: Request, ended: Result<Vec<Heard>, Failure>) {
         let status = request.reading.status();
         let is_stream = request.reading.is_stream();
-        if request.purpose == Purpose::Initialized {
-            self.release();
-        }
         match (ended, request.purpose) {
             (ended, Purpose::Events) => self.events_ended(&request, ended),
             (_, Purpose::Post(id)) => {
@@ -497,7 +501,7 @@ impl HttpClient {
                     hear(&mut self.client, now, purpose, heard);
                 }
                 match purpose {
-                    Purpose::Initialized if self.pair.is_none() => self.listen(),
+                    Purpose::Initialized => self.told_initialized(now),
                     Purpose::Ask(id) if self.client.waits_for(id) => {
                         self.broke_off(now, request, id, is_stream);
                     }
@@ -524,15 +528,9 @@ impl HttpClient {
             Purpose::Reopen => self.not_reopened(now, &failure),
             Purpose::Relist { .. } => self.relisted(&request, &[]),
             // Servers need not offer a stream of their own, nor the end of a session.
-            Purpose::Initialized => self.release(),
-            Purpose::Tell | Purpose::Listen | Purpose::Post(None) | Purpose::Leave => {}
-        }
-    }
-
-    fn listen(&mut self) {
-        let is_listening = |request: &Request| request.purpose == Purpose::Listen;
-        if !self.requests.values().any(is_listening) {
-            self.open(Request::new(Purpose::Listen, None));
+            Purpose::Initialized => self.begun(),
+            Purpose::Listen => self.listens(),
+            Purpose::Tell | Purpose::Post(None) | Purpose::Leave => {}
         }
     }
 }

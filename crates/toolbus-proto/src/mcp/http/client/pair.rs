@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use super::answer::Heard;
+use super::beginning::Beginning;
 use super::{HttpClient, Outgoing, Purpose, Request};
 use crate::channel::{Calling as _, Readiness, StreamId};
 use crate::frame::lines::TooLong;
@@ -24,9 +25,6 @@ const URL_SHOWN_MAX: usize = 200;
 pub(super) struct Pair {
     /// Where messages are posted, once the stream has said so.
     path: Option<String>,
-    /// Each message is posted on a connection of its own, and may overtake others: until this one
-    /// was taken, a server would refuse whatever follows.
-    is_initializing: bool,
 }
 
 impl HttpClient {
@@ -42,28 +40,21 @@ impl HttpClient {
 
     /// Does the server take messages now?
     pub(super) fn may_send(&self) -> bool {
-        let takes = |pair: &Pair| pair.path.is_some() && !pair.is_initializing;
-        self.pair.as_ref().is_none_or(takes)
-    }
-
-    /// What had to come first has been taken, or refused.
-    pub(super) fn release(&mut self) {
-        if let Some(pair) = &mut self.pair {
-            pair.is_initializing = false;
-        }
+        let takes = |pair: &Pair| pair.path.is_some();
+        self.beginning == Beginning::Over && self.pair.as_ref().is_none_or(takes)
     }
 
     pub(super) fn post(&mut self, message: Outgoing) {
-        let Some(pair) = &mut self.pair else { return };
+        let Some(pair) = &self.pair else { return };
+        let path = pair.path.clone();
         let purpose = match &message {
             Outgoing::Request { id: RequestId::Number(id), .. } => Purpose::Post(Some(*id)),
             _ if message.method() == "notifications/initialized" => {
-                pair.is_initializing = true;
+                self.beginning = Beginning::Telling;
                 Purpose::Initialized
             }
             _ => Purpose::Post(None),
         };
-        let path = pair.path.clone();
         self.open(Request { path, ..Request::new(purpose, Some(message)) });
     }
 
@@ -109,7 +100,7 @@ impl HttpClient {
         match resolve(&self.settings.origin, base, url) {
             Ok(path) => {
                 let was_found = std::mem::replace(&mut request.purpose, Purpose::Events);
-                self.pair = Some(Pair { path: Some(path), is_initializing: false });
+                self.pair = Some(Pair { path: Some(path) });
                 if was_found != Purpose::Events {
                     self.settings.calling.memory.learn_pair();
                     // What was refused where streamable HTTP was looked for.

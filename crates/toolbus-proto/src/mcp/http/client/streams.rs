@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::{HttpClient, Parting, Reading, Request};
+use super::{HttpClient, Parting, Purpose, Reading, Request};
 use crate::channel::{
     Calling, Down, Flow, Machine, Notice, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket,
     Up, Writing,
@@ -28,7 +28,7 @@ impl Streams for HttpClient {
         Flow::Close
     }
 
-    fn handle_answered(&mut self, _now: Instant, stream: StreamId, head: ResponseHead) -> Flow {
+    fn handle_answered(&mut self, now: Instant, stream: StreamId, head: ResponseHead) -> Flow {
         if let Some(path) = self.elsewhere(stream, &head)
             && let Some(request) = self.take(stream)
         {
@@ -52,6 +52,10 @@ impl Streams for HttpClient {
             Reading::new(head.status, media_type, self.settings.calling.line_bytes_max);
         if request.asks("initialize") && head.status == 200 {
             self.session = head.header("Mcp-Session-Id").map(str::to_owned);
+        }
+        if request.purpose == Purpose::Listen {
+            self.listens();
+            self.settle(now);
         }
         Flow::More
     }
@@ -197,6 +201,7 @@ impl Machine for HttpClient {
         for (_, request) in self.resumes.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             self.resume(request);
         }
+        self.expire_beginning(now);
         if self.start_until().is_some_and(|until| until <= now) {
             let patience = self.settings.start_timeout;
             let message = format!("the server did not introduce itself within {patience:?}");
@@ -207,7 +212,8 @@ impl Machine for HttpClient {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let resumes = self.resumes.iter().map(|(at, _)| *at);
-        resumes.chain(self.client.poll_timeout()).chain(self.start_until()).min()
+        let beginning = self.poll_beginning();
+        resumes.chain(self.client.poll_timeout()).chain(self.start_until()).chain(beginning).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {

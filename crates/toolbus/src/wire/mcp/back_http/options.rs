@@ -64,7 +64,8 @@ impl Options {
             false => url.host.clone(),
         };
         let calling = calling::Settings {
-            introduction: own.introduction(settings.clients),
+            introduction: own.introduction(&settings.clients),
+            memory: own.memory(settings),
             timeout_total,
             probe_timeout: probe_timeout.unwrap_or(defaults.probe_timeout),
             input_timeout: input_timeout.unwrap_or(defaults.input_timeout),
