@@ -30,10 +30,6 @@ const MODULES: [&str; 3] = [
     "crates/toolbus/src/wire/mod.rs",
 ];
 
-/// Where the wires that are not there yet are known by name.
-const PLANNED: &str = "crates/toolbus/src/wire/planned.rs";
-const PLANNED_WIRES: [&str; 2] = ["orchestra", "orchard"];
-
 /// Examples for people, which have to show some wire.
 const EXAMPLES: [(&str, &[&str]); 5] = [
     ("crates/toolbus-cli/src/command/call/mod.rs", &["oracle"]),
@@ -55,13 +51,13 @@ pub(crate) fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
     Ok(found)
 }
 
-/// Each wire that has a folder, and those that will have one.
+/// Each wire that has a folder.
 fn wires(root: &Path) -> io::Result<Vec<String>> {
-    let mut wires: Vec<String> = PLANNED_WIRES.map(str::to_owned).to_vec();
+    let mut wires = Vec::new();
     for entry in std::fs::read_dir(root.join("crates/toolbus/src/wire"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let is_room = root.join("crates/toolbus-proto/src").join(&name).join("mod.rs").exists();
-        if is_room && !wires.contains(&name) {
+        if is_room {
             wires.push(name);
         }
     }
@@ -79,7 +75,6 @@ fn source_breaches(wires: &[String], place: &str, source: &str) -> Vec<Breach> {
     }
     let may_name = |wire: &str| {
         FOLDERS.iter().any(|folder| place.starts_with(&format!("{folder}/{wire}/")))
-            || (place == PLANNED && PLANNED_WIRES.contains(&wire))
             || EXAMPLES.iter().any(|(file, shown)| *file == place && shown.contains(&wire))
     };
     let mut found = Vec::new();

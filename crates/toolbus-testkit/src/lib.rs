@@ -7,11 +7,13 @@
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
 //! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
 //! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`process`],
-//! [`scratch`] and [`patience`] help with both. Async code, with the
+//! [`scratch`], [`patience`] and [`side_by_side`] help with both. [`form`] says how long a form of a test is wanted
+//! and what randomness begins with, [`skipped`] that a test cannot look. Async code, with the
 //! feature `runtime`: `runtime` is where it runs.
 
 pub mod certificates;
 pub mod faults;
+pub mod form;
 pub mod fuzz;
 pub mod in_memory;
 pub mod lossy;
@@ -27,4 +29,6 @@ pub mod responses;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod scratch;
+pub mod side_by_side;
+pub mod skipped;
 pub mod transcript;

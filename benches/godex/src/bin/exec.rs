@@ -2,7 +2,7 @@
 //! Python package `openai` over the same bytes, how soon a token comes out behind its arrival, and
 //! how much memory a long stream takes.
 //!
-//! cargo build --release -p toolbus-cli
+//! cargo build --profile dist -p toolbus-cli
 //! bash interop/run godex    # installs the package
 //! cargo run --release --manifest-path benches/godex/Cargo.toml --bin exec
 
@@ -73,7 +73,7 @@ fn say_many(count: usize) -> impl FnOnce(&mut TcpStream) + Send + 'static {
 }
 
 fn toolbus(url: &str) -> Command {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/toolbus");
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/dist/toolbus");
     let path = std::env::var("TOOLBUS").unwrap_or_else(|_| default.to_owned());
     let mut command = Command::new(path);
     command.args(["exec", "hi", "--json", "--base-url", url]);

@@ -85,9 +85,9 @@ impl Drop for Process {
 
 impl Chain {
     fn ours(scratch: &Scratch) -> Chain {
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/toolbus");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/dist/toolbus");
         let toolbus = std::env::var_os("TOOLBUS").map_or(built, PathBuf::from);
-        assert!(toolbus.exists(), "run `cargo build --release -p toolbus-cli` first");
+        assert!(toolbus.exists(), "run `cargo build --profile dist -p toolbus-cli` first");
         let (file, certs) = (scratch.file("plugins.yaml"), scratch.file("certs"));
         let plugin = format!(
             "{{id: tools.one, binary: {}, args: [plugin, --id, tools.one, 'builtin:'], enabled: true}}",

@@ -1,6 +1,7 @@
 //! Programs whose wire is not said, or said wrongly: it is found out.
 
 use expect_test::expect;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::page::{Page, our_command};
 
@@ -143,22 +144,22 @@ const ALL: [(&str, &[&str]); 6] = [
 
 #[test]
 fn every_wrong_scheme_is_told_with_the_right_one() {
-    for (right, words) in ALL {
+    let pairs = ALL.iter().flat_map(|right| ALL.iter().map(move |wrong| (right, wrong)));
+    let wrong = pairs.filter(|(right, wrong)| right != wrong);
+    side_by_side(wrong, |((right, words), (wrong, _))| {
         let command = our_command(words);
-        for (wrong, _) in ALL.into_iter().filter(|(wrong, _)| *wrong != right) {
-            let address = format!("{wrong}{command}");
-            let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
-            let page = Page::of(&call).run();
-            let hint = format!("write `{right}{command}`");
-            assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
-            assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
-        }
-    }
+        let address = format!("{wrong}{command}");
+        let call = ["call", "--start-timeout", "300ms", &address, "upper", "text=hi"];
+        let page = Page::of(&call).run();
+        let hint = format!("write `{right}{command}`");
+        assert!(page.stderr.contains(&hint), "{wrong} before {words:?}: {page}");
+        assert!(page.stdout.is_empty(), "{wrong} before {words:?}: {page}");
+    });
 }
 
 #[test]
 fn what_is_waited_for_is_told() {
-    for (scheme, what) in [
+    let silent = [
         ("stdio:", "the `ready` that an oracle begins with, `sh` has 20s for that"),
         ("mcp+stdio:", "the first answer of an MCP server, `sh` has 20s for that"),
         (
@@ -171,7 +172,8 @@ fn what_is_waited_for_is_told() {
             "the `READY` that an Orchestra plugin begins with, `sh` has 20s for that",
         ),
         ("godex+stdio:", "the first event of a `godex exec` program"),
-    ] {
+    ];
+    side_by_side(silent, |(scheme, what)| {
         let silent = format!("{scheme}sh -c 'exec sleep 60'");
         let limits = ["--start-timeout", "20s", "--timeout", "2500ms"];
         let tool = if scheme.starts_with("godex") { ["ask", "prompt=x"] } else { ["f", "x=1"] };
@@ -179,5 +181,5 @@ fn what_is_waited_for_is_told() {
         let line = format!("warning: waiting for {what}\n");
         assert!(page.stderr.starts_with(&line), "{scheme}: {page}");
         assert!(page.stderr.contains("error: no answer within 2.5s\n"), "{scheme}: {page}");
-    }
+    });
 }

@@ -1,5 +1,5 @@
-//! Every front before every back, each a process of its own, called by the program and by the
-//! library; what a pair does not carry stands in `docs/bridges.md`.
+//! Every front before every back, each a process of its own, called by the library, and one of each
+//! wire by the program too; what a pair does not carry stands in `docs/bridges.md`.
 
 #[path = "../../../toolbus/tests/matrix/harness.rs"]
 pub(crate) mod harness;
@@ -11,6 +11,7 @@ use tokio::task::LocalSet;
 use toolbus::wire::Registry;
 use toolbus::wire::fixture::Trait;
 use toolbus_proto::json::Json;
+use toolbus_testkit::form;
 
 use self::harness::{Carried, Cell, quoted};
 use crate::page::Page;
@@ -65,11 +66,13 @@ fn every_front_before_every_back() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
     let registry = Registry::default();
-    let pairs = harness::all_pairs(&registry, &program);
+    let pairs = harness::pairs(&registry, &program, |_, _| true);
     let mut table = LocalSet::new().block_on(&runtime, pairs);
-    for row in table.cells().chunks(table.fronts().len()) {
+    table.check_limits();
+    let printed: Vec<_> = table.cells().iter().filter(|cell| is_printed(cell)).collect();
+    for some in printed.chunks(table.fronts().len()) {
         std::thread::scope(|scope| {
-            for cell in row {
+            for cell in some {
                 scope.spawn(|| called_by_the_program(cell));
             }
         });
@@ -83,6 +86,12 @@ fn every_front_before_every_back() {
     let _ = write!(told, "{}{killed}\n{answers}", table.to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);
+}
+
+/// Is this pair called by the program, too? In the short form one of each wire, and the one whose
+/// answers look like those of no other.
+fn is_printed(cell: &Cell) -> bool {
+    form::is_long() || cell.front == cell.back || (cell.front, cell.back) == ("oracle", "orchestra")
 }
 
 /// The same pair once more, with the program as its caller.

@@ -1,5 +1,6 @@
 //! Every front before every back, each a process of its own that is killed in the middle of a
-//! call: first the back, then the front.
+//! call: first the back, then the front. In `cargo test` each front and each back has its turn
+//! once, in the stage `long` of `.ci/run` all pairs.
 //!
 //! The caller of the front learns that at once and the next call works; nothing is left of what a
 //! process that is killed had started.
@@ -14,6 +15,7 @@ use toolbus::wire::Registry;
 use toolbus::wire::fixture::Fixture;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::tool::{Failure, FailureKind};
+use toolbus_testkit::form;
 use toolbus_testkit::patience::PATIENCE;
 use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;
@@ -102,19 +104,29 @@ fn both_ends_of_every_pair_may_be_killed_in_the_middle_of_a_call() {
     let all = async {
         let registry = Registry::default();
         let peers = || registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
-        for (front, serving) in peers() {
-            let mut row = JoinSet::new();
-            let backs = peers().map(|(name, fixture)| Back::of(name, fixture));
-            for back in backs.chain([killed::back()]) {
-                row.spawn_local(killed_in_turn(front, serving, back));
+        let backs =
+            || peers().map(|(name, fixture)| Back::of(name, fixture)).chain([killed::back()]);
+        // In the short form each front and each back once, none before its own wire.
+        let count = backs().count();
+        let is_wanted = |row: usize, column: usize| form::is_long() || (row + 1) % count == column;
+        let mut side_by_side = JoinSet::new();
+        // The last front is no peer like the others: the tool loop.
+        for (row, front) in peers().map(Some).chain([None]).enumerate() {
+            for (column, back) in backs().enumerate() {
+                match front {
+                    _ if !is_wanted(row, column) => continue,
+                    Some((name, serving)) => {
+                        side_by_side.spawn_local(killed_in_turn(name, serving, back))
+                    }
+                    None => side_by_side.spawn_blocking(move || killed::behind_and_in_front(&back)),
+                };
             }
-            row.join_all().await;
+            // As many at a time as there are backs.
+            if form::is_long() {
+                while side_by_side.join_next().await.transpose().unwrap().is_some() {}
+            }
         }
-        let mut row = JoinSet::new();
-        for back in peers().map(|(name, fixture)| Back::of(name, fixture)).chain([killed::back()]) {
-            row.spawn_blocking(move || killed::behind_and_in_front(&back));
-        }
-        row.join_all().await;
+        side_by_side.join_all().await;
     };
     LocalSet::new().block_on(&runtime, all);
 }

@@ -11,6 +11,7 @@ use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::Value;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::http::Request;
 use crate::listening::Server;
@@ -64,10 +65,10 @@ fn a_closed_door_names_the_flags_that_open_it() {
         &["rpc", "serve", "--listen", "tcp://127.0.0.1:0", &mcp],
         &["exec", "--mock", "--tools-from", &mcp, "--prompt", "hi"],
     ];
-    for words in asked {
+    side_by_side(asked, |words| {
         let page = Page::of(words).run().to_string();
         assert!(page.contains("--token-env") && page.contains("--header"), "{words:?}: {page}");
-    }
+    });
 }
 
 #[test]
@@ -105,14 +106,14 @@ fn every_line_on_standard_error_can_be_json() {
         &["-vv", "mcp", "builtin:"],
         &["decode", "mediocre", "--as", "call"],
     ];
-    for words in ran {
+    side_by_side(ran, |words| {
         let page = Page::of(&[&["--log-format", "json"], *words].concat()).stdin("{bad\n").run();
         for line in page.stderr.lines() {
             let json: Value =
                 serde_json::from_str(line).unwrap_or_else(|_| panic!("{words:?}: {line}"));
             assert!(json["message"].is_string() && json["level"].is_string(), "{words:?}: {line}");
         }
-    }
+    });
     let config = Config::of(&format!("{}{MCP}", back("x", "mcp+stdio:false")));
     let server = Server::start(&["--log-format", "json", "serve", "--config", &config.path()], 0);
     let heard = std::iter::repeat_with(|| server.hear()).find_map(|line| {
@@ -245,7 +246,7 @@ fn a_slow_program_keeps_no_other_from_being_served() {
 
 #[test]
 fn all_of_a_command_is_bounded() {
-    for words in [
+    let bounded = [
         &["tools", "--timeout", "1s", "mcp+stdio:sleep 60"][..],
         &["tools", "--timeout", "1s", "sleep 60"],
         &["call", "--timeout", "1s", "mcp+stdio:sleep 60", "f"],
@@ -258,7 +259,8 @@ fn all_of_a_command_is_bounded() {
         &["doctor", "--timeout", "1s", "mcp+stdio:sleep 60"],
         &["oracle", "invoke", "--timeout", "1s", "stdio:sleep 60", "f"],
         &["rpc", "call", "--timeout", "1s", "stdio:sleep 60", "f"],
-    ] {
+    ];
+    side_by_side(bounded, |words| {
         let page = Page::of(words).run().to_string();
         // MCP has words of its own for it.
         let is_told = page.contains("within 1s") || page.contains("timed out after 1 s");
@@ -269,13 +271,13 @@ fn all_of_a_command_is_bounded() {
             _ => 4,
         };
         assert!(page.ends_with(&format!("exit {exit}\n")), "{words:?}: {page}");
-    }
+    });
 }
 
 #[test]
 fn a_program_that_lacks_a_variable_is_told_so() {
     let dying = "sh -c 'echo no WEATHER_KEY >&2; exit 3'";
-    for scheme in ["mcp+stdio:", "mediocre+stdio:", ""] {
+    side_by_side(["mcp+stdio:", "mediocre+stdio:", ""], |scheme| {
         let address = format!("{scheme}{dying}");
         for words in [
             &["tools", &address][..],
@@ -286,20 +288,21 @@ fn a_program_that_lacks_a_variable_is_told_so() {
             let page = Page::of(words).env("WEATHER_KEY", "k").run().to_string();
             assert!(page.contains("write `--env-pass WEATHER_KEY`"), "{words:?}: {page}");
         }
-    }
+    });
 }
 
 #[test]
 fn every_rule_is_explained() {
     let us = |words: &[&str]| our_command(words);
-    for (wire, target) in [
+    let peers = [
         ("oracle", ourselves(&["builtin:"])),
         ("mcp", mcp_ourselves(&["builtin:"])),
         ("orchard", us(&["provider", "builtin:"])),
         ("mediocre", format!("stdio:{}", us(&["rpc", "serve", "--listen", "stdio:", "builtin:"]))),
         ("orchestra", format!("orchestra+plugin:{}", us(&["plugin", "builtin:"]))),
         ("godex", us(&["exec"])),
-    ] {
+    ];
+    side_by_side(peers, |(wire, target)| {
         let rules = |words: &[&str]| -> BTreeSet<String> {
             let page = Page::of(&[words, &["--json"]].concat()).run();
             let rule = |line: &str| {
@@ -314,5 +317,5 @@ fn every_rule_is_explained() {
         assert!(!tried.is_empty(), "{wire}");
         let unknown: Vec<_> = tried.difference(&explained).collect();
         assert!(unknown.is_empty(), "{wire}: {unknown:?}");
-    }
+    });
 }

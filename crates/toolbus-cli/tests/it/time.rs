@@ -8,6 +8,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use toolbus_testkit::patience::awaited;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use crate::listening::Server;
 use crate::live::{Live, marked};
@@ -46,27 +47,29 @@ fn no_process_puts_off_a_deadline_by_what_it_says() {
         "mediocre+stdio:sh -c 'yes >&2'".to_owned(),
         "mediocre+stdio:sh -c 'yes \"\"'".to_owned(),
     ];
-    for address in floods {
+    side_by_side(floods, |address| {
         let (code, told) = called(&address, "--timeout");
         assert_eq!(code, Some(4), "{address}: {told}");
-    }
+    });
 }
 
 #[test]
 fn a_process_that_complains_and_is_never_ready_timed_out() {
-    for address in ["mcp+stdio:sh -c 'yes >&2'", "stdio:sh -c 'yes >&2'", "mcp+stdio:yes x"] {
+    let complaining = ["mcp+stdio:sh -c 'yes >&2'", "stdio:sh -c 'yes >&2'", "mcp+stdio:yes x"];
+    side_by_side(complaining, |address| {
         let (code, told) = called(address, "--start-timeout");
         assert_eq!(code, Some(4), "{address}: {told}");
         assert!(told.contains("was not ready within 500ms"), "{told}");
-    }
+    });
 }
 
 #[test]
 fn a_check_of_a_process_that_never_stops_talking_ends() {
-    for (wire, target) in [("mcp", "mcp+stdio:yes x"), ("oracle", "stdio:sh -c 'yes >&2'")] {
+    let talking = [("mcp", "mcp+stdio:yes x"), ("oracle", "stdio:sh -c 'yes >&2'")];
+    side_by_side(talking, |(wire, target)| {
         let page = Page::of(&["check", wire, "--start-timeout", "0.5", target]).run();
         assert_ne!(page.status.code(), Some(0), "{page}");
-    }
+    });
 }
 
 #[test]
@@ -91,13 +94,13 @@ fn no_server_puts_off_a_deadline_by_what_drips() {
             "mcp+http",
         ),
     ];
-    for (begins, drop, schemes) in drips {
+    side_by_side(drips, |(begins, drop, schemes)| {
         let host = dripping(begins.to_owned(), drop.clone());
         for scheme in schemes.split(' ') {
             let (code, told) = called(&format!("{scheme}://{host}/x"), "--timeout");
             assert_eq!(code, Some(4), "{scheme} {begins} {drop}: {told}");
         }
-    }
+    });
 }
 
 /// A server that answers every request by this, and then goes on like that.

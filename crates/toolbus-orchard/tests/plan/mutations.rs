@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 
-use crate::corpus::{Asked, planned, scenarios};
+use crate::plan::corpus::{Asked, planned, scenarios};
 
 /// How a file is damaged.
 #[derive(Debug, Clone)]

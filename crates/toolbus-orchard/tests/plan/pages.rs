@@ -5,7 +5,7 @@ use std::fs;
 
 use toolbus_orchard::diagnostic::Code;
 
-use crate::corpus::{page, scenarios};
+use crate::plan::corpus::{page, scenarios};
 
 fn compare(part: &str) -> Vec<(String, String)> {
     let mut pages = Vec::new();

@@ -8,7 +8,7 @@ use toolbus_orchard::plan::{Chance, Plan};
 use toolbus_orchard::value::{Value, from_any_json};
 use toolbus_proto::json::Json;
 
-use crate::corpus::{Asked, folder, planned};
+use crate::plan::corpus::{Asked, folder, planned};
 
 /// The plan of a scenario with this body and the provider `e`, or the codes of what is wrong.
 fn plan(body: &str) -> Result<Plan, Vec<Code>> {

@@ -10,7 +10,7 @@ use toolbus_orchard::run::Stop;
 use toolbus_orchard::run::teardown::{self, What};
 use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
-use crate::stage::{Stage, refused};
+use crate::run::stage::{Stage, refused};
 
 const THREE: &str = r#"
   action "echo" "a" { text = "a" }

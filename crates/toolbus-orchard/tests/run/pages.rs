@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::corpus::{Asked, planned, scenarios};
-use crate::stage::Stage;
+use crate::plan::corpus::{Asked, planned, scenarios};
+use crate::run::stage::Stage;
 
 #[test]
 fn good_scenarios_run() {

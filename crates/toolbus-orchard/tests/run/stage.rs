@@ -21,7 +21,7 @@ use toolbus_proto::orchard::schema::ProviderSchema;
 use toolbus_proto::orchard::types::Type;
 use toolbus_testkit::scratch::Scratch;
 
-use crate::corpus;
+use crate::plan::corpus;
 
 /// Gives back what it gets, under the names that its outputs have.
 #[derive(Default)]

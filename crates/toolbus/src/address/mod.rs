@@ -92,6 +92,9 @@ impl Address {
                 true => url::without_values(text).into_owned(),
                 false => text.to_owned(),
             };
+            if let Some(wire) = registry.left_out(&text) {
+                return Err(AddressError::NotInThisBuild { text, wire });
+            }
             let (listed, hint) = (meant::listed(registry), meant::hint(registry, &text));
             return Err(AddressError::Scheme { text, listed, hint });
         };
@@ -298,6 +301,14 @@ pub enum AddressError {
         /// What was probably meant.
         hint: Option<String>,
     },
+    /// It is of a wire that was left out when this program was built.
+    #[error("`{text}` cannot be reached: the wire `{wire}` is not in this build")]
+    NotInThisBuild {
+        /// The whole text.
+        text: String,
+        /// The wire's name, which is that of its feature too.
+        wire: &'static str,
+    },
     /// The command has a quote that is not closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
     MissingQuote {
@@ -339,6 +350,9 @@ impl AddressError {
     pub fn hint(&self) -> Option<String> {
         match self {
             AddressError::Scheme { hint, .. } => hint.clone(),
+            AddressError::NotInThisBuild { wire, .. } => {
+                Some(format!("build toolbus with the feature `{wire}`"))
+            }
             _ => None,
         }
     }

@@ -116,11 +116,6 @@ pub trait PeerKind: Sync {
     fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         None
     }
-
-    /// Is it only known by name, because it is not there yet?
-    fn is_planned(&self) -> bool {
-        false
-    }
 }
 
 impl dyn PeerKind {

@@ -27,8 +27,6 @@ mod front;
 mod kind;
 #[cfg(feature = "bus")]
 mod open;
-#[cfg(all(feature = "bus", not(feature = "orchestra")))]
-mod planned;
 #[cfg(feature = "bus")]
 pub mod program;
 #[cfg(feature = "bus")]

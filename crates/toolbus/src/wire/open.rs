@@ -17,9 +17,14 @@ pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, Open
     address.kind().open(address, settings)
 }
 
-/// What of an address is not there yet.
-pub(super) fn not_yet(address: &Address, what: &'static str) -> OpenError {
-    OpenError::NotYet { address: address.clone(), what }
+/// What an address needs and this build was made without.
+pub(super) fn not_in_this_build(address: &Address, what: &'static str) -> OpenError {
+    OpenError::NotInThisBuild { address: address.clone(), what }
+}
+
+/// An address of a form that none of the wire's schemes has.
+pub(super) fn unfit(address: &Address, wants: &'static str) -> OpenError {
+    OpenError::unusable(address, format!("it has to be {wants}"))
 }
 
 /// What the log calls a program that has no other name.
@@ -47,9 +52,9 @@ pub(super) fn patience(usual: Patience, settings: &Settings) -> Patience {
 /// Why an address cannot be opened, whatever is there.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// Something that it needs is not there yet, or not in this build.
-    #[error("cannot open `{address}`: {what} is not there yet")]
-    NotYet {
+    /// Something that it needs was left out when this program was built.
+    #[error("cannot open `{address}`: {what} is not in this build")]
+    NotInThisBuild {
         /// What was to be opened.
         address: Address,
         /// What is missing.
@@ -105,7 +110,7 @@ impl OpenError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            OpenError::NotYet { .. } => None,
+            OpenError::NotInThisBuild { .. } => None,
             OpenError::Unusable { hint, .. } => hint.clone(),
             OpenError::ShellIsOff => {
                 Some("allow it by `--allow-shell`, or `allow_shell = true` in the config".into())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use toolbus_proto::channel::{Calling, Channel, Ended, Serving};
 use toolbus_proto::tool::{Call, Wire};
 
-use super::open::{file_name, not_yet, patience, program};
+use super::open::{file_name, patience, program, unfit};
 use super::settings::Settings;
 use super::{OpenError, PeerKind};
 use crate::address::{Address, Place};
@@ -40,7 +40,7 @@ impl<C: Calling + Channel + 'static> ProgramBack<C> {
         make: impl Fn() -> C + Send + 'static,
     ) -> Result<ProgramBack<C>, OpenError> {
         let Place::Command(words) = address.place() else {
-            return Err(not_yet(address, "anything but a program"));
+            return Err(unfit(address, "a command"));
         };
         let name = settings.name.clone().unwrap_or_else(|| file_name(words));
         let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };

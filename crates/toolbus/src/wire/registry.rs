@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::PeerKind;
-#[cfg(not(feature = "orchestra"))]
-use super::planned;
 use crate::address::{Address, AddressError, Purpose};
 use crate::local::builtin::BUILTIN;
 
@@ -24,11 +22,25 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &super::godex::GODEX,
     #[cfg(feature = "orchestra")]
     &super::orchestra::ORCHESTRA,
-    #[cfg(not(feature = "orchestra"))]
-    &planned::ORCHESTRA,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
     &super::found::FOUND_OUT,
+];
+
+/// The wires that this build leaves out, by the name that is their feature and begins their schemes.
+static LEFT_OUT: &[&str] = &[
+    #[cfg(not(feature = "oracle"))]
+    "oracle",
+    #[cfg(not(feature = "orchard"))]
+    "orchard",
+    #[cfg(not(feature = "mcp"))]
+    "mcp",
+    #[cfg(not(feature = "mediocre"))]
+    "mediocre",
+    #[cfg(not(feature = "godex"))]
+    "godex",
+    #[cfg(not(feature = "orchestra"))]
+    "orchestra",
 ];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.
@@ -67,9 +79,9 @@ impl Registry {
         self.kinds().filter(|kind| kind.is_wire())
     }
 
-    /// How many wires there will be, with those that are not there yet.
-    pub fn planned_len(&self) -> usize {
-        self.wires().count() + self.kinds().filter(|kind| kind.is_planned()).count()
+    /// The wire that an address names, if this build leaves it out.
+    pub(crate) fn left_out(&self, text: &str) -> Option<&'static str> {
+        wire_of(LEFT_OUT, text).filter(|wire| self.find(wire).is_none())
     }
 
     /// The kind of that name.
@@ -83,8 +95,44 @@ impl Registry {
     }
 }
 
+/// The one of these wires that the scheme of an address begins with.
+fn wire_of(wires: &[&'static str], text: &str) -> Option<&'static str> {
+    let (scheme, _) = text.split_once(':')?;
+    let (named, _) = scheme.split_once('+').unwrap_or((scheme, ""));
+    wires.iter().copied().find(|wire| *wire == named)
+}
+
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.kinds().map(PeerKind::name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_its_wire_before_the_transport() {
+        let wires = &["orchestra", "oracle"];
+        let cases = [
+            ("orchestra+quic://h:1?certs=d", Some("orchestra")),
+            ("orchestra+plugin:x", Some("orchestra")),
+            ("oracle:x", Some("oracle")),
+            ("orchestral+quic://h:1", None),
+            ("mcp+stdio:orchestra+plugin:x", None),
+            ("orchestra", None),
+        ];
+        for (text, wire) in cases {
+            assert_eq!(wire_of(wires, text), wire, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wire_that_is_there_is_not_left_out() {
+        let registry = Registry::default();
+        for kind in registry.wires() {
+            assert_eq!(registry.left_out(&format!("{}+stdio:x", kind.name())), None);
+        }
     }
 }

@@ -38,12 +38,12 @@ pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
         tour.say(row)?;
     }
     leaving.join_all().await;
-    let planned = registry.planned_len().pow(2);
-    tour.say(format!("  {answered} of {planned} answered, each through two processes"))?;
+    let pairs = registry.wires().count().pow(2);
+    tour.say(format!("  {answered} of {pairs} answered, each through two processes"))?;
     match first_failed {
         Some(failed) => Err(failed),
-        None if answered < planned => {
-            Err(Failed::new(Exit::Failed, format!("{answered} of {planned} pairs answered")))
+        None if answered < pairs => {
+            Err(Failed::new(Exit::Failed, format!("{answered} of {pairs} pairs answered")))
         }
         None => Ok(()),
     }

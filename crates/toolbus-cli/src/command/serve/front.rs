@@ -27,7 +27,7 @@ impl Plan {
         let FrontConfig { name, serve, settings } = config;
         let Some(kind) = serve.kind().front() else {
             return Err(Failed::usage(format!(
-                "`front.{name}.serve`: fronts like `{serve}` are not there yet"
+                "`front.{name}.serve`: nothing can be served at `{serve}`"
             )));
         };
         let plan = kind.plan(serve, settings);

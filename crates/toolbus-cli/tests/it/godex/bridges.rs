@@ -5,7 +5,6 @@
 //! tells it to; behind a front there is one tool, `ask`, which a script plays.
 
 use std::fs;
-use std::slice;
 
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -14,7 +13,6 @@ use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::wire::Registry;
 use toolbus::wire::fixture::{Fixture, Trait};
-use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -24,7 +22,9 @@ use toolbus_testkit::responses::{Answer, Server};
 use toolbus_testkit::scratch::Scratch;
 
 use super::command;
-use crate::matrix::harness::{Carried, Cell, LARGE, NESTED, SHORT, address, call, odd, same};
+use crate::matrix::harness::{
+    Carried, Cell, LARGE, NESTED, SHORT, Trials, Tries, address, call, odd, same,
+};
 
 const GODEX: &str = "godex";
 const LIMITS: &[(Trait, &str)] = &[
@@ -110,22 +110,10 @@ pub(crate) async fn cells(
     let mut columns = JoinSet::new();
     for (name, fixture) in wires {
         let served = address(program, fixture, &ask);
-        let mut trials = JoinSet::new();
-        for (order, what) in Trait::ALL.into_iter().enumerate() {
-            let at = registry.address(Purpose::Call, &served).unwrap();
-            trials.spawn_local(async move {
-                let bus = Bus::of_addresses(slice::from_ref(&at), &Settings::default()).unwrap();
-                let seen = try_ask(&bus, what).await;
-                bus.kill();
-                bus.shutdown().await;
-                let seen = seen.unwrap_or_else(|failure| Carried::No(failure.to_string()));
-                (order, what, seen)
-            });
-        }
+        let at = registry.address(Purpose::Call, &served).unwrap();
+        let is_limited = fixture.why_not(Trait::Cancelled).is_some();
         columns.spawn_local(async move {
-            let mut carried = trials.join_all().await;
-            carried.sort_by_key(|(order, ..)| *order);
-            let carried = carried.into_iter().map(|(_, what, seen)| (what, seen)).collect();
+            let carried = Trials::of(at, is_limited, Ask).await.end().await;
             Cell { front: name, back: GODEX, address: served, carried }
         });
     }
@@ -134,52 +122,56 @@ pub(crate) async fn cells(
 }
 
 /// `ask` behind a front.
-async fn try_ask(bus: &Bus, what: Trait) -> Result<Carried, Failure> {
-    let [tool, args, answer] = ASK.hello;
-    match what {
-        Trait::Lists => {
-            let is_there = bus.tools().await?.iter().any(|known| known.name.as_str() == tool);
-            is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
-        }
-        Trait::Succeeds => same(call(bus, tool, args, PATIENCE).await?.as_str(), answer),
-        Trait::Fails => match call(bus, tool, ASK.fails[1], PATIENCE).await {
-            Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
-            other => Err(odd(&format!("{other:?}"))),
-        },
-        Trait::Nested => Err(odd("it takes texts alone")),
-        Trait::Large => {
-            let text = "x".repeat(LARGE);
-            let args = [ASK.large.1[0], &text, ASK.large.1[1]].concat();
-            let answer = call(bus, tool, &args, PATIENCE).await?;
-            match answer.as_str().contains(&text) {
-                true if answer.as_str().starts_with('{') => Ok(Carried::Yes),
-                true => Ok(Carried::AsText),
-                false => Err(odd(answer.as_str())),
+struct Ask;
+
+impl Tries for Ask {
+    async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure> {
+        let [tool, args, answer] = ASK.hello;
+        match what {
+            Trait::Lists => {
+                let is_there = bus.tools().await?.iter().any(|known| known.name.as_str() == tool);
+                is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
             }
-        }
-        Trait::Streams => {
-            let (inbox, reply_to) = Inbox::new();
-            let args = Json::from_trusted(args);
-            let running =
-                bus.start(Call::tool(std::time::Instant::now(), tool, Some(args)), reply_to);
-            loop {
-                match inbox.next(&running).await {
-                    Down::Part(_) => return Ok(Carried::Yes),
-                    Down::Done(done) => return done.map(|_| Carried::Collected),
-                    _ => {}
+            Trait::Succeeds => same(call(bus, tool, args, PATIENCE).await?.as_str(), answer),
+            Trait::Fails => match call(bus, tool, ASK.fails[1], PATIENCE).await {
+                Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
+                other => Err(odd(&format!("{other:?}"))),
+            },
+            Trait::Nested => Err(odd("it takes texts alone")),
+            Trait::Large => {
+                let text = "x".repeat(LARGE);
+                let args = [ASK.large.1[0], &text, ASK.large.1[1]].concat();
+                let answer = call(bus, tool, &args, PATIENCE).await?;
+                match answer.as_str().contains(&text) {
+                    true if answer.as_str().starts_with('{') => Ok(Carried::Yes),
+                    true => Ok(Carried::AsText),
+                    false => Err(odd(answer.as_str())),
                 }
             }
-        }
-        Trait::TimesOut => match call(bus, tool, ASK.sleeps[1], SHORT).await {
-            Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
-            other => Err(odd(&format!("{other:?}"))),
-        },
-        Trait::Cancelled => {
-            call(bus, tool, args, PATIENCE).await?;
-            let waiting = call(bus, tool, ASK.sleeps[1], PATIENCE);
-            let _ = tokio::time::timeout(SHORT, waiting).await;
-            let again = call(bus, tool, args, PATIENCE / 12).await?;
-            same(again.as_str(), answer).map(|_| Carried::Yes)
+            Trait::Streams => {
+                let (inbox, reply_to) = Inbox::new();
+                let args = Json::from_trusted(args);
+                let running =
+                    bus.start(Call::tool(std::time::Instant::now(), tool, Some(args)), reply_to);
+                loop {
+                    match inbox.next(&running).await {
+                        Down::Part(_) => return Ok(Carried::Yes),
+                        Down::Done(done) => return done.map(|_| Carried::Collected),
+                        _ => {}
+                    }
+                }
+            }
+            Trait::TimesOut => match call(bus, tool, ASK.sleeps[1], SHORT).await {
+                Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
+                other => Err(odd(&format!("{other:?}"))),
+            },
+            Trait::Cancelled => {
+                call(bus, tool, args, PATIENCE).await?;
+                let waiting = call(bus, tool, ASK.sleeps[1], PATIENCE);
+                let _ = tokio::time::timeout(SHORT, waiting).await;
+                let again = call(bus, tool, args, PATIENCE / 12).await?;
+                same(again.as_str(), answer).map(|_| Carried::Yes)
+            }
         }
     }
 }

@@ -1,22 +1,16 @@
-//! The providers in `examples/orchard`, in whatever language is there.
+//! The providers in `examples/orchard`, each in another language.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::skipped::is_there;
 
 use crate::page::Page;
 
 fn example(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/orchard").join(file)
-}
-
-/// Does this command work here?
-fn is_there(words: &[&str]) -> bool {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// It is short, keeps all rules and gives its text back.

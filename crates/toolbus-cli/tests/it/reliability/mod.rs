@@ -6,7 +6,7 @@
 //! [`TABLE`] set the same is measured and written to `docs/reliability.md`:
 //!
 //! ```text
-//! TOOLBUS_RELIABILITY=1 cargo test --release -p toolbus-cli --test it -- --exact reliability::the_table
+//! TOOLBUS_RELIABILITY=1 cargo test --profile dist -p toolbus-cli --test it -- --exact reliability::the_table
 //! ```
 
 mod alone;

@@ -2,7 +2,8 @@
 //! call ends once and with its own answer, in the journal too, no process is left, nothing grows.
 //!
 //! One `toolbus serve` has all its fronts before six backs, one of each wire; the fronts that are
-//! programs of their own have the same config. It takes some twenty seconds here; longer by
+//! programs of their own have the same config. It takes a few seconds in `cargo test`, a minute in
+//! the long form of `.ci/run`; longer by
 //!
 //! ```text
 //! cargo xtask soak 600
@@ -14,18 +15,19 @@ mod journal;
 mod stage;
 
 use std::env;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, LocalSet};
+use toolbus_testkit::form;
 use toolbus_testkit::process::Vitals;
 
 use self::callers::{Callers, Counts};
 use self::stage::Stage;
 
-/// How many seconds it takes, and with which seed; else as below, and by chance.
+/// How many seconds it takes; else as below.
 const SECONDS: &str = "TOOLBUS_SOAK";
-const SEED: &str = "TOOLBUS_SOAK_SEED";
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT: u64 = 5;
+const LONG: u64 = 60;
 /// How many callers there are at a time.
 const CALLERS: u64 = 6;
 /// What a process may have more of at the end than when it was warm.
@@ -34,12 +36,9 @@ const FILES_GROWTH_MAX: usize = 24;
 
 #[test]
 fn every_call_ends_once_and_nothing_is_left() {
-    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let length = number(SECONDS).map_or(SHORT, Duration::from_secs);
-    let by_chance = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
-    let seed = number(SEED).unwrap_or_else(|| by_chance().into());
-    // Shown if it fails, to be repeated.
-    println!("{SEED}={seed}");
+    let seconds = env::var(SECONDS).map(|text| text.parse().expect("TOOLBUS_SOAK: seconds"));
+    let seconds = seconds.unwrap_or_else(|_| form::short_or_long(SHORT, LONG));
+    let (length, seed) = (Duration::from_secs(seconds), form::seed());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stage = Stage::set();
     let (report, counts) = LocalSet::new().block_on(&runtime, soak(&stage, length, seed));

@@ -16,7 +16,7 @@ use crate::child::{EnvPolicy, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, patience, program, unfit};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, PeerKind};
 
@@ -45,7 +45,7 @@ impl PeerKind for GodexKind {
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
         let Place::Command(words) = address.place() else {
-            return Err(not_yet(address, "the godex wire elsewhere"));
+            return Err(unfit(address, "a command"));
         };
         Ok(Rc::new(Godex::new(Options {
             name: settings.name.clone().unwrap_or_else(|| file_name(words)),

@@ -29,7 +29,7 @@ use crate::wire::clients::ClientConfigs;
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, not_in_this_build, patience, program};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind};
 
@@ -114,7 +114,7 @@ impl PeerKind for McpKind {
                 })?;
                 Ok(Rc::new(McpHttp::new(options)))
             }
-            _ => Err(not_yet(address, "the MCP wire")),
+            _ => Err(not_in_this_build(address, "HTTP")),
         }
     }
 

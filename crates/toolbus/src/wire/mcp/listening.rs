@@ -63,7 +63,8 @@ impl FrontKind for McpKind {
         address: &Address,
         _settings: &WireSettings,
     ) -> Result<Box<dyn FrontPlan>, FrontError> {
-        Err(FrontError::usage(format!("fronts like `{address}` are not there yet")).by_key("serve"))
+        Err(FrontError::usage(format!("fronts like `{address}` are not in this build"))
+            .by_key("serve"))
     }
 
     fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {

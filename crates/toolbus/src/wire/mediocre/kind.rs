@@ -24,7 +24,7 @@ use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, W
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, not_in_this_build, patience, program, unfit};
 use crate::wire::settings::{Credentials, Settings, WireSettings};
 use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
@@ -97,7 +97,7 @@ impl PeerKind for MediocreKind {
                 return Ok(Rc::new(Mediocre::program(started, options)));
             }
             Place::Unix(path) => Host::Unix(path.clone()),
-            Place::Inside => return Err(not_yet(address, "this address")),
+            Place::Inside => return Err(unfit(address, "a command, a path or a URL")),
             Place::Url(url) => {
                 let (host, port) = (url.host.clone(), url.port);
                 match url.carrier {
@@ -114,7 +114,7 @@ impl PeerKind for MediocreKind {
                             (options(address.peer_name(), settings), start(settings));
                         return Ok(Rc::new(Mediocre::over_http(site, options, start)));
                     }
-                    missing => return Err(not_yet(address, called(missing))),
+                    missing => return Err(not_in_this_build(address, called(missing))),
                 }
             }
         };

@@ -24,7 +24,7 @@ use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, patience, program, unfit};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
 
@@ -76,7 +76,7 @@ impl PeerKind for OracleKind {
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
         let Place::Command(words) = address.place() else {
-            return Err(not_yet(address, "an oracle elsewhere"));
+            return Err(unfit(address, "a command"));
         };
         let own: OracleSettings = settings.wire.get();
         let mut functions = Vec::new();

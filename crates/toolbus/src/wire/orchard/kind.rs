@@ -24,7 +24,7 @@ use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, patience, program, unfit};
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
 
@@ -72,7 +72,7 @@ impl PeerKind for OrchardKind {
 
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
         let Place::Command(words) = address.place() else {
-            return Err(not_yet(address, "a provider elsewhere"));
+            return Err(unfit(address, "a command"));
         };
         let own: OrchardSettings = settings.wire.get();
         let name = settings.name.clone().unwrap_or_else(|| address.peer_name());

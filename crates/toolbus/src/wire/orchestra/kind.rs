@@ -22,7 +22,7 @@ use crate::wire::check::CheckKind;
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_yet, patience, program};
+use crate::wire::open::{file_name, patience, program, unfit};
 use crate::wire::settings::Settings;
 use crate::wire::{FrontKind, OpenError, PeerKind};
 
@@ -99,7 +99,7 @@ impl PeerKind for OrchestraKind {
                 return Ok(Rc::new(Orchestra::program(name, Started::new(options), timeout)));
             }
             Place::Url(url) => url,
-            Place::Unix(_) | Place::Inside => return Err(not_yet(address, "this address")),
+            Place::Unix(_) | Place::Inside => return Err(unfit(address, "a command or a URL")),
         };
         let unusable = |why: String| OpenError::unusable(address, why);
         let parameters = CallParameters::of(url).map_err(unusable)?;

@@ -19,7 +19,7 @@ use crate::wire::OpenError;
 use crate::wire::check::talk;
 #[cfg(any(feature = "http", feature = "tls"))]
 use crate::wire::mediocre::reach::{self, Site};
-use crate::wire::open::program;
+use crate::wire::open::{not_in_this_build, program, unfit};
 use crate::wire::settings::Settings;
 
 /// Where a server is.
@@ -46,7 +46,6 @@ pub enum Place {
 impl Place {
     /// Where an address leads to; the files that it names are read.
     pub fn of(address: &Address, settings: &Settings) -> Result<Place, OpenError> {
-        let not_yet = |what| OpenError::NotYet { address: address.clone(), what };
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
             address::Place::Command(words) => {
@@ -66,10 +65,10 @@ impl Place {
                     Transport::Http | Transport::Https => {
                         Ok(Place::Http(reach::site(address, url, &settings.credentials)?))
                     }
-                    _ => Err(not_yet("what carries it")),
+                    _ => Err(not_in_this_build(address, "what carries it")),
                 }
             }
-            address::Place::Inside => Err(not_yet("a test of it")),
+            address::Place::Inside => Err(unfit(address, "a command, a path or a URL")),
         }
     }
 

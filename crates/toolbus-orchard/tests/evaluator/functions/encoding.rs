@@ -1,6 +1,6 @@
 //! Encodings and digests.
 
-use crate::evaluating::check;
+use crate::evaluator::evaluating::check;
 
 #[test]
 fn encodings() {

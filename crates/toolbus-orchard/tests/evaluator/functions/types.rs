@@ -1,6 +1,6 @@
 //! Conversions and questions about values.
 
-use crate::evaluating::{check, check_types};
+use crate::evaluator::evaluating::{check, check_types};
 
 #[test]
 fn types() {

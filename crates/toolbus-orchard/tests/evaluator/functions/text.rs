@@ -1,6 +1,6 @@
 //! Functions of text.
 
-use crate::evaluating::check;
+use crate::evaluator::evaluating::check;
 
 #[test]
 fn text() {

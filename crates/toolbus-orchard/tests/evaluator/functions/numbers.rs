@@ -1,6 +1,6 @@
 //! Functions of numbers.
 
-use crate::evaluating::check;
+use crate::evaluator::evaluating::check;
 
 #[test]
 fn numbers() {

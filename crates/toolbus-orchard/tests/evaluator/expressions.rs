@@ -3,7 +3,7 @@
 use toolbus_orchard::diagnostic::FileId;
 use toolbus_orchard::expr;
 
-use crate::evaluating::{check, check_types, planned};
+use crate::evaluator::evaluating::{check, check_types, planned};
 
 #[test]
 fn numbers_are_as_they_are_written() {

@@ -5,7 +5,7 @@ use std::thread;
 use toolbus_orchard::diagnostic::{Code, FileId};
 use toolbus_orchard::expr;
 
-use crate::evaluating::{check, planned};
+use crate::evaluator::evaluating::{check, planned};
 
 #[test]
 fn what_takes_too_long_or_grows_too_large_is_refused() {

@@ -1,7 +1,6 @@
 //! Kills a host of child processes with SIGKILL at all sorts of moments: no process may be left.
 //!
-//! The program is test, host and guard in one, so its `main` is its own. A test starts the host,
-//! which is this program again, with a pipe as standard output that every child and grandchild
+//! The program is test, host and guard in one. A test starts the host, which is this program again, with a pipe as standard output that every child and grandchild
 //! inherits; the pipe ends when the last of them is dead, and not before. The guard does not hold
 //! it: it holds nothing.
 
@@ -15,9 +14,9 @@ use std::{env, fs, mem};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal as RawSignal};
 use toolbus::child::{Process, Program, Signal, guard};
-
-/// More than any machine needs; only a test that fails waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+use toolbus_testkit::form;
+use toolbus_testkit::patience::PATIENCE;
+use toolbus_testkit::skipped::skipped;
 
 /// Ignores every polite request, and has children of its own that do the same; one of them is
 /// in a group of its own.
@@ -29,7 +28,7 @@ const DAEMON: &str =
     "setsid sh -c 'trap \"\" TERM INT HUP; echo up; sleep 600; sleep 600' & exec sleep 600";
 
 /// Each is run with both forms of the guard.
-const TESTS: [(&str, Test); 10] = [
+const TESTS: [(&str, fn(&str)); 10] = [
     ("killed_while_starting", killed_while_starting),
     ("killed_while_serving", killed_while_serving),
     ("killed_while_stopping", killed_while_stopping),
@@ -42,32 +41,23 @@ const TESTS: [(&str, Test); 10] = [
     ("setsid_does_not_lead_out_of_a_cgroup", setsid_does_not_lead_out_of_a_cgroup),
 ];
 
-type Test = fn(&str);
-
-pub(crate) fn main() {
+/// Goes on as what this process was started to be, if it was by one of the tests below.
+pub(crate) fn be_guard_or_host() {
     if env::var_os("GUARD").is_none_or(|form| form == "program") {
         guard::run_if_asked();
     }
     if let Ok(window) = env::var("HOST") {
         host(&window);
     }
-    let args: Vec<String> = env::args().skip(1).collect();
-    let asked = |name: &str| {
-        let mut filters = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
-        filters.peek().is_none() || filters.any(|filter| name.contains(filter))
-    };
-    for (name, test) in TESTS {
-        for form in ["program", "script"] {
-            let name = format!("{name}_{form}");
-            if args.iter().any(|arg| arg == "--list") {
-                println!("{name}: test");
-            } else if asked(&name) {
-                let since = Instant::now();
-                test(form);
-                println!("test {name} ... ok ({:.1} s)", since.elapsed().as_secs_f32());
-            }
-        }
-    }
+}
+
+pub(crate) fn tests() -> impl Iterator<Item = (String, crate::Test)> {
+    TESTS.into_iter().flat_map(|(name, test)| {
+        ["program", "script"].map(|form| {
+            let run: crate::Test = Box::new(move || test(form));
+            (format!("guard::{name}_{form}"), run)
+        })
+    })
 }
 
 fn killed_while_starting(form: &str) {
@@ -91,10 +81,10 @@ fn killed_while_failing_to_start(form: &str) {
 }
 
 fn killed_at_random(window: &str, form: &str) {
-    let mut seed = u64::from(std::process::id());
+    let mut seed = form::seed();
     let mut between_fork_and_exec = 0;
     for _ in 0..kills() {
-        // Any moment will do, so nothing depends on how it is chosen.
+        // Any moment will do: which it is depends on the machine, too.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let moment = Duration::from_micros((seed >> 33) % 40_000);
         let mut host = Host::start(window, form);
@@ -163,6 +153,11 @@ fn a_guard_that_hangs_is_replaced(form: &str) {
     let first = host.guard();
     let watch = rustix::process::pidfd_open(first, PidfdFlags::empty()).unwrap();
     rustix::process::kill_process(first, RawSignal::STOP).unwrap();
+    if !form::is_long() {
+        // The smallest there is, so that it is full after a few hundred children.
+        let pipe = fs::File::open(format!("/proc/{}/fd/0", first.as_raw_nonzero())).unwrap();
+        rustix::pipe::fcntl_setpipe_size(pipe, 4096).unwrap();
+    }
     let mut spawned = 0;
     while !readable(&watch, Duration::ZERO) {
         host.ask("come and go");
@@ -188,7 +183,7 @@ fn children_die_with_us_and_the_guard(form: &str) {
 fn setsid_does_not_lead_out_of_a_cgroup(form: &str) {
     let mut host = Host::serving(form);
     let Some(folder) = host.cgroups() else {
-        println!("no cgroup is delegated to us here: `setsid` is a way out");
+        skipped("no cgroup is delegated to us here: `setsid` is a way out");
         host.kill();
         return host.expect_none_left();
     };
@@ -202,8 +197,9 @@ fn setsid_does_not_lead_out_of_a_cgroup(form: &str) {
     }
 }
 
+/// How often a host is killed in each window.
 fn kills() -> u32 {
-    env::var("TOOLBUS_KILLS").map_or(50, |kills| kills.parse().expect("TOOLBUS_KILLS: a number"))
+    form::short_or_long(10, 50)
 }
 
 /// A program with children, about to be killed.

@@ -1,6 +1,6 @@
 //! Time, chance and files.
 
-use crate::evaluating::{check, run, shown};
+use crate::evaluator::evaluating::{check, run, shown};
 
 #[test]
 fn times() {

@@ -3,7 +3,7 @@
 
 use toolbus_orchard::{builtin, model};
 
-use crate::evaluating::shown;
+use crate::evaluator::evaluating::shown;
 
 const EXPRESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/expressions.md");
 const ORCHARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/orchard.md");

@@ -9,7 +9,7 @@ use toolbus_orchard::value::{Value, convert};
 use toolbus_proto::json::Json as Text;
 use toolbus_proto::orchard::types;
 
-use crate::evaluating::{planned, same};
+use crate::evaluator::evaluating::{planned, same};
 
 fn lines<T: DeserializeOwned>(file: &str) -> Vec<T> {
     let path = format!("{}/../../transcripts/orchard/{file}", env!("CARGO_MANIFEST_DIR"));

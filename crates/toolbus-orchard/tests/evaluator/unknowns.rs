@@ -2,7 +2,7 @@
 
 use toolbus_orchard::diagnostic::Problem;
 
-use crate::evaluating::{check, check_types, planned};
+use crate::evaluator::evaluating::{check, check_types, planned};
 
 #[test]
 fn unknown_in_is_unknown_out_with_its_type() {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use hcl::eval::Evaluate;
 use proptest::prelude::*;
 
-use crate::evaluating::planned;
+use crate::evaluator::evaluating::planned;
 
 /// Expressions by what they give.
 #[derive(Debug, Clone)]
