@@ -90,9 +90,10 @@ impl Services {
         let ready = Ready::of(attrs.ready)?;
         let patience = duration("ready_timeout", &attrs.ready_timeout)?;
         let stop = duration("stop_timeout", &attrs.stop_timeout)?;
+        // It may be meant so, but mostly a program of an earlier try still holds the port.
         if ready.is_met().await {
-            let message = format!("{ready} before `{command}` was started: is the port taken?");
-            return Err(execute_failed(message));
+            let message = format!("{ready} already, before `{command}` was started");
+            hear(&Notice::Warning(message));
         }
         let vars = attrs.env.into_iter().collect();
         let program = Program::new(attrs.command);

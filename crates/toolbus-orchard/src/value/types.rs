@@ -72,27 +72,13 @@ pub(crate) fn unify_all<'a>(types: impl IntoIterator<Item = &'a Type>) -> Option
     if others.iter().all(|other| other == first) {
         return Some((*first).clone());
     }
-    let (mut has_list, mut has_set, mut has_map) = (false, false, false);
-    for ty in &types {
-        let is_kin = match (ty, first) {
-            (
-                Type::String | Type::Number | Type::Bool,
-                Type::String | Type::Number | Type::Bool,
-            ) => true,
-            (
-                Type::List(_) | Type::Set(_) | Type::Tuple(_),
-                Type::List(_) | Type::Set(_) | Type::Tuple(_),
-            ) => true,
-            (Type::Map(_) | Type::Object(_), Type::Map(_) | Type::Object(_)) => true,
-            _ => false,
-        };
-        if !is_kin {
-            return None;
-        }
-        has_list |= matches!(ty, Type::List(_));
-        has_set |= matches!(ty, Type::Set(_));
-        has_map |= matches!(ty, Type::Map(_));
+    if others.iter().any(|other| family(other) != family(first)) {
+        return None;
     }
+    let has = |is: fn(&Type) -> bool| types.iter().any(|ty| is(ty));
+    let has_list = has(|ty| matches!(ty, Type::List(_)));
+    let has_set = has(|ty| matches!(ty, Type::Set(_)));
+    let has_map = has(|ty| matches!(ty, Type::Map(_)));
     match first {
         Type::String | Type::Number | Type::Bool => {
             types.contains(&&Type::String).then_some(Type::String)
@@ -108,6 +94,24 @@ pub(crate) fn unify_all<'a>(types: impl IntoIterator<Item = &'a Type>) -> Option
                 Some(if has_set && !has_list { Type::Set(element) } else { Type::List(element) })
             }
         },
+    }
+}
+
+/// Those of one family can become the same.
+#[derive(PartialEq, Eq)]
+enum Family {
+    Primitive,
+    Sequence,
+    Mapping,
+    Any,
+}
+
+fn family(ty: &Type) -> Family {
+    match ty {
+        Type::String | Type::Number | Type::Bool => Family::Primitive,
+        Type::List(_) | Type::Set(_) | Type::Tuple(_) => Family::Sequence,
+        Type::Map(_) | Type::Object(_) => Family::Mapping,
+        Type::Any => Family::Any,
     }
 }
 

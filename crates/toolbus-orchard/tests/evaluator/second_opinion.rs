@@ -153,6 +153,6 @@ fn the_reference_implementation_agrees() {
             wrong.push(format!("{text} → {expected}\n  ours: {ours} {message}"));
         }
     }
-    assert!(600 < count, "{count}");
+    assert!(900 < count, "{count}");
     assert!(wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong.join("\n"));
 }
