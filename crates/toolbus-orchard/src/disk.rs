@@ -10,18 +10,29 @@ use crate::expr::Files;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
-impl Files for Disk {
-    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+impl Disk {
+    /// The beginning of a file: all of it, unless it has more bytes than this.
+    pub fn read_start(&self, path: &Path, bytes: usize) -> io::Result<Vec<u8>> {
         let file = File::open(path)?;
         if file.metadata()?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
         }
-        let mut bytes = Vec::new();
+        let mut start = Vec::new();
+        file.take(bytes as u64).read_to_end(&mut start)?;
+        Ok(start)
+    }
+}
+
+impl Files for Disk {
+    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
         // One more tells that there are too many.
-        file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+        let bytes = self.read_start(path, bytes_max.saturating_add(1))?;
         match bytes.len() <= bytes_max {
             true => Ok(bytes),
-            false => Err(io::Error::other(format!("it is larger than {bytes_max} bytes"))),
+            false => {
+                let message = format!("it is larger than {bytes_max} bytes");
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
+            }
         }
     }
 

@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use toolbus::secrets::in_json;
+use toolbus::secrets::{in_json, longest_first};
 
 use crate::value::Value;
 
@@ -115,7 +115,8 @@ impl Secrets {
             })
     }
 
-    /// Where secrets stand, in order. Of those that overlap nothing is left.
+    /// Where secrets stand, in order. Of those that overlap the longest is taken, and of two as
+    /// long the first.
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let by_head = self.by_head.borrow();
         let mut found: Vec<Range<usize>> = Vec::new();
@@ -127,14 +128,10 @@ impl Secrets {
             let head: &[u8; HEAD_BYTES] = head.try_into().expect("windows are of that length");
             let Some(spellings) = by_head.get(head) else { continue };
             let fits = |spelling: &&String| bytes[at..].starts_with(spelling.as_bytes());
-            let Some(spelling) = spellings.iter().find(fits) else { continue };
-            let end = at + spelling.len();
-            match found.last_mut() {
-                Some(last) if at < last.end => last.end = last.end.max(end),
-                _ => found.push(at..end),
-            }
+            let fitting = spellings.iter().filter(fits);
+            found.extend(fitting.map(|spelling| at..at + spelling.len()));
         }
-        found
+        longest_first(found)
     }
 }
 
@@ -142,7 +139,7 @@ impl Secrets {
 fn taint(value: &Value, is_secret: &dyn Fn(&str) -> bool) -> Value {
     use crate::value::Kind;
     let elements = |all: &[Value]| all.iter().map(|one| taint(one, is_secret)).collect::<Vec<_>>();
-    let members = |all: &std::collections::BTreeMap<String, Value>| {
+    let members = |all: &BTreeMap<String, Value>| {
         let one = |(name, one): (&String, &Value)| {
             (name.clone(), taint(one, is_secret).with_sensitive(is_secret(name)))
         };
@@ -178,8 +175,6 @@ fn in_ascii_json(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn knowing(secrets: &[&str]) -> Secrets {
@@ -204,12 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn of_secrets_that_overlap_nothing_is_left() {
-        let known = knowing(&["token", "token-of-mine", "mine-alone"]);
-        assert_eq!(
-            known.masked("a token, a token-of-mine-alone!"),
-            "a (sensitive), a (sensitive)!"
-        );
+    fn of_secrets_that_overlap_the_longest_is_taken_first() {
+        for (secrets, text, expected) in [
+            (
+                &["token", "token-of-mine", "mine-alone"][..],
+                "a token, a token-of-mine-alone!",
+                "a (sensitive), a (sensitive)-alone!",
+            ),
+            (&["abcd", "bcdefgh"], "abcdefgh abcd", "a(sensitive) (sensitive)"),
+            (&["abcde", "cdefghi", "hijklmnop"], "abcdefghijklmnop", "(sensitive)fg(sensitive)"),
+            (&["s3cr3t", "cr3t-l0ng"], "s3cr3t-l0ng", "s3(sensitive)"),
+            (&["aaaa"], "aaaaaaaaa", "(sensitive)(sensitive)a"),
+        ] {
+            assert_eq!(knowing(secrets).masked(text), expected, "{text}");
+        }
     }
 
     #[test]

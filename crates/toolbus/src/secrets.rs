@@ -6,6 +6,7 @@
 //! of it costs anything.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,12 +120,15 @@ impl Secrets {
     }
 
     /// Where secrets stand, in order. Those that overlap or touch are one, or the rest of one
-    /// would be left.
+    /// would be left; where [`mask_as`] was said, the longest counts first.
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let spellings = self.spellings.read().unwrap_or_else(PoisonError::into_inner);
         let mut found: Vec<Range<usize>> = Vec::new();
         for spelling in &*spellings {
             found.extend(text.match_indices(&**spelling).map(|(at, it)| at..at + it.len()));
+        }
+        if MASK_AS.get().is_some() {
+            return longest_first(found);
         }
         found.sort_unstable_by_key(|range| range.start);
         found.dedup_by(|next, kept| {
@@ -169,6 +173,20 @@ impl Secrets {
             }
         }
     }
+}
+
+/// Those places that are left if the longest is taken first and none may overlap one that was
+/// taken, in order.
+pub fn longest_first(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_by_key(|place| (std::cmp::Reverse(place.len()), place.start));
+    let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+    for Range { start, end } in found {
+        let before = taken.range(..end).next_back();
+        if before.is_none_or(|(_, taken_end)| *taken_end <= start) {
+            taken.insert(start, end);
+        }
+    }
+    taken.into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// Words and numbers that stand in any log are no secrets, wherever they come from.

@@ -18,11 +18,13 @@ use super::BYTES_MAX;
 /// From SIGTERM until SIGKILL.
 const SIGNAL: Duration = Duration::from_secs(2);
 /// How often it is looked whether the rest of a session has gone.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// What became of a command.
 pub(super) struct Ran {
     pub(super) exit: Exit,
+    /// The names and numbers of processes that it had left running, which were stopped then.
+    pub(super) left_behind: Vec<(String, i32)>,
     pub(super) stdout: BytesMut,
     pub(super) stderr: BytesMut,
 }
@@ -50,8 +52,9 @@ pub(super) async fn run(
         running.stop().await;
         return Err(NotRun::TooLong(running.errors));
     };
+    let left_behind = running.process.left_behind();
     running.leave().await?;
-    Ok(Ran { exit, stdout: running.output, stderr: running.errors })
+    Ok(Ran { exit, left_behind, stdout: running.output, stderr: running.errors })
 }
 
 /// Its last lines, as they may be shown to people.
@@ -165,21 +168,21 @@ impl Running {
     }
 }
 
-async fn until(instant: Option<Instant>) {
+pub(super) async fn until(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
 }
 
-async fn read(from: &mut Option<Input>, into: &mut BytesMut) -> io::Result<usize> {
+pub(super) async fn read(from: &mut Option<Input>, into: &mut BytesMut) -> io::Result<usize> {
     match from {
         Some(input) => input.read(into).await,
         None => std::future::pending().await,
     }
 }
 
-fn handle_read(from: &mut Option<Input>, read: &io::Result<usize>) {
+pub(super) fn handle_read(from: &mut Option<Input>, read: &io::Result<usize>) {
     if !matches!(read, Ok(1..)) {
         *from = None;
     }

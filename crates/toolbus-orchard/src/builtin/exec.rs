@@ -1,18 +1,22 @@
 //! `builtin/exec`: commands of this machine, without a shell between.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 use toolbus::child::{EnvPolicy, Program, SpawnError};
 use toolbus::{Exit, Failure, Json, LocalFuture};
+use toolbus_proto::channel::Notice;
 
 use super::command::{self, NotRun, Ran};
+use super::service::{self, Services};
 use super::{
-    BYTES_MAX, Execute, Inside, attrs, causes, duration, execute_failed, resolved, unknown_action,
-    with_detail,
+    BYTES_MAX, Execute, Hear, Inside, attrs, causes, duration, execute_failed, resolved,
+    unknown_action, with_detail,
 };
 
 pub(super) const SCHEMA: &str = r#"{
@@ -43,12 +47,28 @@ pub(super) const SCHEMA: &str = r#"{
         "timeout": {"type": "string", "default": "30s", "description": "how long to try, in all"}
       },
       "outputs": {"type": "object({attempts=number})"}
+    },
+    "exec_service": {
+      "description": "starts a program that runs until the run ends and is stopped then, the last one first",
+      "attrs": {
+        "command": {"type": "list(string)", "required": true, "description": "the program, in PATH or by its path, and its arguments"},
+        "env": {"type": "map(string)", "description": "variables added to our environment"},
+        "cwd": {"type": "string", "description": "its working directory, else ours"},
+        "ready": {"type": "object({http=optional(string),line=optional(string),tcp=optional(string)})", "description": "when it can be used: one of `tcp = \"HOST:PORT\"` (something listens there), `http = URL` (it answers with a status below 400) and `line = REGEX` (it has written such a line); else at once"},
+        "ready_timeout": {"type": "string", "default": "30s", "description": "how long that may take"},
+        "stop_timeout": {"type": "string", "default": "5s", "description": "how long it may take to end before it is killed"}
+      },
+      "outputs": {"type": "object({pid=number})"}
     }
   },
   "extensions": ["parallel"]
 }"#;
 
-pub(super) struct Exec;
+#[derive(Default)]
+pub(super) struct Exec {
+    services: Services,
+    hear: RefCell<Option<Hear>>,
+}
 
 #[derive(Debug, Deserialize)]
 struct Attrs {
@@ -72,26 +92,54 @@ impl Inside for Exec {
 
     fn execute(&self, execute: Execute) -> LocalFuture<'_, Result<Json, Failure>> {
         Box::pin(async move {
-            let attrs: Attrs = attrs(&execute.attrs)?;
-            let cwd = attrs.cwd.as_ref().map(|cwd| resolved(&execute.folder, cwd));
-            match &*execute.action {
-                "exec_run" => run(attrs, cwd).await,
+            let Execute { action, attrs: given, folder } = execute;
+            let in_folder = |cwd: &Option<String>| cwd.as_ref().map(|cwd| resolved(&folder, cwd));
+            if action == "exec_service" {
+                let attrs: service::Attrs = attrs(&given)?;
+                let cwd = in_folder(&attrs.cwd);
+                return self.services.start(attrs, cwd, self.hear()).await;
+            }
+            let attrs: Attrs = attrs(&given)?;
+            let cwd = in_folder(&attrs.cwd);
+            match &*action {
+                "exec_run" => run(attrs, cwd, &self.hear()).await,
                 "exec_wait" => wait(attrs, cwd).await,
                 other => Err(unknown_action(other)),
             }
         })
     }
+
+    fn listen(&self, hear: Hear) {
+        self.hear.replace(Some(hear));
+    }
+
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.services.stop())
+    }
+
+    fn kill(&self) {
+        self.services.kill();
+    }
 }
 
-async fn run(attrs: Attrs, cwd: Option<PathBuf>) -> Result<Json, Failure> {
+impl Exec {
+    fn hear(&self) -> Hear {
+        self.hear.borrow().clone().unwrap_or_else(|| Rc::new(|_| {}))
+    }
+}
+
+async fn run(attrs: Attrs, cwd: Option<PathBuf>, hear: &Hear) -> Result<Json, Failure> {
     let timeout = attrs.timeout.as_deref().map(|text| duration("timeout", text)).transpose()?;
     let program = program(&attrs, cwd);
     let give_up = timeout.map(|timeout| Instant::now() + timeout);
     let ran = command::run(&program, attrs.stdin, give_up).await;
-    let Ran { exit, stdout, stderr } = ran.map_err(|error| {
+    let Ran { exit, left_behind, stdout, stderr } = ran.map_err(|error| {
         let late = || format!("`{}` did not end within {}", attrs.command, shown(timeout));
         failure(&attrs.command, error, late)
     })?;
+    if !left_behind.is_empty() {
+        hear(&Notice::Warning(left_message(&attrs.command, &left_behind)));
+    }
     if exit != Exit::Code(0) && !attrs.allow_failure {
         let message = format!("`{}` {}", attrs.command, ended(exit));
         return Err(with_detail(execute_failed(message), &command::last_lines(&stderr)));
@@ -126,6 +174,22 @@ async fn wait(attrs: Attrs, cwd: Option<PathBuf>) -> Result<Json, Failure> {
     Err(execute_failed(late()))
 }
 
+/// What a command left in the background, which is stopped with it.
+fn left_message(command: &str, left: &[(String, i32)]) -> String {
+    /// How many are named.
+    const SHOWN_MAX: usize = 5;
+    let shown = left.iter().take(SHOWN_MAX).map(|(name, pid)| format!("`{name}` (process {pid})"));
+    let more = match left.len().saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "`{command}` left {}{more} in the background, which ends with it: a program that shall \
+         run until the run ends is an `exec_service`",
+        shown.collect::<Vec<_>>().join(", ")
+    )
+}
+
 fn program(attrs: &Attrs, cwd: Option<PathBuf>) -> Program {
     let words = std::iter::once(&attrs.command).chain(&attrs.args).cloned().collect();
     let vars = attrs.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -146,12 +210,12 @@ fn failure(command: &str, error: NotRun, late: impl Fn() -> String) -> Failure {
     }
 }
 
-fn spawn_failure(error: &SpawnError) -> Failure {
+pub(super) fn spawn_failure(error: &SpawnError) -> Failure {
     let hint = error.to_failure().last_words.and_then(|words| words.hint);
     with_detail(execute_failed(causes(error)), &hint.unwrap_or_default())
 }
 
-fn ended(exit: Exit) -> String {
+pub(super) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exited with status {code}"),
         Exit::Signal(signal) => format!("was killed by signal {signal}"),

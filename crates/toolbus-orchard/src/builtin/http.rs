@@ -190,6 +190,12 @@ impl Http {
         Err(super::with_detail(failure, &last))
     }
 
+    /// Which status a server answers with.
+    pub(super) async fn status(&self, url: &str) -> Result<u16, Failure> {
+        let response = self.ask(url, Asked::get(HeaderMap::new())).await?;
+        Ok(response.status().as_u16())
+    }
+
     /// Follows redirects until there is an answer.
     async fn ask(&self, url: &str, mut asked: Asked) -> Result<Response<Body>, Failure> {
         let base = self.config.borrow().base_url.clone();

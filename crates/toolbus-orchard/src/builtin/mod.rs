@@ -1,13 +1,15 @@
 //! The providers inside toolbus itself: `builtin/exec`, `builtin/http`, `builtin/postgres`.
 //!
 //! They have schemas like any other provider, and the host converts what goes in and comes out by
-//! them. None of them is a process: what they start or open ends with them.
+//! them. None of them is a process: what they start or open ends with them, at the latest when
+//! the run does.
 
 mod command;
 mod exec;
 mod http;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod service;
 mod url;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toolbus::{Code, Failure, FailureKind, Json, LocalFuture};
+use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;
 
 /// How their sources begin.
@@ -58,12 +61,26 @@ pub trait Inside {
 
     /// Executes an action and gives its outputs. Dropping the future ends what it does.
     fn execute(&self, execute: Execute) -> LocalFuture<'_, Result<Json, Failure>>;
+
+    /// Calls this with what its programs write, and what is odd about them.
+    fn listen(&self, _hear: Hear) {}
+
+    /// Ends what it has left running, and waits for that.
+    fn shutdown(&self) -> LocalFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    /// Kills what it has left running.
+    fn kill(&self) {}
 }
+
+/// Who hears what is said besides answers.
+pub type Hear = Rc<dyn Fn(&Notice)>;
 
 /// The one of that name. Must be called inside a `LocalSet`.
 pub fn open(name: &str) -> Option<Rc<dyn Inside>> {
     Some(match name {
-        "exec" => Rc::new(exec::Exec),
+        "exec" => Rc::new(exec::Exec::default()),
         "http" => Rc::new(http::Http::default()),
         #[cfg(feature = "postgres")]
         "postgres" => Rc::new(postgres::Postgres::default()),

@@ -281,3 +281,157 @@ fn what_cannot_be_asked_is_told_before() {
     let got = http(r#"{"base_url":"h"}"#, "http_request", r#"{"url":"/relative"}"#);
     assert!(got.starts_with("configure_failed: `h` is no address"), "{got}");
 }
+
+/// A provider of commands, the schema's defaults filled in, and what it says besides.
+struct Commands {
+    inside: Rc<dyn Inside>,
+    heard: Rc<std::cell::RefCell<Vec<String>>>,
+}
+
+impl Commands {
+    fn new() -> Commands {
+        let inside = open("exec").unwrap();
+        let heard: Rc<std::cell::RefCell<Vec<String>>> = Rc::default();
+        let hears = heard.clone();
+        inside.listen(Rc::new(move |notice| match notice {
+            Notice::Stderr(line) => hears.borrow_mut().push(line.to_string()),
+            Notice::Warning(message) => hears.borrow_mut().push(format!("warning: {message}")),
+            _ => {}
+        }));
+        Commands { inside, heard }
+    }
+
+    async fn execute(&self, action: &str, attrs: &str) -> String {
+        let schema = schema_of("exec");
+        let attrs = with_defaults(&schema.actions[action].attrs, attrs);
+        let execute = Execute { action: action.into(), attrs, folder: ".".into() };
+        match self.inside.execute(execute).await {
+            Ok(outputs) => outputs.to_string(),
+            Err(failure) => told(failure),
+        }
+    }
+
+    fn heard(&self) -> String {
+        self.heard.borrow().join("|")
+    }
+}
+
+fn pid(outputs: &str) -> String {
+    let outputs: serde_json::Value = serde_json::from_str(outputs).expect(outputs);
+    format!("/proc/{}", outputs["pid"])
+}
+
+#[test]
+fn services_run_until_the_end_and_are_stopped_the_last_first() {
+    let scratch = Scratch::new();
+    let log = scratch.file("log");
+    let service = |name: &str| {
+        let script = format!(
+            "trap 'echo {name} >> {log}; exit 0' TERM; echo up {name} >&2; while :; do sleep 0.02; done"
+        );
+        let command = serde_json::json!(["sh", "-c", script]);
+        format!(r#"{{"command":{command},"ready":{{"line":"^up .$"}}}}"#)
+    };
+    runtime::run(async {
+        let commands = Commands::new();
+        let mut running = Vec::new();
+        for name in ["a", "b", "c"] {
+            running.push(pid(&commands.execute("exec_service", &service(name)).await));
+        }
+        assert!(running.iter().all(|process| Path::new(process).exists()));
+        assert_eq!(commands.heard(), "up a|up b|up c");
+        commands.inside.shutdown().await;
+        assert!(running.iter().all(|process| !Path::new(process).exists()));
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "c\nb\na\n");
+    });
+}
+
+#[test]
+fn a_service_that_does_not_listen_is_killed() {
+    runtime::run(async {
+        let commands = Commands::new();
+        let stubborn = r#"{"command":["sh","-c","trap '' TERM; echo up; while :; do sleep 0.02; done"],
+            "ready":{"line":"up"},"stop_timeout":"50ms"}"#;
+        let process = pid(&commands.execute("exec_service", stubborn).await);
+        commands.inside.shutdown().await;
+        assert!(!Path::new(&process).exists());
+        let process =
+            pid(&commands.execute("exec_service", r#"{"command":["sleep","1000"]}"#).await);
+        commands.inside.kill();
+        commands.inside.shutdown().await;
+        assert!(!Path::new(&process).exists());
+    });
+}
+
+#[test]
+fn a_service_is_ready_when_it_can_be_asked() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = format!(
+        r#""command":["python3","-m","http.server","{port}","--bind","127.0.0.1","--directory","/var/empty"]"#
+    );
+    let server = server.replace("/var/empty", env!("CARGO_MANIFEST_DIR"));
+    runtime::run(async {
+        let by_tcp = format!(r#"{{{server},"ready":{{"tcp":"127.0.0.1:{port}"}}}}"#);
+        let by_http = format!(r#"{{{server},"ready":{{"http":"http://127.0.0.1:{port}/src/"}}}}"#);
+        for attrs in [&by_tcp, &by_http] {
+            let commands = Commands::new();
+            let process = pid(&commands.execute("exec_service", attrs).await);
+            // Whatever becomes of a second one: that the port is taken was told.
+            commands.execute("exec_service", attrs).await;
+            let heard = commands.heard();
+            assert!(heard.contains(" already, before `python3` was started"), "{heard}");
+            commands.inside.shutdown().await;
+            assert!(!Path::new(&process).exists());
+        }
+    });
+}
+
+#[test]
+fn a_service_that_is_never_ready() {
+    for (attrs, expected) in [
+        (r#"{"command":[]}"#, "validation_failed: attrs.command: it is empty"),
+        (
+            r#"{"command":["sleep","9"],"ready":{"tcp":"x:1","line":"x"}}"#,
+            "validation_failed: attrs.ready: only one of `tcp`, `http` and `line`",
+        ),
+        (
+            r#"{"command":["sleep","9"],"ready":{"tcp":"localhost"}}"#,
+            "validation_failed: attrs.ready.tcp: `localhost` is no `HOST:PORT`",
+        ),
+        (
+            r#"{"command":["sh","-c","echo no luck >&2; exit 3"],"ready":{"line":"up"}}"#,
+            "execute_failed: `sh` exited with status 3 before it was ready | no luck",
+        ),
+        (
+            r#"{"command":["sleep","1000"],"ready":{"line":"up"},"ready_timeout":"20ms"}"#,
+            "execute_failed: `sleep` was not ready within 20ms: not a line fits `up`",
+        ),
+    ] {
+        assert_eq!(exec("exec_service", attrs), expected, "{attrs}");
+    }
+    let missing = exec("exec_service", r#"{"command":["no-such-program"]}"#);
+    assert!(missing.contains("there is no program `no-such-program`"), "{missing}");
+}
+
+#[test]
+fn what_becomes_of_programs_in_the_background_is_told() {
+    runtime::run(async {
+        let commands = Commands::new();
+        let attrs = r#"{"command":"sh","args":["-c","sleep 1000 & echo hi"]}"#;
+        let ran = commands.execute("exec_run", attrs).await;
+        assert!(ran.contains(r#""stdout":"hi\n""#), "{ran}");
+        let heard = commands.heard();
+        assert!(heard.starts_with("warning: `sh` left `"), "{heard}");
+        assert!(heard.ends_with("an `exec_service`"), "{heard}");
+        // A service that ends before the run does is no secret, either.
+        let commands = Commands::new();
+        commands.execute("exec_service", r#"{"command":["sh","-c","exit 4"]}"#).await;
+        while commands.heard().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(
+            commands.heard(),
+            "warning: the service `sh` exited with status 4 before the run did"
+        );
+    });
+}

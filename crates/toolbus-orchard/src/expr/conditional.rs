@@ -65,42 +65,16 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a value belongs to: those of one family can take each other's place.
-#[derive(PartialEq)]
-enum Family {
-    Primitive,
-    Sequence,
-    Mapping,
-    Open,
-}
-
-fn family(ty: &Type) -> Family {
-    match ty {
-        Type::String | Type::Number | Type::Bool => Family::Primitive,
-        Type::List(_) | Type::Set(_) | Type::Tuple(_) => Family::Sequence,
-        Type::Map(_) | Type::Object(_) => Family::Mapping,
-        Type::Any => Family::Open,
-    }
-}
-
 /// The value that was taken, brought to the type that both branches share.
 fn branch(taken: Value, other: &Value) -> Option<Value> {
     if taken.is_null() || other.is_null() {
         return Some(taken);
     }
     let (one, two) = (taken.ty(), other.ty());
-    let (family_one, family_two) = (family(&one), family(&two));
-    if family_one == Family::Open || family_two == Family::Open || one == two {
+    if one == Type::Any || two == Type::Any || one == two {
         return Some(taken);
     }
-    if family_one != family_two {
-        return None;
-    }
-    match (&one, &two) {
-        // Each part has a type of its own, so there is nothing to agree on.
-        (Type::Tuple(_), Type::Tuple(_)) | (Type::Object(_), Type::Object(_)) => Some(taken),
-        _ => unify(&one, &two).and_then(|ty| convert(&taken, &ty).ok()),
-    }
+    unify(&one, &two).and_then(|ty| convert(&taken, &ty).ok())
 }
 
 /// The type of a value that is one of the two.
@@ -109,15 +83,8 @@ fn either(one: &Value, two: &Value) -> Option<Type> {
         return Some(if one.is_null() { two.ty() } else { one.ty() });
     }
     let (one, two) = (one.ty(), two.ty());
-    let (family_one, family_two) = (family(&one), family(&two));
-    if family_one == Family::Open || family_two == Family::Open {
+    if one == Type::Any || two == Type::Any {
         return Some(Type::Any);
     }
-    match (unify(&one, &two), &one, &two) {
-        (Some(ty), ..) => Some(ty),
-        (None, Type::Tuple(_), Type::Tuple(_)) | (None, Type::Object(_), Type::Object(_)) => {
-            Some(Type::Any)
-        }
-        _ => None,
-    }
+    unify(&one, &two)
 }

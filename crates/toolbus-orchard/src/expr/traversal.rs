@@ -9,7 +9,7 @@ use hcl_edit::repr::Decorated;
 use super::eval::Evaluator;
 use super::reference::leading;
 use crate::diagnostic::{Code, Problem, excerpt};
-use crate::value::{Kind, Number, Type, Value, convert, unify};
+use crate::value::{Kind, Number, Type, Value, convert, unify_all};
 
 type Operators = [Decorated<TraversalOperator>];
 
@@ -75,7 +75,13 @@ impl Evaluator<'_> {
             Kind::Null => Value::tuple(Vec::new()),
             Kind::List(all) | Kind::Set(all) | Kind::Tuple(all) => {
                 let one = |element: &Value| self.follow(element.clone(), each, expression);
-                Value::tuple(all.items().iter().map(one).collect::<Result<_, _>>()?)
+                let parts: Vec<Value> = all.items().iter().map(one).collect::<Result<_, _>>()?;
+                let first = parts.first().map(Value::ty);
+                let is_tuple = matches!(value.kind(), Kind::Tuple(_));
+                match first.filter(|ty| !is_tuple && parts.iter().all(|part| part.ty() == *ty)) {
+                    Some(element) => Value::list(element, parts),
+                    None => Value::tuple(parts),
+                }
             }
             Kind::Unknown(ty) => self.splat_of_unknown(ty, each, expression)?,
             _ => Value::tuple(vec![self.follow(value.clone(), each, expression)?]),
@@ -297,7 +303,7 @@ fn unknown_part(value: &Value) -> Value {
         (_, Some(members)) => members.values().map(Value::ty).collect(),
         _ => Vec::new(),
     };
-    let ty = all.iter().try_fold(Type::Any, |all, ty| unify(&all, ty)).unwrap_or(Type::Any);
+    let ty = unify_all(&all).unwrap_or(Type::Any);
     Value::unknown(ty).with_sensitive(value.contains_sensitive())
 }
 

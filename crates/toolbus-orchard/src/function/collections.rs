@@ -32,10 +32,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })
     })
     .shallow(),
-    function("lookup(m, key, default)", &[MAP, S, ANY], gives::any, |call| {
-        Ok(call.members(0).get(call.text(1)).unwrap_or(call.value(2)).clone())
-    })
-    .shallow(),
+    function("lookup(m, key, default)", &[MAP, S, ANY], gives::any, lookup).shallow(),
     function("range(start, end, step)", &[N, N, N], gives::numbers, range).optional(2),
     function("reverse(list)", &[LIST], gives::list_like_first, |call| {
         Ok(like(call.value(0), call.elements(0).iter().rev().cloned().collect()))
@@ -43,11 +40,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .shallow(),
     function("slice(list, start, end)", &[LIST, N, N], gives::list_like_first, slice).shallow(),
     function("flatten(list)", &[LIST], gives::any, flatten).shallow(),
-    function("compact(list)", &[LIST], gives::list_like_first, |call| {
-        let is_something = |value: &&Value| !value.is_null() && value.as_str() != Some("");
-        let kept = call.elements(0).iter().filter(is_something).cloned();
-        Ok(like(call.value(0), kept.collect()))
-    }),
+    function("compact(list)", &[LIST], gives::texts, compact),
     function("chunklist(list, n)", &[LIST, N], gives::any, chunklist).shallow(),
     function("one(list)", &[LIST], gives::element_of_first, one).shallow(),
     function("sort(list)", &[Parameter::Texts], gives::texts, |call| {
@@ -85,10 +78,43 @@ fn length(call: &Call<'_>) -> Outcome {
     }))
 }
 
+/// A tuple as the list of one type that it can become; what cannot become one stays as it is.
+fn as_list(value: &Value) -> Value {
+    let Type::Tuple(types) = value.ty() else { return value.clone() };
+    let list = unify_all(&types).map(|element| Type::List(Box::new(element)));
+    list.and_then(|list| convert(value, &list).ok()).unwrap_or_else(|| value.clone())
+}
+
 fn distinct(call: &Call<'_>) -> Outcome {
+    let list = as_list(call.value(0));
     let mut seen = BTreeSet::new();
-    let first = call.elements(0).iter().filter(|value| seen.insert(*value)).cloned();
-    Ok(like(call.value(0), first.collect()))
+    let all = list.elements().unwrap_or_default();
+    let first = all.iter().filter(|value| seen.insert(*value)).cloned();
+    Ok(like(&list, first.collect()))
+}
+
+fn compact(call: &Call<'_>) -> Outcome {
+    let is_something = |value: &&Value| !value.is_null() && value.as_str() != Some("");
+    let mut texts = Vec::new();
+    for value in call.elements(0).iter().filter(is_something) {
+        let word = value.kind_word();
+        let fault = |_| bad(format!("each element must be text, not a {word}")).of(0);
+        texts.push(convert(value, &Type::String).map_err(fault)?);
+    }
+    Ok(Value::list(Type::String, texts))
+}
+
+/// What stands in place of a missing element of a map is of the same type as the others.
+fn lookup(call: &Call<'_>) -> Outcome {
+    let default = call.value(2);
+    match (call.members(0).get(call.text(1)), call.value(0).kind()) {
+        (Some(found), _) => Ok(found.clone()),
+        (None, Kind::Map(map)) => convert(default, map.element()).map_err(|_| {
+            let (wanted, word) = (map.element(), default.kind_word());
+            bad(format!("the map is of `{wanted}`, and a {word} cannot become one")).of(2)
+        }),
+        (None, _) => Ok(default.clone()),
+    }
 }
 
 fn element(call: &Call<'_>) -> Outcome {
@@ -181,12 +207,12 @@ fn chunklist(call: &Call<'_>) -> Outcome {
     if size == 0 {
         return Err(bad("a piece must have at least one element").of(1));
     }
-    let pieces: Vec<Value> =
-        call.elements(0).chunks(size).map(|piece| like(call.value(0), piece.to_vec())).collect();
-    let types: Vec<Type> = pieces.iter().take(2).map(Value::ty).collect();
-    Ok(match call.value(0).kind() {
-        Kind::Tuple(_) => Value::tuple(pieces),
-        _ => Value::list(unify_all(&types).unwrap_or(Type::Any), pieces),
+    let list = as_list(call.value(0));
+    let all = list.elements().unwrap_or_default();
+    let pieces: Vec<Value> = all.chunks(size).map(|piece| like(&list, piece.to_vec())).collect();
+    Ok(match list.ty() {
+        Type::List(element) | Type::Set(element) => Value::list(Type::List(element), pieces),
+        _ => Value::tuple(pieces),
     })
 }
 

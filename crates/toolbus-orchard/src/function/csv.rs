@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, too_big};
 use crate::diagnostic::excerpt;
-use crate::value::{ELEMENTS_MAX, Type, Value};
+use crate::value::{ELEMENTS_MAX, Field, Type, Value};
 
 pub(super) const FUNCTIONS: &[Function] =
     &[function("csvdecode(s)", &[Parameter::Text], gives::any, csvdecode)];
@@ -34,7 +34,8 @@ fn csvdecode(call: &Call<'_>) -> Outcome {
             return Err(too_big());
         }
     }
-    let element = objects.first().map_or(Type::Any, Value::ty);
+    let field = |name: String| (name, Field::required(Type::String));
+    let element = Type::Object(names.into_iter().map(field).collect());
     Ok(Value::list(element, objects))
 }
 

@@ -1,8 +1,15 @@
-//! `format`: text with places for values.
+//! `format`: text with places for values, as the `format` of HCL has them.
 
+use super::decimal::Decimal;
 use super::{Call, Fault, Function, Outcome, Parameter, bad, function, gives, graphemes, text_of};
 use crate::function::text::{repeated, texts};
 use crate::value::{Kind, Number, TEXT_BYTES_MAX, Type, Value, convert};
+
+/// The letters that stand for a value, for those who wrote another one.
+const HELP: &str = "there are %s %d %f %v %#v %q %x %X %o %b %e %g %t and %%, such as `%-8s`, \
+                    `%05d`, `%.2f` or `%[2]s` for the second value";
+/// More digits than this behind a point are of no use to a reader.
+const PRECISION_MAX: usize = 1100;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     function("format(spec, v…)", &[Parameter::Text], gives::text, |call| {
@@ -50,47 +57,49 @@ struct Verb {
     left: bool,
     zeros: bool,
     plus: bool,
+    space: bool,
+    sharp: bool,
     width: usize,
     precision: Option<usize>,
+    /// Which value it names, from 1; else it is the one behind the last.
+    index: Option<usize>,
 }
 
 fn formatted(spec: &str, values: &[Value]) -> Result<String, Fault> {
     let mut out = String::new();
-    let mut values = values.iter().enumerate();
+    let (mut next, mut used) = (0, 0);
     let mut rest = spec;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
-        let (verb, letter, behind) = verb(&rest[at + 1..])?;
-        rest = behind;
-        if letter == '%' {
+        if let Some(behind) = rest[at..].strip_prefix("%%") {
             out.push('%');
+            rest = behind;
             continue;
         }
-        if !"sdfvqxt".contains(letter) {
-            let message = format!("`%{letter}` means nothing");
-            let help = "there are %s %d %f %v %q %x %t and %%, such as `%-8s`, `%05d`, `%.2f`";
-            return Err(bad(message).of(0).help(help));
+        let (verb, letter, behind) = verb(&rest[at + 1..])?;
+        rest = behind;
+        if !"sdfvqxXobeEgGt".contains(letter) {
+            return Err(bad(format!("`%{letter}` means nothing")).of(0).help(HELP));
         }
-        let Some((index, value)) = values.next() else {
-            return Err(bad(format!("there is no value for `%{letter}`")).of(0));
+        let index = verb.index.map_or(next, |index| index - 1);
+        let Some(value) = values.get(index) else {
+            return Err(bad(format!("there is no value {} for `%{letter}`", index + 1)).of(0));
         };
+        (next, used) = (index + 1, used.max(index + 1));
         let text = verb.shown(letter, value).map_err(|fault| fault.of(index + 1))?;
-        out.push_str(&verb.padded(letter, text)?);
+        out.push_str(&text);
         if TEXT_BYTES_MAX < out.len() {
             return Err(super::too_big());
         }
     }
     out.push_str(rest);
-    match values.next() {
-        Some((index, _)) => {
-            let message = "there are more values than `%` places".to_owned();
-            Err(bad(message).of(index + 1))
-        }
-        None => Ok(out),
+    match used < values.len() {
+        true => Err(bad("there are more values than `%` places").of(used + 1)),
+        false => Ok(out),
     }
 }
 
-/// Flags, width, precision and letter behind a `%`, and what follows.
+/// Flags, width, precision, index and letter behind a `%`, in this order, and what follows.
 fn verb(text: &str) -> Result<(Verb, char, &str), Fault> {
     let mut verb = Verb::default();
     let mut rest = text;
@@ -99,6 +108,8 @@ fn verb(text: &str) -> Result<(Verb, char, &str), Fault> {
             Some('-') => verb.left = true,
             Some('0') => verb.zeros = true,
             Some('+') => verb.plus = true,
+            Some(' ') => verb.space = true,
+            Some('#') => verb.sharp = true,
             _ => break,
         }
         rest = &rest[1..];
@@ -108,6 +119,14 @@ fn verb(text: &str) -> Result<(Verb, char, &str), Fault> {
         let (precision, behind) = digits(behind);
         verb.precision = Some(precision);
         rest = behind;
+    }
+    if let Some(behind) = rest.strip_prefix('[') {
+        let (index, closed) = digits(behind);
+        let closed = closed.strip_prefix(']').filter(|_| !behind.starts_with(['0', ']']));
+        let help = "the first value is `%[1]s`; width and precision stand before the bracket";
+        let fault = || bad("`%[` must be followed by a number from 1 and `]`").of(0).help(help);
+        rest = closed.ok_or_else(fault)?;
+        verb.index = Some(index);
     }
     let Some(letter) = rest.chars().next() else {
         return Err(bad("the text ends behind a `%`").of(0).help("a percent sign is `%%`"));
@@ -133,84 +152,116 @@ impl Verb {
             Ok(value) => value.as_number().ok_or_else(|| wanted("a number")),
             Err(_) => Err(wanted("a number")),
         };
-        let cut = |text: String| match self.precision {
-            Some(most) => graphemes::of(&text).take(most).collect(),
-            None => text,
-        };
-        let signed = |text: String| match self.plus && !text.starts_with('-') {
-            true => format!("+{text}"),
-            false => text,
+        let text = || match convert(value, &Type::String) {
+            Ok(text) if !text.is_null() => Ok(self.cut(text.as_str().unwrap_or_default())),
+            _ => Err(wanted("text").help("any value is shown by `%v`")),
         };
         match letter {
-            'd' => match number()?.integer() {
-                Some(integer) => Ok(signed(integer.to_string())),
+            'd' | 'x' | 'X' | 'o' | 'b' => match number()?.integer() {
+                Some(integer) => self.integer(letter, integer),
                 None => Err(wanted("a whole number")),
             },
-            'f' => Ok(signed(self.fixed(number()?)?)),
+            'e' | 'E' | 'f' | 'g' | 'G' => self.decimal(letter, number()?),
             't' => match convert(value, &Type::Bool).ok().and_then(|value| value.as_bool()) {
                 Some(bool) => Ok(bool.to_string()),
                 None => Err(wanted("a bool")),
             },
-            'x' => match value.kind() {
-                Kind::String(text) => Ok(super::encoding::hex(text.as_bytes())),
-                _ => match number()?.integer() {
-                    Some(integer) if integer < 0 => Ok(format!("-{:x}", integer.unsigned_abs())),
-                    Some(integer) => Ok(format!("{integer:x}")),
-                    None => Err(wanted("a whole number or text")),
-                },
-            },
-            'q' => match convert(value, &Type::String) {
-                Ok(text) if !text.is_null() => json(&text),
-                _ => Err(wanted("text")),
-            },
-            'v' => match value.kind() {
-                Kind::String(text) => Ok(cut(text.to_string())),
-                _ => json(value).map(cut),
-            },
-            _ => match convert(value, &Type::String) {
-                Ok(text) if !text.is_null() => {
-                    Ok(cut(text.as_str().unwrap_or_default().to_owned()))
-                }
-                _ => Err(wanted("text").help("any value is shown by `%v`")),
-            },
+            'q' => self.padded(json(&Value::from(text()?))?),
+            'v' => self.padded(match value.kind() {
+                Kind::String(text) if !self.sharp => text.to_string(),
+                Kind::Number(number) if !self.sharp => Decimal::of(*number).general('e', None),
+                _ => json(value)?,
+            }),
+            _ => self.padded(text()?),
         }
     }
 
-    /// With so many digits behind the point, six unless told.
-    fn fixed(&self, number: Number) -> Result<String, Fault> {
-        let digits = self.precision.unwrap_or(6);
-        if 1100 < digits {
+    /// So many characters of a text as the precision says; none is as if it were not said.
+    fn cut(&self, text: &str) -> String {
+        match self.precision {
+            None | Some(0) => text.to_owned(),
+            Some(most) => graphemes::of(text).take(most).collect(),
+        }
+    }
+
+    /// A whole number in base 10, 16, 8 or 2; the precision is how many digits it has at least.
+    fn integer(&self, letter: char, integer: i128) -> Result<String, Fault> {
+        let size = integer.unsigned_abs();
+        let (prefix, mut digits) = match letter {
+            'x' => ("0x", format!("{size:x}")),
+            'X' => ("0X", format!("{size:X}")),
+            'o' => ("0", format!("{size:o}")),
+            'b' => ("0b", format!("{size:b}")),
+            _ => ("", size.to_string()),
+        };
+        let prefix = if self.sharp { prefix } else { "" };
+        match self.precision {
+            Some(0) if size == 0 => return Ok(String::new()),
+            Some(least) if digits.len() < least => {
+                digits = repeated("0", least - digits.len())? + &digits;
+            }
+            _ => {}
+        }
+        let zeros = self.zeros && !self.left && self.precision.is_none();
+        self.signed(integer < 0, prefix, &digits, zeros)
+    }
+
+    /// A number with a point or an exponent, or whichever of them is shorter.
+    fn decimal(&self, letter: char, number: Number) -> Result<String, Fault> {
+        if self.precision.is_some_and(|digits| PRECISION_MAX < digits) {
             return Err(bad("that many digits behind the point are too many").of(0));
         }
-        let mut text = number.round_to(digits as u32)?.to_string();
-        let behind = text.split_once('.').map_or(0, |(_, behind)| behind.len());
-        if 0 < digits && behind == 0 {
-            text.push('.');
-        }
-        text.push_str(&"0".repeat(digits - behind));
-        Ok(text)
+        let (is_negative, decimal) = Decimal::of(number).apart();
+        let text = match letter {
+            'f' => decimal.fixed(self.precision.unwrap_or(6)),
+            'g' => decimal.general('e', self.precision),
+            'G' => decimal.general('E', self.precision),
+            exponent => decimal.scientific(exponent, self.precision.unwrap_or(6)),
+        };
+        self.signed(is_negative, "", &text, self.zeros)
     }
 
-    fn padded(&self, letter: char, text: String) -> Result<String, Fault> {
+    /// The sign stays in front of the zeros that fill the width.
+    fn signed(
+        &self,
+        is_negative: bool,
+        prefix: &str,
+        digits: &str,
+        zeros: bool,
+    ) -> Result<String, Fault> {
+        let sign = match (is_negative, self.plus, self.space) {
+            (true, ..) => "-",
+            (_, true, _) => "+",
+            (_, _, true) => " ",
+            _ => "",
+        };
+        let missing = self.width.saturating_sub(sign.len() + prefix.len() + digits.len());
+        let fill = repeated(if zeros { "0" } else { " " }, missing)?;
+        Ok(match (zeros, self.left) {
+            (true, _) => format!("{sign}{prefix}{fill}{digits}"),
+            (false, true) => format!("{sign}{prefix}{digits}{fill}"),
+            (false, false) => format!("{fill}{sign}{prefix}{digits}"),
+        })
+    }
+
+    fn padded(&self, text: String) -> Result<String, Fault> {
         let missing = self.width.saturating_sub(graphemes::count(&text));
-        if missing == 0 {
-            return Ok(text);
-        }
-        let is_number = "dfx".contains(letter);
-        match (self.left, self.zeros && is_number) {
-            (true, _) => Ok(text + &repeated(" ", missing)?),
-            (false, false) => Ok(repeated(" ", missing)? + &text),
-            (false, true) => {
-                // The sign stays in front of the zeros.
-                let sign = if text.starts_with(['-', '+']) { 1 } else { 0 };
-                let (sign, digits) = text.split_at(sign);
-                Ok(format!("{sign}{}{digits}", repeated("0", missing)?))
-            }
-        }
+        let fill = repeated(if self.zeros { "0" } else { " " }, missing)?;
+        Ok(if self.left { text + &fill } else { fill + &text })
     }
 }
 
+/// As HCL's `format` writes JSON: what HTML would take for its own is escaped.
 fn json(value: &Value) -> Result<String, Fault> {
     let json = value.to_json().map_err(|unknown| bad(unknown.to_string()))?;
-    Ok(json.as_str().to_owned())
+    let mut out = String::with_capacity(json.as_str().len());
+    for char in json.as_str().chars() {
+        match char {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(char)));
+            }
+            char => out.push(char),
+        }
+    }
+    Ok(out)
 }

@@ -8,6 +8,7 @@ mod argument;
 mod collections;
 mod combine;
 mod csv;
+mod decimal;
 mod digests;
 mod encoding;
 mod files;

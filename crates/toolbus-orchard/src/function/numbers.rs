@@ -85,15 +85,38 @@ fn log(call: &Call<'_>) -> Outcome {
 fn parseint(call: &Call<'_>) -> Outcome {
     let text = call.text(0);
     let base = match call.integer(1)? {
-        base @ 2..=36 => base as u32,
-        base => return Err(bad(format!("base {base} is not between 2 and 36")).of(1)),
+        base @ 2..=62 => base,
+        base => return Err(bad(format!("base {base} is not between 2 and 62")).of(1)),
     };
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
-        return Err(bad(format!("{} is no whole number of base {base}", excerpt(text))).of(0));
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let no_number = || bad(format!("{} is no whole number of base {base}", excerpt(text))).of(0);
+    let too_large =
+        || super::Fault { code: Code::NumberTooLarge, ..bad(NumberError::TooLarge.to_string()) };
+    if digits.is_empty() {
+        return Err(no_number());
     }
-    i128::from_str_radix(text, base).map(Value::number).map_err(|_| super::Fault {
-        code: Code::NumberTooLarge,
-        ..bad(NumberError::TooLarge.to_string())
-    })
+    // Counted downwards, because there is one more number below zero than above it.
+    let mut below = Some(0_i128);
+    for char in digits.chars() {
+        let digit = digit(char, base).ok_or_else(no_number)?;
+        below = below.and_then(|sum| sum.checked_mul(base)?.checked_sub(digit));
+    }
+    let number = if is_negative { below } else { below.and_then(i128::checked_neg) };
+    number.map(Value::number).ok_or_else(too_large)
+}
+
+/// What a digit is worth. Up to base 36 letters count in either case; above it the small ones
+/// are followed by the capitals.
+fn digit(char: char, base: i128) -> Option<i128> {
+    let digit = match char {
+        '0'..='9' => u32::from(char) - u32::from('0'),
+        'a'..='z' => u32::from(char) - u32::from('a') + 10,
+        'A'..='Z' if base <= 36 => u32::from(char) - u32::from('A') + 10,
+        'A'..='Z' => u32::from(char) - u32::from('A') + 36,
+        _ => return None,
+    };
+    Some(i128::from(digit)).filter(|digit| *digit < base)
 }

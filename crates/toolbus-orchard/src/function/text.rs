@@ -12,8 +12,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("strlen(s)", &[S], gives::number, |call| {
         Ok(Value::number(graphemes::count(call.text(0))))
     }),
-    function("upper(s)", &[S], gives::text, |call| text_of(call.text(0).to_uppercase())),
-    function("lower(s)", &[S], gives::text, |call| text_of(call.text(0).to_lowercase())),
+    function("upper(s)", &[S], gives::text, |call| {
+        text_of(call.text(0).chars().map(upper).collect::<String>())
+    }),
+    function("lower(s)", &[S], gives::text, |call| {
+        text_of(call.text(0).chars().map(lower).collect::<String>())
+    }),
     function("title(s)", &[S], gives::text, title),
     function("trimspace(s)", &[S], gives::text, |call| text_of(call.text(0).trim())),
     function("trim(s, chars)", &[S, S], gives::text, |call| {
@@ -29,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         text_of(call.text(0).trim_end_matches(['\r', '\n']))
     }),
     function("split(sep, s)", &[S, S], gives::texts, split),
-    function("join(sep, list)", &[S, Parameter::Texts], gives::text, join),
+    function("join(sep, list…)", &[S, Parameter::Texts], gives::text, join).rest(Parameter::Texts),
     function("substr(s, offset, len)", &[S, N, N], gives::text, substr),
     function("indent(n, s)", &[N, S], gives::text, indent),
     function("startswith(s, p)", &[S, S], gives::bool, |call| {
@@ -73,17 +77,31 @@ pub(super) fn repeated(text: &str, times: usize) -> Result<String, super::Fault>
 }
 
 /// A letter is the first of a word if nothing that belongs to words stands before it.
-fn title(call: &Call<'_>) -> Outcome {
-    let mut out = String::with_capacity(call.text(0).len());
-    let mut before = ' ';
-    for char in call.text(0).chars() {
-        match before.is_alphanumeric() || matches!(before, '_' | '\'' | '’') {
-            true => out.push(char),
-            false => out.extend(char.to_uppercase()),
-        }
-        before = char;
+/// The capital of a letter; one that would become two, such as `ß`, stays.
+fn upper(char: char) -> char {
+    let mut capital = char.to_uppercase();
+    match (capital.next(), capital.next()) {
+        (Some(capital), None) => capital,
+        _ => char,
     }
-    text_of(out)
+}
+
+fn lower(char: char) -> char {
+    char.to_lowercase().next().unwrap_or(char)
+}
+
+/// A word begins behind everything but letters, digits and `_`, as HCL has it.
+fn title(call: &Call<'_>) -> Outcome {
+    let mut before = ' ';
+    let titled = call.text(0).chars().map(|char| {
+        let is_inside = match before.is_ascii() {
+            true => before.is_ascii_alphanumeric() || before == '_',
+            false => !before.is_whitespace(),
+        };
+        before = char;
+        if is_inside { char } else { upper(char) }
+    });
+    text_of(titled.collect::<String>())
 }
 
 fn split(call: &Call<'_>) -> Outcome {
@@ -97,7 +115,8 @@ fn split(call: &Call<'_>) -> Outcome {
 fn join(call: &Call<'_>) -> Outcome {
     let separator = call.text(0);
     let mut out = String::new();
-    for (index, part) in call.elements(1).iter().enumerate() {
+    let parts = (1..call.arguments.len()).flat_map(|list| call.elements(list));
+    for (index, part) in parts.enumerate() {
         if 0 < index {
             out.push_str(separator);
         }

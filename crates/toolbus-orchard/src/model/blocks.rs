@@ -6,6 +6,7 @@ use hcl_edit::structure::Block;
 use toolbus_proto::orchard::types::Type;
 
 use super::fields::{Fields, Labelled, Reader};
+use super::grammar::{self, IN_ACTION, IN_LIFECYCLE, names};
 use super::{Action, Attribute, Dependency, DependencyKind, Expr, ProviderName, Retry, Teardown};
 use crate::diagnostic::{Code, Problem, Span};
 
@@ -23,15 +24,16 @@ impl Reader<'_> {
     pub(super) fn action(&mut self, block: Block) -> Option<Action> {
         let Labelled { labels, header, mut fields } = self.labelled(block, &["TYPE", "NAME"])?;
         let [ty, name] = <[_; 2]>::try_from(labels).ok()?;
-        let depends_on = self.depends_on(fields.take("depends_on"));
-        let provider = fields.take("provider").and_then(|attribute| self.provider_name(&attribute));
-        let for_each = fields.take("for_each").map(|attribute| attribute.value);
+        let [depends_on, provider, for_each] = OURS.map(|name| fields.take(name));
+        let depends_on = self.depends_on(depends_on);
+        let provider = provider.and_then(|attribute| self.provider_name(&attribute));
+        let for_each = for_each.map(|attribute| attribute.value);
         let (mut retry, mut timeout, mut teardown) = (None, None, None);
         let mut seen: Vec<(String, Span)> = Vec::new();
         for block in std::mem::take(&mut fields.blocks) {
             let kind = block.ident.as_str().to_owned();
-            if !matches!(&*kind, "retry" | "lifecycle") {
-                self.unknown_block("an action", &block, &["retry", "lifecycle"], &OURS);
+            if !IN_ACTION.contains(&&*kind) {
+                self.unknown_block("an action", &block, &IN_ACTION, &OURS);
                 continue;
             }
             let again = self.header(&block);
@@ -61,7 +63,7 @@ impl Reader<'_> {
     }
 
     fn retry(&mut self, block: Block) -> Option<Retry> {
-        const KNOWN: [&str; 4] = ["attempts", "delay", "backoff", "on"];
+        const KNOWN: [&str; 4] = names(&grammar::RETRY);
         let Labelled { header, mut fields, .. } = self.labelled(block, &[])?;
         let [attempts, delay, backoff, on] = KNOWN.map(|name| fields.take(name));
         if attempts.is_none() {
@@ -78,7 +80,8 @@ impl Reader<'_> {
         let Some(Labelled { mut fields, .. }) = self.labelled(block, &[]) else {
             return (None, None);
         };
-        let timeout = fields.take("timeout");
+        const KNOWN: [&str; 1] = names(&grammar::LIFECYCLE);
+        let [timeout] = KNOWN.map(|name| fields.take(name));
         let mut teardown: Option<Teardown> = None;
         let (teardowns, others) =
             fields.blocks.into_iter().partition(|block| block.ident.as_str() == "teardown");
@@ -96,12 +99,12 @@ impl Reader<'_> {
             }
             teardown = Some(Teardown { header, attrs: attributes });
         }
-        self.nothing_else("`lifecycle`", fields, &["timeout"], &["teardown"]);
+        self.nothing_else("`lifecycle`", fields, &KNOWN, &IN_LIFECYCLE);
         (timeout, teardown)
     }
 
     pub(super) fn included(&mut self, block: Block) -> Option<Included> {
-        const KNOWN: [&str; 4] = ["source", "inputs", "for_each", "depends_on"];
+        const KNOWN: [&str; 4] = names(&grammar::COMPONENT);
         let mut labels = self.labelled(block, &["TYPE", "NAME"])?;
         let fields = &mut labels.fields;
         let [source, inputs, for_each, depends_on] = KNOWN.map(|name| fields.take(name));
@@ -185,7 +188,16 @@ impl Reader<'_> {
 }
 
 /// What in an action is always ours.
-pub(super) const OURS: [&str; 3] = ["depends_on", "provider", "for_each"];
+pub(super) const OURS: [&str; 3] = {
+    let [depends_on, provider, for_each, ..] = names(&grammar::ACTION);
+    [depends_on, provider, for_each]
+};
+
+/// What in an action is ours if its schema does not list it.
+pub(crate) const MAYBE_OURS: [&str; 2] = {
+    let [.., timeout, idempotent] = names(&grammar::ACTION);
+    [timeout, idempotent]
+};
 
 fn dependency(element: &Expression) -> Option<(DependencyKind, String, String)> {
     let Expression::Traversal(traversal) = element else { return None };

@@ -1,6 +1,7 @@
 //! A file with all that it includes: components are read, each file once, and hung in.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -267,6 +268,11 @@ impl Loader<'_> {
             |message: String| Problem::error(Code::ComponentSource, message).at(at.clone());
         let bytes = match self.files.read(&path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let message = format!("`{shown}` is larger than {FILE_BYTES_MAX} bytes");
+                self.problems.push(Problem::error(Code::TooBig, message).at(at.clone()));
+                return None;
+            }
             Err(error) => {
                 let problem = cannot(format!("cannot read `{shown}`: {error}"));
                 let help = "the path is relative to the file that holds the block";

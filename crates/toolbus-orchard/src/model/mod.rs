@@ -7,6 +7,7 @@
 mod blocks;
 mod check;
 mod fields;
+pub mod grammar;
 mod load;
 mod read;
 mod syntax;
@@ -22,6 +23,7 @@ use crate::diagnostic::{Code, FileId, Problem, Span};
 use crate::expr::{NoNames, Reference, Source, evaluate, references};
 use crate::value::{Value, convert};
 
+pub(crate) use blocks::MAYBE_OURS;
 pub(crate) use check::{cycle_problem, missing_input, unknown_input};
 pub use load::{Choice, Content, Loaded, load};
 pub(crate) use read::key_span;

@@ -10,6 +10,7 @@ use toolbus_proto::orchard::types::{self, Type, TypeFault};
 
 use super::blocks::Included;
 use super::fields::{Fields, Labelled, Reader};
+use super::grammar::{self, IN_BODY, IN_SCENARIO, names};
 use super::{
     Action, Attribute, Expr, Local, Name, Output, ProviderConfig, RequiredProvider, Variable,
 };
@@ -46,10 +47,6 @@ pub(super) enum ReadItem {
     Action(Rc<Action>),
     Component(Box<Included>),
 }
-
-const IN_BODY: [&str; 5] = ["variable", "locals", "component", "action", "output"];
-const IN_SCENARIO: [&str; 7] =
-    ["required_providers", "provider", "variable", "locals", "component", "action", "output"];
 
 /// Reads the text of a file.
 pub(super) fn file(file: FileId, text: &str, problems: &mut Vec<Problem>) -> Option<Content> {
@@ -105,11 +102,11 @@ pub(super) fn file(file: FileId, text: &str, problems: &mut Vec<Problem>) -> Opt
 
 impl Reader<'_> {
     fn scenario(&mut self, block: Block) -> Option<ReadScenario> {
+        const KNOWN: [&str; 2] = names(&grammar::SCENARIO);
         let Labelled { labels, header, mut fields } = self.labelled(block, &["NAME"])?;
         let name = labels.into_iter().next()?;
-        let description = fields.take("description");
-        let description = self.text(description);
-        let tags = self.tags(fields.take("tags"));
+        let [description, tags] = KNOWN.map(|name| fields.take(name));
+        let (description, tags) = (self.text(description), self.tags(tags));
         let mut required_providers = Vec::new();
         let mut required_header: Option<Span> = None;
         let mut provider_configs: Vec<ProviderConfig> = Vec::new();
@@ -150,8 +147,7 @@ impl Reader<'_> {
             }
         }
         fields.blocks = rest;
-        let body =
-            self.body("a scenario", name, header, fields, &["description", "tags"], &IN_SCENARIO);
+        let body = self.body("a scenario", name, header, fields, &KNOWN, &IN_SCENARIO);
         Some(ReadScenario { description, tags, required_providers, provider_configs, body })
     }
 
@@ -254,7 +250,7 @@ impl Reader<'_> {
     }
 
     fn variable(&mut self, block: Block) -> Option<Variable> {
-        const KNOWN: [&str; 4] = ["type", "default", "description", "sensitive"];
+        const KNOWN: [&str; 4] = names(&grammar::VARIABLE);
         let Labelled { labels, header, mut fields } = self.labelled(block, &["NAME"])?;
         let name = labels.into_iter().next()?;
         let [ty, default, description, sensitive] = KNOWN.map(|name| fields.take(name));
@@ -307,7 +303,7 @@ impl Reader<'_> {
     }
 
     fn output(&mut self, block: Block) -> Option<Output> {
-        const KNOWN: [&str; 3] = ["value", "description", "sensitive"];
+        const KNOWN: [&str; 3] = names(&grammar::OUTPUT);
         let Labelled { labels, header, mut fields } = self.labelled(block, &["NAME"])?;
         let name = labels.into_iter().next()?;
         let [value, description, sensitive] = KNOWN.map(|name| fields.take(name));
@@ -325,7 +321,8 @@ impl Reader<'_> {
     fn provider_config(&mut self, block: Block) -> Option<ProviderConfig> {
         let Labelled { labels, header, mut fields } = self.labelled(block, &["NAME"])?;
         let name = labels.into_iter().next()?;
-        let alias = fields.take("alias").and_then(|attribute| {
+        let [alias] = names(&grammar::PROVIDER).map(|name| fields.take(name));
+        let alias = alias.and_then(|attribute| {
             let span = attribute.value.span.clone();
             let text = self.text(Some(attribute))?;
             Some(Name { text, span })

@@ -38,7 +38,7 @@ pub struct RetryPolicy {
 }
 
 /// The attributes that are ours if the schema does not list them.
-pub(super) const MAYBE_OURS: [&str; 2] = ["timeout", "idempotent"];
+pub(super) const MAYBE_OURS: [&str; 2] = model::MAYBE_OURS;
 
 /// Evaluates the settings of an action whose schema has these attributes.
 pub(super) fn settings(

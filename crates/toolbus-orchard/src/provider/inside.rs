@@ -7,6 +7,7 @@ use std::task::Poll;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use toolbus::{Failure, FailureKind, Json, LocalFuture};
+use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;
 
 use super::{Execute, Provider};
@@ -94,12 +95,25 @@ impl Provider for InProcess {
         })
     }
 
+    fn listen(&self, hear: Rc<dyn Fn(&Notice)>) {
+        if let Some(inside) = &self.inside {
+            inside.listen(hear);
+        }
+    }
+
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         self.killed.notify_waiters();
-        Box::pin(async {})
+        Box::pin(async {
+            if let Some(inside) = &self.inside {
+                inside.shutdown().await;
+            }
+        })
     }
 
     fn kill(&self) {
         self.killed.notify_waiters();
+        if let Some(inside) = &self.inside {
+            inside.kill();
+        }
     }
 }

@@ -55,10 +55,10 @@ pub struct Record {
     /// The scenario's outputs.
     pub outputs: BTreeMap<String, Recorded>,
     /// Why it failed, if that was no node's fault.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<ErrorRecord>,
     /// The last teardown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub teardown: Option<TeardownRecord>,
 }
 
@@ -215,10 +215,10 @@ pub struct NodeRecord {
     /// What came.
     pub outputs: Option<Recorded>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<ErrorRecord>,
     /// How it is undone, if it can be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub teardown: Option<NodeTeardown>,
 }
 
@@ -252,10 +252,10 @@ pub struct NodeTeardown {
     /// What the provider gets, once that is known.
     pub attrs: Option<BTreeMap<String, Recorded>>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<ErrorRecord>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub ended_at: Option<String>,
 }
 
@@ -283,10 +283,10 @@ pub struct ErrorRecord {
     /// What happened.
     pub message: String,
     /// Whose fault it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub provider: Option<String>,
     /// More of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub detail: Option<String>,
 }
 

@@ -133,6 +133,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Where the record is.
     pub record: Option<String>,
+    /// How many nodes a teardown could undo.
+    pub left_to_undo: usize,
     /// What was no node's fault.
     pub error: Option<ErrorRecord>,
 }

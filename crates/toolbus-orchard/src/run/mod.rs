@@ -269,6 +269,7 @@ impl<'a> Run<'a> {
         if self.options.teardown_on_failure && self.fault.is_some() && !is_interrupted {
             self.tear_down().await;
         }
+        let nodes = &self.record.record.nodes;
         Summary {
             is_teardown: false,
             status: Some(status),
@@ -276,6 +277,7 @@ impl<'a> Run<'a> {
             outputs,
             counts,
             record: self.record.path().map(shown_path),
+            left_to_undo: nodes.iter().filter(|node| teardown::is_left(node)).count(),
             error: self.error,
         }
     }

@@ -15,8 +15,8 @@ use crate::provider::{Execute, Provider};
 use crate::record::file::RecordFile;
 use crate::record::value::{ReadError, Variables};
 use crate::record::{
-    ErrorRecord, NodeRecord, Record, Recorded, State, Status, TeardownRecord, TeardownState, json,
-    time,
+    ErrorRecord, NodeRecord, NodeTeardown, Record, Recorded, State, Status, TeardownRecord,
+    TeardownState, json, time,
 };
 use crate::secrets::Secrets;
 use crate::value::Value;
@@ -62,6 +62,12 @@ fn has_effect(node: &NodeRecord) -> bool {
         node.state,
         State::Succeeded | State::ExecutedBadOutputs | State::Unknown | State::Running
     )
+}
+
+/// Has this node something to undo that was not undone yet?
+pub fn is_left(node: &NodeRecord) -> bool {
+    let is_open = |teardown: &NodeTeardown| teardown.state != TeardownState::Succeeded;
+    has_effect(node) && node.teardown.as_ref().is_some_and(is_open)
 }
 
 /// What is to be undone, the last first. `evaluated` are attributes that stand in for those of the

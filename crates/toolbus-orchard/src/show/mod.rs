@@ -8,5 +8,5 @@ pub mod problems;
 mod schema;
 
 pub use json::{Invalid, ProviderFailed, invalid, plan_json, validated};
-pub use plan::{plan_text, secrets_of};
+pub use plan::{Ink, plan_drawn, plan_text, secrets_of};
 pub use schema::{json_schema, schema_text};

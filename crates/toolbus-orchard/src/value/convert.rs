@@ -33,7 +33,7 @@ fn converted(value: &Value, ty: &Type, path: &mut Vec<String>) -> Result<Value, 
         (_, Kind::Unknown(from)) if can_become(from, ty) => Value::unknown(ty.clone()),
         (Type::String, Kind::Number(number)) => Value::string(number.to_string()),
         (Type::String, Kind::Bool(bool)) => Value::string(bool.to_string()),
-        (Type::Number, Kind::String(text)) => match Number::parse(text) {
+        (Type::Number, Kind::String(text)) => match Number::parse_loosely(text) {
             Ok(number) => Value::number(number),
             Err(NumberError::NotDecimal) => return Err(unfit(value, ty)),
             Err(_) => return Err(Misfit::TooManyDigits),

@@ -1,5 +1,7 @@
 //! The type of a value, and the one type that several can become.
 
+use std::collections::BTreeMap;
+
 use super::{Field, Kind, Type, Value};
 
 impl Value {
@@ -58,56 +60,105 @@ pub(crate) fn kind_word(ty: &Type) -> &'static str {
 /// The type that values of both can become without loss: primitives become `string` if one is,
 /// tuples become lists where that is needed, objects maps. `None` if there is none.
 pub fn unify(one: &Type, two: &Type) -> Option<Type> {
-    let of = |one: &Type, two: &Type| unify(one, two).map(Box::new);
-    match (one, two) {
-        (one, two) if one == two => Some(one.clone()),
-        (Type::Any, other) | (other, Type::Any) => Some(other.clone()),
-        (Type::String, Type::Number | Type::Bool) | (Type::Number | Type::Bool, Type::String) => {
-            Some(Type::String)
+    unify_all([one, two])
+}
+
+/// The type that values of all of them can become. All are looked at together: a number and a
+/// bool have none, but with a text beside them it is `string`.
+pub(crate) fn unify_all<'a>(types: impl IntoIterator<Item = &'a Type>) -> Option<Type> {
+    // What may be anything is content with what the others become.
+    let types: Vec<&Type> = types.into_iter().filter(|ty| **ty != Type::Any).collect();
+    let Some((first, others)) = types.split_first() else { return Some(Type::Any) };
+    if others.iter().all(|other| other == first) {
+        return Some((*first).clone());
+    }
+    if others.iter().any(|other| family(other) != family(first)) {
+        return None;
+    }
+    let has = |is: fn(&Type) -> bool| types.iter().any(|ty| is(ty));
+    let has_list = has(|ty| matches!(ty, Type::List(_)));
+    let has_set = has(|ty| matches!(ty, Type::Set(_)));
+    let has_map = has(|ty| matches!(ty, Type::Map(_)));
+    match first {
+        Type::String | Type::Number | Type::Bool => {
+            types.contains(&&Type::String).then_some(Type::String)
         }
-        (Type::List(one), Type::List(two)) => Some(Type::List(of(one, two)?)),
-        (Type::Set(one), Type::Set(two)) => Some(Type::Set(of(one, two)?)),
-        (Type::Map(one), Type::Map(two)) => Some(Type::Map(of(one, two)?)),
-        (Type::Tuple(one), Type::Tuple(two)) if one.len() == two.len() => {
-            let both = one.iter().zip(two);
-            both.map(|(one, two)| unify(one, two)).collect::<Option<_>>().map(Type::Tuple)
-        }
-        (Type::Tuple(one), Type::Tuple(two)) => {
-            unify_all(one.iter().chain(two)).map(|element| Type::List(Box::new(element)))
-        }
-        (Type::Tuple(elements), Type::List(element))
-        | (Type::List(element), Type::Tuple(elements)) => {
-            unify_all(elements.iter().chain([&**element])).map(|of| Type::List(Box::new(of)))
-        }
-        (Type::Tuple(elements), Type::Set(element))
-        | (Type::Set(element), Type::Tuple(elements)) => {
-            unify_all(elements.iter().chain([&**element])).map(|of| Type::Set(Box::new(of)))
-        }
-        (Type::List(one), Type::Set(two)) | (Type::Set(one), Type::List(two)) => {
-            Some(Type::List(of(one, two)?))
-        }
-        (Type::Object(one), Type::Object(two)) if one.keys().eq(two.keys()) => {
-            let both = one.iter().zip(two.values());
-            let field = |((name, one), two): ((&String, &Field), &Field)| {
-                Some((name.clone(), Field::required(unify(&one.ty, &two.ty)?)))
-            };
-            both.map(field).collect::<Option<_>>().map(Type::Object)
-        }
-        (Type::Object(one), Type::Object(two)) => {
-            let fields = one.values().chain(two.values()).map(|field| &field.ty);
-            unify_all(fields).map(|element| Type::Map(Box::new(element)))
-        }
-        (Type::Object(fields), Type::Map(element)) | (Type::Map(element), Type::Object(fields)) => {
-            let all = fields.values().map(|field| &field.ty).chain([&**element]);
-            unify_all(all).map(|element| Type::Map(Box::new(element)))
-        }
-        _ => None,
+        Type::Map(_) | Type::Object(_) => match same_fields(&types) {
+            Some(fields) if !has_map => fields.map(Type::Object),
+            _ => unify_all(parts(&types)).map(|element| Type::Map(Box::new(element))),
+        },
+        _ => match same_lengths(&types) {
+            Some(elements) if !has_list && !has_set => elements.map(Type::Tuple),
+            _ => {
+                let element = Box::new(unify_all(parts(&types))?);
+                Some(if has_set && !has_list { Type::Set(element) } else { Type::List(element) })
+            }
+        },
     }
 }
 
-/// The type that values of all of them can become.
-pub(crate) fn unify_all<'a>(types: impl IntoIterator<Item = &'a Type>) -> Option<Type> {
-    types.into_iter().try_fold(Type::Any, |all, ty| unify(&all, ty))
+/// Those of one family can become the same.
+#[derive(PartialEq, Eq)]
+enum Family {
+    Primitive,
+    Sequence,
+    Mapping,
+    Any,
+}
+
+fn family(ty: &Type) -> Family {
+    match ty {
+        Type::String | Type::Number | Type::Bool => Family::Primitive,
+        Type::List(_) | Type::Set(_) | Type::Tuple(_) => Family::Sequence,
+        Type::Map(_) | Type::Object(_) => Family::Mapping,
+        Type::Any => Family::Any,
+    }
+}
+
+/// What stands in all of them.
+fn parts<'a>(types: &[&'a Type]) -> Vec<&'a Type> {
+    let mut parts: Vec<&Type> = Vec::new();
+    for ty in types {
+        match ty {
+            Type::List(element) | Type::Set(element) | Type::Map(element) => parts.push(element),
+            Type::Tuple(elements) => parts.extend(elements),
+            Type::Object(fields) => parts.extend(fields.values().map(|field| &field.ty)),
+            Type::String | Type::Number | Type::Bool | Type::Any => {}
+        }
+    }
+    parts
+}
+
+/// The elements of tuples, if all are as long; `Some(None)` if they cannot become the same.
+fn same_lengths(types: &[&Type]) -> Option<Option<Vec<Type>>> {
+    let mut all = Vec::new();
+    for ty in types {
+        let Type::Tuple(elements) = ty else { return None };
+        all.push(elements);
+    }
+    let length = all.first()?.len();
+    if all.iter().any(|elements| elements.len() != length) {
+        return None;
+    }
+    Some((0..length).map(|at| unify_all(all.iter().map(|elements| &elements[at]))).collect())
+}
+
+/// The fields of objects, if all have the same names; `Some(None)` if they cannot become the same.
+fn same_fields(types: &[&Type]) -> Option<Option<BTreeMap<String, Field>>> {
+    let mut all = Vec::new();
+    for ty in types {
+        let Type::Object(fields) = ty else { return None };
+        all.push(fields);
+    }
+    let (first, others) = all.split_first()?;
+    if others.iter().any(|other| !other.keys().eq(first.keys())) {
+        return None;
+    }
+    let field = |name: &String| {
+        let ty = unify_all(all.iter().map(|fields| &fields[name].ty))?;
+        Some((name.clone(), Field::required(ty)))
+    };
+    Some(first.keys().map(field).collect())
 }
 
 /// How many types may stand in one that is unknown.

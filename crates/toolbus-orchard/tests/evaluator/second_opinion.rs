@@ -1,5 +1,6 @@
-//! What `hcl-rs` makes of the same expression, where it means the same: small whole numbers,
-//! operands that need no conversion, branches of one type.
+//! What others make of the same expression: `hcl-rs`, where it means the same (small whole
+//! numbers, operands that need no conversion, branches of one type), and the reference
+//! implementation in Go, by a table of what it gave.
 
 use std::str::FromStr;
 
@@ -129,4 +130,29 @@ proptest! {
         let ours: serde_json::Value = serde_json::from_str(ours.as_str()).unwrap();
         prop_assert_eq!(&ours, &theirs, "{}", text);
     }
+}
+
+/// Each line of `reference.txt` is `EXPRESSION → JSON : TYPE` or `EXPRESSION → error`, written by
+/// `interop/hcl` with hcl 2.25 and cty 1.19. Behind ` ≠ ` stands what we give instead, where the
+/// language of scenarios has a rule of its own.
+#[test]
+fn the_reference_implementation_agrees() {
+    let table = include_str!("reference.txt");
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (text, theirs) = line.split_once(" → ").expect(line);
+        let expected = theirs.split_once(" ≠ ").map_or(theirs, |(_, ours)| ours);
+        let ours = match planned(text) {
+            Ok(value) => format!("{} : {}", value.shown(), value.ty()),
+            Err(_) => "error".to_owned(),
+        };
+        count += 1;
+        if ours != expected {
+            let message = planned(text).err().map(|problem| problem.message).unwrap_or_default();
+            wrong.push(format!("{text} → {expected}\n  ours: {ours} {message}"));
+        }
+    }
+    assert!(900 < count, "{count}");
+    assert!(wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong.join("\n"));
 }

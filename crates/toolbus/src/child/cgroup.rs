@@ -77,6 +77,13 @@ mod linux {
             Some(folder()?.join(self.0.to_string()))
         }
 
+        /// The numbers of the processes in it.
+        pub(in crate::child) fn processes(self) -> Vec<i32> {
+            let path = self.path().map(|path| path.join("cgroup.procs"));
+            let numbers = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+            numbers.lines().filter_map(|line| line.parse().ok()).collect()
+        }
+
         /// Kills every process in it. The kernel sees to it that none is missed which is being
         /// started meanwhile.
         pub(in crate::child) fn kill(self) {

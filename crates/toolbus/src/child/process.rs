@@ -118,6 +118,12 @@ impl Process {
         self.reaped.is_none() && self.session().is_left()
     }
 
+    /// Those that live besides the leader: names and numbers of processes of its session and of
+    /// its cgroup. Empty where the system does not tell, or once this one is finished.
+    pub fn left_behind(&self) -> Vec<(String, i32)> {
+        if self.reaped.is_some() { Vec::new() } else { self.session().members() }
+    }
+
     /// Signals the whole session. No process is signalled once this one is finished.
     pub fn signal_session(&self, signal: Signal) {
         if self.reaped.is_none() {

@@ -59,6 +59,25 @@ impl Session {
     pub(crate) fn is_left(self) -> bool {
         rustix::process::test_kill_process_group(self.leader).is_ok()
     }
+
+    /// The names and numbers of those that live besides its leader.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn members(self) -> Vec<(String, i32)> {
+        let held = self.cgroup.map(Cgroup::processes).unwrap_or_default();
+        let all = linux::processes().into_iter().flatten();
+        let is_member = |pid: &Pid| {
+            let is_held = held.contains(&pid.as_raw_nonzero().get()) && linux::is_alive(*pid);
+            *pid != self.leader && (is_held || self.has(*pid))
+        };
+        let named =
+            all.filter(is_member).map(|pid| (linux::name_of(pid), pid.as_raw_nonzero().get()));
+        named.collect()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn members(self) -> Vec<(String, i32)> {
+        Vec::new()
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -127,6 +146,12 @@ mod linux {
     pub(super) fn group_of(pid: Pid) -> Option<Pid> {
         // SAFETY: as above.
         Pid::from_raw(unsafe { libc::getpgid(pid.as_raw_nonzero().get()) }.max(0))
+    }
+
+    /// What the system calls a process: its program, cut to 15 bytes.
+    pub(super) fn name_of(pid: Pid) -> String {
+        let name = std::fs::read(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        String::from_utf8_lossy(&name.unwrap_or_default()).trim_end().to_owned()
     }
 
     pub(super) fn is_alive(pid: Pid) -> bool {

@@ -10,6 +10,7 @@ use toolbus_testkit::page::{Page, Program};
 use toolbus_testkit::scratch::Scratch;
 
 use crate::page::{Page as Toolbus, command};
+use crate::terminal::Terminal;
 
 /// A provider that only has a schema, which is that of the transcripts.
 const ECHO: &str = r#"#!/bin/sh
@@ -344,4 +345,50 @@ fn usage_errors() {
         exit 2
     "#]]
     .assert_eq(&page.to_string());
+}
+
+#[test]
+fn a_folder_in_place_of_a_file_names_its_scenarios() {
+    let scratch = shop();
+    fs::create_dir(scratch.file("scenarios")).unwrap();
+    fs::rename(scratch.file("shop.hcl"), scratch.file("scenarios/shop.hcl")).unwrap();
+    let page = run(&scratch, &["orchard", "plan", "scenarios"]);
+    expect![[r#"
+        stderr
+        error: cannot read `scenarios`
+          caused by: it is a folder
+        hint: name one of its files: `shop` in `scenarios/shop.hcl`
+        exit 2
+    "#]]
+    .assert_eq(&page.to_string());
+}
+
+#[test]
+fn a_plan_on_a_terminal_has_colours_and_signs() {
+    let scratch = shop();
+    let mut command = command(&["orchard", "plan", "shop.hcl", "--var", "token=s3cr3t"]);
+    command.current_dir(scratch.path()).env("TERM", "xterm").env_remove("NO_COLOR");
+    let shown = Terminal::of(100).shows(command);
+    expect![[r#"
+        scenario: ␛[1mshop␛[0m
+        plan: 2 actions with 1 provider
+
+        ␛[32m+␛[0m 1. ␛[1maction.echo.first␛[0m ␛[2m(e)␛[0m
+             text = "a"
+             times = ␛[2m1 (default)␛[0m
+           ␛[1m␛[31m-␛[0m teardown:
+               text = ␛[33m(known after run)␛[0m
+               times = ␛[2m1 (default)␛[0m
+        ␛[32m+␛[0m 2. ␛[1mcomponent.greeter.g.action.echo.hello␛[0m ␛[2m(e)␛[0m
+             ␛[2mafter action.echo.first␛[0m
+             text = ␛[33m(known after run)␛[0m
+             times = 2
+
+        outputs:
+        said = ␛[33m(known after run)␛[0m
+        token = ␛[33m(sensitive)␛[0m
+
+        ␛[1mplan:␛[0m ␛[32m+␛[0m 2 to run, ␛[1m␛[31m-␛[0m 1 with a teardown; nothing was done yet
+    "#]]
+    .assert_eq(&shown.replace('\x1b', "␛"));
 }

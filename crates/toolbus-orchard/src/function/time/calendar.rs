@@ -40,6 +40,11 @@ impl Time {
         self.nanos
     }
 
+    /// Without what is left of a second.
+    pub(super) fn whole_seconds(self) -> Time {
+        Time { nanos: self.nanos.div_euclid(NANOS) * NANOS, ..self }
+    }
+
     fn local_seconds(&self) -> i128 {
         self.nanos.div_euclid(NANOS) + i128::from(self.offset) * 60
     }

@@ -26,7 +26,10 @@ pub(super) fn formatted(spec: &str, time: &Time) -> Result<String, Fault> {
     let mut out = String::new();
     let mut rest = spec;
     while let Some(first) = rest.chars().next() {
-        if first == '\'' {
+        if let Some(behind) = rest.strip_prefix("''") {
+            out.push('\'');
+            rest = behind;
+        } else if first == '\'' {
             rest = literal(&rest[1..], &mut out)?;
         } else if first.is_ascii_alphabetic() {
             let end = rest.find(|char| char != first).unwrap_or(rest.len());

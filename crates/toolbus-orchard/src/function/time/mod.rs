@@ -16,7 +16,7 @@ const S: Parameter = Parameter::Text;
 pub(super) const FUNCTIONS: &[Function] = &[
     function("timestamp()", &[], gives::text, timestamp).impure(),
     function("timeadd(t, duration)", &[S, S], gives::text, |call| {
-        text_of(shifted(time(call, 0)?, span(call, 1)?)?.to_string())
+        text_of(shifted(time(call, 0)?, span(call, 1)?)?.whole_seconds().to_string())
     }),
     function("timediff(a, b)", &[S, S], gives::number, |call| {
         seconds(time(call, 1)?.nanos() - time(call, 0)?.nanos())
@@ -68,7 +68,7 @@ pub fn duration(text: &str) -> Option<i128> {
             "ns" => 1,
             _ => return None,
         };
-        let part = Number::parse(number).ok()?.times(Number::from(unit)).ok()?;
+        let part = Number::parse_loosely(number).ok()?.times(Number::from(unit)).ok()?;
         sum = sum.plus(part).ok()?;
         rest = behind;
     }

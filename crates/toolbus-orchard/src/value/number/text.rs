@@ -6,6 +6,24 @@ use super::wide::Wide;
 use super::{Number, NumberError};
 
 impl Number {
+    /// Reads text that people wrote, which is as [`Number::parse`] reads it, or `+5`, `.5`, `5.`.
+    pub fn parse_loosely(text: &str) -> Result<Number, NumberError> {
+        let (sign, size) = match text.strip_prefix('-') {
+            Some(size) => ("-", size),
+            None => ("", text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (mantissa, power) = match size.find(['e', 'E']) {
+            Some(at) => size.split_at(at),
+            None => (size, ""),
+        };
+        match mantissa.split_once('.') {
+            Some(("", "")) => Err(NumberError::NotDecimal),
+            Some(("", fraction)) => Number::parse(&format!("{sign}0.{fraction}{power}")),
+            Some((whole, "")) => Number::parse(&format!("{sign}{whole}{power}")),
+            _ => Number::parse(&format!("{sign}{size}")),
+        }
+    }
+
     /// Reads `-12.50e3`.
     pub fn parse(text: &str) -> Result<Number, NumberError> {
         let (is_negative, rest) = match text.strip_prefix('-') {

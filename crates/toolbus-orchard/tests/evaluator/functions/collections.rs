@@ -16,7 +16,7 @@ fn collections() {
         ("contains([\"1\"], 1)", "false"),
         ("contains([null], null)", "true"),
         ("contains({ a = 1 }, 1)", "error bad_argument"),
-        ("distinct([\"b\", \"a\", \"b\", 1, 1.0])", "[\"b\",\"a\",1]"),
+        ("distinct([\"b\", \"a\", \"b\", 1, 1.0])", "[\"b\",\"a\",\"1\"]"),
         ("element([\"a\", \"b\", \"c\"], -1)", "\"c\""),
         ("element([\"a\", \"b\", \"c\"], 3)", "\"a\""),
         ("element([], 0)", "error bad_index"),

@@ -48,7 +48,7 @@ fn numbers() {
         ("parseint(\"ff\", 16)", "255"),
         ("parseint(\"-Zz\", 36)", "-1295"),
         ("parseint(\"12\", 2)", "error bad_argument"),
-        ("parseint(\"1\", 37)", "error bad_argument"),
+        ("parseint(\"1\", 63)", "error bad_argument"),
         ("parseint(\"1\", 1.5)", "error bad_argument"),
         ("parseint(\"\", 10)", "error bad_argument"),
         ("parseint(\"ffffffffffffffffffffffffffffffffffffff\", 16)", "error number_too_large"),

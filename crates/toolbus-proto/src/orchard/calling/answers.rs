@@ -154,10 +154,11 @@ impl Client {
         self.requests.take(id);
         let schema = match answer {
             Answer::Error(refusal) => {
-                let Refusal { code, message, .. } = refusal;
+                let Refusal { code, message, detail } = refusal;
                 let what = format!("answered `describe` with an error: {code}: {message}");
                 let message = telling::provider(&self.settings.name, &what);
-                let failure = Failure::new(FailureKind::Unavailable, message);
+                let detail = detail.map(|detail| Json::from_trusted(detail.to_owned()));
+                let failure = Failure { detail, ..Failure::new(FailureKind::Unavailable, message) };
                 return self.end(Broken::Rule, failure);
             }
             Answer::Result { response: Response { schema: Some(schema), .. }, .. } => {

@@ -431,7 +431,9 @@ fn told(failure: &Failure) -> Vec<String> {
         text.push('\n');
         text.push_str(line);
     }
-    let mut came = vec![format!("== {} \"{}\"", failure.kind, text.replace('\n', " / "))];
+    let detail =
+        failure.detail.as_ref().map_or(String::new(), |detail| format!(" detail {detail}"));
+    let mut came = vec![format!("== {} \"{}\"{detail}", failure.kind, text.replace('\n', " / "))];
     came.extend(words.hint.map(|hint| format!("== hint \"{hint}\"")));
     came
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use tokio::io::AsyncWriteExt;

@@ -100,7 +100,7 @@ pub(super) fn run(args: &ListArgs, face: Face) -> Result<(), Failed> {
 }
 
 /// The files of HCL in a folder and those inside it, by name.
-fn find(folder: &Path, shown: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failed> {
+pub(super) fn find(folder: &Path, shown: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failed> {
     let cannot = |error: io::Error| {
         Failed::usage(format!("cannot read `{}`", folder.display())).caused_by(&error)
     };

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 
 use toolbus_orchard::diagnostic::{Problem, Severity};
 use toolbus_orchard::disk::Disk;
-use toolbus_orchard::expr::Files as _;
-use toolbus_orchard::model::Choice;
+use toolbus_orchard::model::{Choice, Content, load};
 use toolbus_orchard::plan::variables::{Given, VarFile};
 use toolbus_orchard::project::Opened;
 use toolbus_orchard::secrets::Secrets;
 use toolbus_orchard::show::problems::{self, Look};
 use toolbus_orchard::source::{FILE_BYTES_MAX, Sources, tidy};
 
-use super::Face;
+use super::{Face, list};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::stderr;
@@ -71,12 +70,40 @@ impl ValueArgs {
 /// Reads a file that the user names.
 pub(in super::super) fn read(path: &Path) -> Result<Opened, Failed> {
     let shown = path.display().to_string();
-    let cannot =
-        |error: &io::Error| Failed::usage(format!("cannot read `{shown}`")).caused_by(error);
-    // One more byte than is allowed, so that it can be told with its place.
-    let bytes = Disk.read(path, FILE_BYTES_MAX + 1).map_err(|error| cannot(&error))?;
+    let cannot = |error: &io::Error| {
+        let failed = Failed::usage(format!("cannot read `{shown}`")).caused_by(error);
+        match error.kind() {
+            io::ErrorKind::IsADirectory => failed.hint_if_any(scenarios_hint(path)),
+            _ => failed,
+        }
+    };
+    // One more byte than is allowed tells who reads it that there are too many.
+    let bytes = Disk.read_start(path, FILE_BYTES_MAX + 1).map_err(|error| cannot(&error))?;
     let absolute = std::path::absolute(path).map_err(|error| cannot(&error))?;
     Ok(Opened { path: tidy(&absolute), shown, bytes })
+}
+
+/// The scenarios of a folder that was named in place of a file.
+fn scenarios_hint(folder: &Path) -> Option<String> {
+    /// How many are named: a folder may hold any number.
+    const SHOWN_MAX: usize = 8;
+    let mut files = Vec::new();
+    list::find(folder, folder, &mut files).ok()?;
+    let mut found = Vec::new();
+    for file in &files {
+        let Ok(bytes) = Disk.read_start(file, FILE_BYTES_MAX + 1) else { continue };
+        let shown = file.display().to_string();
+        let loaded = load(&Disk, file.clone(), &shown, &bytes, Choice::All);
+        let Content::Scenarios(scenarios) = loaded.content else { continue };
+        let names = scenarios.iter().map(|scenario| &scenario.body.name.text);
+        found.extend(names.map(|name| format!("`{name}` in `{shown}`")));
+    }
+    let more = match found.len().checked_sub(SHOWN_MAX) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(", and {more} more"),
+    };
+    found.truncate(SHOWN_MAX);
+    (!found.is_empty()).then(|| format!("name one of its files: {}{more}", found.join(", ")))
 }
 
 /// Tells people what is wrong, and fails if something is.

@@ -1,21 +1,24 @@
 //! `toolbus orchard plan`: what a run would do, and what is wrong.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use toolbus::child::EnvPolicy;
-use toolbus::{Failure, FailureKind};
+use toolbus::{Failure, FailureKind, Json};
 use toolbus_orchard::plan::Planned;
 use toolbus_orchard::project::{Project, ProviderFailure};
 use toolbus_orchard::provider::Patience;
 use toolbus_orchard::secrets::Secrets;
-use toolbus_orchard::show::{Invalid, ProviderFailed, invalid, plan_json, plan_text, secrets_of};
+use toolbus_orchard::show::{
+    Ink, Invalid, ProviderFailed, invalid, plan_drawn, plan_json, plan_text, secrets_of,
+};
 
 use super::Face;
 use super::opening::{ValueArgs, read, tell};
 use crate::args::value;
 use crate::failed::Failed;
-use crate::render::{self, failure};
+use crate::render::{self, failure, printable};
 use crate::runtime::{self, Signals};
 
 /// Show what a run would do, in which order and with what
@@ -104,7 +107,22 @@ pub(super) fn run(args: &PlanArgs, face: Face) -> Result<(), Failed> {
         return render::print(&plan_json(&plan, &problems, &secrets));
     }
     tell(&problems, &project.sources, &opened.shown, &secrets, face)?;
-    render::print(&plan_text(&plan, &secrets))
+    let paint = face.color.paint(&io::stdout());
+    if !paint.on {
+        return render::print(&plan_text(&plan, &secrets));
+    }
+    let ink = |ink: Ink, text: &str| {
+        let text = &*printable(text);
+        match ink {
+            Ink::Plain => text.to_owned(),
+            Ink::Title => paint.title(text),
+            Ink::Run => paint.ok(text),
+            Ink::Teardown => paint.error(text),
+            Ink::Open => paint.literal(text),
+            Ink::Faint => paint.dim(text),
+        }
+    };
+    render::print_own(&plan_drawn(&plan, &secrets, &ink))
 }
 
 /// Asks the providers, unless a signal comes first.
@@ -130,12 +148,15 @@ fn not_asked(
     face: Face,
 ) -> Failed {
     let ProviderFailure { provider, failure } = failed;
+    let said: Vec<String> = failure.detail.iter().map(Json::shown).collect();
     if !face.json {
-        return failure::failed(failure);
+        let said = said.iter().flat_map(|said| said.lines().map(str::to_owned));
+        return failure::failed(failure).lines(said);
     }
     let message = failure.to_string();
-    let words = failure.last_words.as_ref().map(|words| words.stderr.join("\n"));
-    let detail = words.filter(|words| !words.is_empty());
+    let words = failure.last_words.iter().flat_map(|words| words.stderr.iter().cloned());
+    let detail = said.into_iter().chain(words).collect::<Vec<_>>().join("\n");
+    let detail = Some(detail).filter(|detail| !detail.is_empty());
     let code = error_code(failure);
     let error = ProviderFailed { code, message: &message, provider, detail: detail.as_deref() };
     let scenario = project.scenario.as_ref().map(|scenario| scenario.body.name.text.as_str());

@@ -16,7 +16,7 @@ use toolbus::chance;
 use toolbus_orchard::diagnostic::Problem;
 use toolbus_orchard::provider::Patience;
 use toolbus_orchard::record::ErrorRecord;
-use toolbus_orchard::run::{NotStarted, Stop, Stopper};
+use toolbus_orchard::run::{Event, NotStarted, Stop, Stopper, Summary, Surface as _};
 use toolbus_orchard::secrets::{MASK, Secrets};
 use toolbus_orchard::show::problems;
 use toolbus_orchard::source::Sources;
@@ -43,7 +43,7 @@ pub(crate) struct ProviderArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "30s",
           allow_negative_numbers = true)]
     configure_timeout: Duration,
-    /// Give up on an action that says nothing of it itself after this long [default: never]
+    /// Give up on an action without a `timeout` of its own after this long [default: never]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     action_timeout: Option<Duration>,
     /// Let a provider have this long to answer `shutdown`
@@ -92,9 +92,10 @@ fn hide_in_logs(value: &Value) {
 /// The exit code of the first signal, once it came.
 type FirstSignal = Rc<Cell<Option<Exit>>>;
 
-/// Listens for signals: the first asks to stop, the second to do so at once. Gives how often, and
-/// which was the first.
-fn listen() -> Result<(Stop, FirstSignal), Failed> {
+/// Listens for signals: the first asks to stop, and people are told what that means; the second
+/// asks to do so at once. Gives how often, and which was the first.
+fn listen(screen: &Rc<Screen>) -> Result<(Stop, FirstSignal), Failed> {
+    let screen = screen.clone();
     let mut signals = Signals::listen()?;
     let (stopper, stop): (Stopper, Stop) = Stop::new();
     let first = FirstSignal::default();
@@ -104,6 +105,7 @@ fn listen() -> Result<(Stop, FirstSignal), Failed> {
             let exit = signals.next().await;
             if told.get().is_none() {
                 told.set(Some(exit));
+                screen.tell_of_signal();
             }
             stopper.stop();
         }
@@ -142,6 +144,18 @@ fn not_started(why: &NotStarted, first: Option<Exit>) -> (Exit, Option<ErrorReco
         NotStarted::Provider { error, exit_code } => (Exit::of(*exit_code), Some(error.clone())),
         NotStarted::Stopped => (first.unwrap_or(Exit::Interrupted), None),
     }
+}
+
+/// It cannot be begun, or not go on, by no fault of a provider: the last event tells why.
+fn refused(screen: &Screen, face: Face, failed: Failed, mut summary: Summary) -> Failed {
+    screen.close();
+    (summary.status, summary.exit_code) = (None, failed.exit.code());
+    let (code, message) = ("invalid_request".to_owned(), failed.message());
+    let detail = failed.report.as_ref().and_then(|report| report.hint.clone());
+    summary.error = Some(ErrorRecord { code, message, provider: None, detail });
+    screen.tell(&Event::Ended(&summary));
+    // What stands in the events is not said twice.
+    if face.json { Failed::quietly(failed.exit) } else { failed }
 }
 
 /// Tells people of an error.

@@ -1,9 +1,11 @@
 //! `toolbus orchard run`: a scenario, executed.
 
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use toolbus::chance;
+use toolbus::child::words::quoted;
 use toolbus_orchard::plan::{self, Plan};
 use toolbus_orchard::project::Project;
 use toolbus_orchard::record::{ErrorRecord, Status};
@@ -14,7 +16,7 @@ use toolbus_orchard::value::Value;
 use super::super::Face;
 use super::super::opening::{ValueArgs, read};
 use super::screen::Screen;
-use super::{ProviderArgs, hide, listen, not_started, random_seed, report, show_problems};
+use super::{ProviderArgs, hide, listen, not_started, random_seed, refused, report, show_problems};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::printable;
@@ -72,22 +74,23 @@ pub(in super::super) struct RunArgs {
 
 impl RunArgs {
     pub(in super::super) fn run(&self, face: Face) -> Result<(), Failed> {
-        let opened = read(&self.file)?;
-        let given = self.values.given()?;
+        let read = read(&self.file).and_then(|opened| Ok((opened, self.values.given()?)));
         let choice = self.values.choice();
         runtime::block_on(async {
             let secrets = Rc::new(Secrets::new());
             let screen = Screen::open(secrets.clone(), face);
-            screen.tell(&Event::Start { command: "run", file: &opened.shown });
+            let shown = self.file.display().to_string();
+            screen.tell(&Event::Start { command: "run", file: &shown });
+            let (opened, given) = match read {
+                Ok(read) => read,
+                Err(failed) => return Err(refused(&screen, face, failed, Summary::default())),
+            };
             let project = Project::open(&opened, choice, &given, true);
             hide(&secrets, &project.variables);
             let summary = self.lead(face, &project, &opened.shown, &screen, &secrets).await;
             let summary = match summary {
                 Ok(summary) => summary,
-                Err(failed) => {
-                    screen.close();
-                    return Err(failed);
-                }
+                Err(failed) => return Err(refused(&screen, face, failed, Summary::default())),
             };
             screen.close();
             screen.tell(&Event::Ended(&summary));
@@ -120,7 +123,7 @@ impl RunArgs {
         if checked.graph.is_none() {
             return Ok(invalid(&checked.problems));
         }
-        let (stop, first) = listen()?;
+        let (stop, first) = listen(screen)?;
         let surface: Rc<dyn Surface> = screen.clone();
         let patience = self.providers.patience(self.strict);
         let started = run::start(
@@ -238,8 +241,21 @@ fn print(face: Face, screen: &Screen, plan: &Plan, summary: &Summary) {
         report(face, None, &ErrorRecord { message, ..error.clone() }, None);
     }
     if let Some(record) = &summary.record {
+        if summary.status != Some(Status::Succeeded) && 0 < summary.left_to_undo {
+            screen.tell_people(&undo_hint(face, plan, record));
+        }
         screen.tell_people(&format!("record: {record}"));
     }
+}
+
+/// The line that undoes what was done. What is sensitive is not in the record.
+fn undo_hint(face: Face, plan: &Plan, record: &str) -> String {
+    let mut line = format!("toolbus orchard teardown {}", quoted(record));
+    for name in run::sensitive_variables(plan).keys() {
+        line.push_str(&format!(" --var {name}=…"));
+    }
+    let hint = face.color.paint(&io::stderr()).hint("hint:");
+    format!("{hint} undo what was done: {}", printable(&line))
 }
 
 /// Text bare, everything else as JSON.

@@ -1,9 +1,11 @@
 //! `toolbus orchard runs`: the records of a folder.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
+use toolbus::child::words::quoted;
 use toolbus_orchard::record::{Record, Status, file};
+use toolbus_orchard::run::teardown::is_left;
 
 use super::super::Face;
 use crate::failed::Failed;
@@ -13,21 +15,26 @@ use crate::stderr;
 /// List the runs that a folder has records of, newest first
 ///
 /// A line has the run's id, the scenario, how the run stands, how many of its actions succeeded,
-/// and how its teardown stands. A run that was killed still stands as `running`.
+/// and how its teardown stands. A run whose process has died before its end is `killed`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus orchard runs
   toolbus orchard runs --json records")]
 pub(in super::super) struct RunsArgs {
-    /// Where the records are
-    #[arg(value_name = "DIR", default_value = ".")]
-    folder: PathBuf,
+    /// Where the records are [default: .]
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// The same, as `run` and `teardown` call it
+    #[arg(long, value_name = "DIR", conflicts_with = "folder")]
+    record_dir: Option<PathBuf>,
 }
 
 impl RunsArgs {
     pub(in super::super) fn run(&self, face: Face) -> Result<(), Failed> {
-        let paths = file::list(&self.folder).map_err(|error| {
-            let message = format!("cannot read the folder `{}`", self.folder.display());
+        let folder = self.folder.as_ref().or(self.record_dir.as_ref());
+        let folder = folder.map_or(Path::new("."), PathBuf::as_path);
+        let paths = file::list(folder).map_err(|error| {
+            let message = format!("cannot read the folder `{}`", folder.display());
             let failed = Failed::usage(message).caused_by(&error);
             match error.kind() {
                 ErrorKind::NotFound => failed.hint("records are in the folder of `--record-dir`"),
@@ -36,6 +43,7 @@ impl RunsArgs {
         })?;
         let mut rows = Vec::new();
         let mut lines = String::new();
+        let mut killed = None;
         for path in paths {
             let record = match file::load(&path) {
                 Ok(record) => record,
@@ -46,6 +54,9 @@ impl RunsArgs {
                     continue;
                 }
             };
+            if killed.is_none() && is_killed(&record) && record.nodes.iter().any(is_left) {
+                killed = Some(path.clone());
+            }
             match face.json {
                 true => {
                     lines.push_str(&line(&record, &path));
@@ -54,11 +65,28 @@ impl RunsArgs {
                 false => rows.push(row(&record)),
             }
         }
-        match face.json {
-            true => render::print(&lines),
-            false => render::print(&table::plain(&rows)),
+        if face.json {
+            return render::print(&lines);
         }
+        render::print(&table::plain(&rows))?;
+        if let Some(path) = killed.filter(|_| !face.quiet) {
+            let path = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+            let hint = face.color.paint(&io::stderr()).hint("hint:");
+            let line = format!("toolbus orchard teardown {}", quoted(&path));
+            stderr::write(&format!("{hint} undo what was done before it was killed: {line}\n"));
+        }
+        Ok(())
     }
+}
+
+/// Has its process died before it could write how it ended?
+fn is_killed(record: &Record) -> bool {
+    record.status == Status::Running && !record.process.is_alive()
+}
+
+/// How it stands: as the record says, unless that was overtaken.
+fn status(record: &Record) -> &'static str {
+    if is_killed(record) { "killed" } else { record.status.as_str() }
 }
 
 fn row(record: &Record) -> [String; 5] {
@@ -66,7 +94,7 @@ fn row(record: &Record) -> [String; 5] {
     [
         record.run_id.clone(),
         record.scenario.clone(),
-        record.status.as_str().to_owned(),
+        status(record).to_owned(),
         format!("{}/{}", record.done(), record.nodes.len()),
         teardown.to_owned(),
     ]
@@ -76,7 +104,7 @@ fn row(record: &Record) -> [String; 5] {
 struct Line<'a> {
     run_id: &'a str,
     scenario: &'a str,
-    status: Status,
+    status: &'a str,
     started_at: &'a str,
     nodes: usize,
     done: usize,
@@ -88,7 +116,7 @@ fn line(record: &Record, path: &std::path::Path) -> String {
     let line = Line {
         run_id: &record.run_id,
         scenario: &record.scenario,
-        status: record.status,
+        status: status(record),
         started_at: &record.started_at,
         nodes: record.nodes.len(),
         done: record.done(),

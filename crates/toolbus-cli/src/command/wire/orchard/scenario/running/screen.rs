@@ -1,8 +1,8 @@
 //! What a run or a teardown says: lines on standard output, or events; logs and warnings on
 //! standard error, and on a terminal what is under way.
 
-use std::cell::RefCell;
-use std::io;
+use std::cell::{Cell, RefCell};
+use std::io::{self, IsTerminal as _};
 use std::rc::Rc;
 use std::time::SystemTime;
 
@@ -24,6 +24,8 @@ pub(super) struct Screen {
     is_quiet: bool,
     out: Paint,
     live: Option<Live>,
+    /// How many nodes are under way.
+    in_flight: Cell<usize>,
     failures: RefCell<Vec<(String, ErrorRecord)>>,
 }
 
@@ -45,6 +47,7 @@ impl Screen {
             is_quiet: face.quiet,
             out: face.color.paint(&io::stdout()),
             live: is_live.then(Live::start),
+            in_flight: Cell::new(0),
             failures: RefCell::default(),
         })
     }
@@ -69,6 +72,21 @@ impl Screen {
     pub(super) fn tell_people(&self, text: &str) {
         self.wipe();
         stderr::write(&format!("{text}\n"));
+    }
+
+    /// The first signal came: says what happens now, and what a second one does.
+    pub(super) fn tell_of_signal(&self) {
+        if self.is_json || self.is_quiet {
+            return;
+        }
+        let what = match self.in_flight.get() {
+            0 => "ends now; Ctrl-C again kills it".to_owned(),
+            1 => "ends after this action; Ctrl-C again kills it".to_owned(),
+            count => format!("ends after these {count} actions; Ctrl-C again kills them"),
+        };
+        // The terminal has shown `^C` where the text begins.
+        let start = if io::stderr().is_terminal() { "\r" } else { "" };
+        self.tell_people(&format!("{start}{what}"));
     }
 
     /// Nothing of ours is left on the terminal but what stays.
@@ -142,14 +160,26 @@ impl Surface for Screen {
             }
             Event::TeardownStarted { .. } => self.line("tearing down..."),
             Event::NodeStarted { address, attempt, attempts_max } => {
+                // A further attempt is no further node.
+                if attempt == 1 {
+                    self.in_flight.set(self.in_flight.get() + 1);
+                }
                 if let Some(live) = &self.live {
                     live.started(address, attempt, attempts_max);
                 }
             }
-            Event::NodeEnded { address, state, duration_ms, error, .. } => {
+            Event::NodeEnded { address, state, duration_ms, error, attempts, .. } => {
+                // One that never began ends as well.
+                if 0 < attempts {
+                    self.in_flight.set(self.in_flight.get().saturating_sub(1));
+                }
                 self.ended(address, state, duration_ms, error, None);
             }
             Event::TeardownEnded { address, state, duration_ms, error, reason } => {
+                // What is left out took no time.
+                if duration_ms.is_some() {
+                    self.in_flight.set(self.in_flight.get().saturating_sub(1));
+                }
                 self.ended(address, state, duration_ms, error, reason);
             }
             Event::NodeRetry { address, attempt, error, delay } if !self.is_quiet => {

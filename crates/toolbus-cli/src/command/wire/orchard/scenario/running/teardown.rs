@@ -22,7 +22,7 @@ use toolbus_proto::json::Json;
 use super::super::Face;
 use super::super::opening::ValueArgs;
 use super::screen::Screen;
-use super::{ProviderArgs, hide, listen, not_started, report};
+use super::{ProviderArgs, hide, listen, not_started, refused, report};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::printable;
@@ -40,7 +40,7 @@ use crate::runtime;
   toolbus orchard teardown --latest --scenario shop --use-recorded")]
 pub(in super::super) struct TeardownArgs {
     /// The record of the run
-    #[arg(value_name = "RECORD", required_unless_present = "latest", conflicts_with = "latest")]
+    #[arg(value_name = "RECORD", conflicts_with = "latest")]
     record: Option<PathBuf>,
     /// Take the newest record in the folder
     #[arg(long)]
@@ -75,42 +75,44 @@ struct Prepared {
 
 impl TeardownArgs {
     pub(in super::super) fn run(&self, face: Face) -> Result<(), Failed> {
-        let path = self.path()?;
-        let given = self.values.given()?;
+        let found = self.path().and_then(|path| Ok((path, self.values.given()?)));
         runtime::block_on(async {
             let secrets = Rc::new(Secrets::new());
             let screen = Screen::open(secrets.clone(), face);
-            let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
-            screen.tell(&Event::Start { command: "teardown", file: &shown });
             let mut summary = Summary { is_teardown: true, ..Summary::default() };
+            let named = found.as_ref().map_or(&self.record_dir, |(path, _)| path);
+            let shown = named.strip_prefix(".").unwrap_or(named).display().to_string();
+            screen.tell(&Event::Start { command: "teardown", file: &shown });
+            let (path, given) = match found {
+                Ok(found) => found,
+                Err(failed) => return Err(refused(&screen, face, failed, summary)),
+            };
             summary.record = Some(shown);
             let led = match self.prepare(path, &given, &secrets).await {
                 Ok(prepared) => self.lead(prepared, face, &screen, &secrets, &mut summary).await,
                 Err(failed) => Err(failed),
             };
-            screen.close();
-            let failed = match led {
-                Ok(exit) => {
-                    summary.exit_code = exit.code();
-                    (exit != Exit::Done).then(|| Failed::quietly(exit))
-                }
-                Err(failed) => {
-                    summary.exit_code = failed.exit.code();
-                    let (code, message) = ("invalid_request".to_owned(), failed.message());
-                    let error = ErrorRecord { code, message, provider: None, detail: None };
-                    summary.error = summary.error.or(Some(error));
-                    // What stands in the events is not said twice.
-                    Some(if face.json { Failed::quietly(failed.exit) } else { failed })
-                }
+            let exit = match led {
+                Ok(exit) => exit,
+                Err(failed) => return Err(refused(&screen, face, failed, summary)),
             };
+            screen.close();
+            summary.exit_code = exit.code();
             screen.tell(&Event::Ended(&summary));
-            failed.map_or(Ok(()), Err)
+            match exit {
+                Exit::Done => Ok(()),
+                exit => Err(Failed::quietly(exit)),
+            }
         })
     }
 
     fn path(&self) -> Result<PathBuf, Failed> {
         if let Some(path) = &self.record {
             return Ok(path.clone());
+        }
+        if !self.latest {
+            let hint = "`--latest` takes the newest record, `toolbus orchard runs` lists them";
+            return Err(Failed::usage("RECORD is missing").hint(hint));
         }
         let folder = &self.record_dir;
         let none = || {
@@ -236,7 +238,7 @@ impl TeardownArgs {
         }
         screen.line(&format!("scenario: {}", printable(&record.scenario)));
         screen.line("tearing down...");
-        let (stop, first) = listen()?;
+        let (stop, first) = listen(screen)?;
         let surface: Rc<dyn Surface> = screen.clone();
         let patience = self.providers.patience(false);
         let mut started = Started::none(&folder, &patience, surface, secrets.clone());

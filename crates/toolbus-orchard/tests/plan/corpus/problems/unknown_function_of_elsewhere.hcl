@@ -1,0 +1,6 @@
+scenario "s" {
+  required_providers {
+    e = { source = "exec:../providers/echo" }
+  }
+  action "echo" "a" { text = upcase("x") }
+}
