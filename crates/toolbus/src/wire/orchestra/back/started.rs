@@ -149,7 +149,10 @@ impl Started {
         let StartedOptions { name, patience, .. } = &self.options;
         let (kind, why) = match departure.why {
             Why::Unfit(failure) => return failure,
-            Why::Exited(_) => (FailureKind::Unavailable, exited.to_owned()),
+            Why::Exited(_) => {
+                let status = departure.last_words.exit.map(|exit| format!(" ({exit})"));
+                (FailureKind::Unavailable, format!("{exited}{}", status.unwrap_or_default()))
+            }
             Why::Late => {
                 let seconds = patience.start.as_secs_f64();
                 let why = format!("did not become ready within {seconds} seconds");
