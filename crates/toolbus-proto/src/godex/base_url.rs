@@ -72,6 +72,18 @@ impl BaseUrl {
         &self.text
     }
 
+    /// Where a response is asked for, in full.
+    pub fn responses_url(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        let usual = if self.is_secure { 443 } else { 80 };
+        let port = if self.port == usual { String::new() } else { format!(":{}", self.port) };
+        format!("{scheme}://{host}{port}{}", self.responses())
+    }
+
     /// Path and query of a request for a response.
     pub fn responses(&self) -> String {
         let path = format!("{}/responses", self.path.trim_end_matches('/'));
