@@ -37,7 +37,7 @@ pub(super) fn name() -> &'static Path {
 
 /// The folder of this process, which only we may look into.
 #[cfg_attr(
-    not(any(feature = "godex", feature = "orchestra")),
+    not(any(feature = "godex", feature = "orchestra", test)),
     expect(dead_code, reason = "only these wires have something to keep there")
 )]
 pub(crate) fn folder() -> io::Result<&'static Path> {
