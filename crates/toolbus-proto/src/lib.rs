@@ -19,6 +19,7 @@ pub mod json;
 pub mod jsonrpc;
 pub mod listing;
 pub mod outstanding;
+pub mod pattern;
 pub mod printable;
 pub mod tool;
 pub mod trace;

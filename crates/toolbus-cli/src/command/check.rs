@@ -22,6 +22,7 @@ use crate::failed::Failed;
 use crate::logging::DONE;
 use crate::render::{self, failure, table};
 use crate::runtime::{self, Signals};
+use crate::stderr;
 use crate::stdio::Terminal as _;
 
 /// After so long people are told what is waited for.
@@ -157,6 +158,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         let mut signals = Signals::listen()?;
         let mut done = Ok(());
         let awaited = Awaited::of(kind);
+        let mut summary = Summary::default();
         let mut tell = |finding: Finding| {
             let line =
                 if globals.json { finding.to_json().to_string() } else { finding.to_string() };
@@ -168,6 +170,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
             let printed = render::print(&format!("{line}\n{sentence}"));
             awaited.told(finding.rule);
             let failed = matches!(finding.verdict, Verdict::Fail(_));
+            summary.count(&finding.verdict);
             if done.is_ok() && failed {
                 done = Err(Failed::quietly(Exit::Failed));
             }
@@ -189,8 +192,41 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
                 });
             }
         }
+        // Standard output has a line for each rule and no other.
+        if io::stderr().is_terminal() && !globals.quiet && !globals.json {
+            stderr::write(&summary.line());
+        }
         done
     })
+}
+
+/// How many rules there were, for people who do not count them.
+#[derive(Default)]
+struct Summary {
+    rules: usize,
+    failed: usize,
+    noted: usize,
+}
+
+impl Summary {
+    fn count(&mut self, verdict: &Verdict) {
+        self.rules += 1;
+        match verdict {
+            Verdict::Ok => {}
+            Verdict::Fail(_) => self.failed += 1,
+            Verdict::Note(_) => self.noted += 1,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Summary { rules, failed, noted } = *self;
+        match (failed, noted) {
+            (0, 0) => format!("{rules} rules, all ok\n"),
+            (0, _) => format!("{rules} rules, none fails, {noted} noted\n"),
+            (_, 0) => format!("{rules} rules, {failed} failed\n"),
+            (_, _) => format!("{rules} rules, {failed} failed, {noted} noted\n"),
+        }
+    }
 }
 
 /// Waits until the time for all of it is over, if there is a limit.

@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use crate::page::{Page, check, oracle, ourselves};
+use crate::terminal::Terminal;
 
 fn judged(flags: &[&str], steps: &[&str], expect: Expect) {
     let address = oracle(steps);
@@ -27,6 +28,13 @@ fn our_own_oracle_keeps_all_rules() {
         ok number-ids
         exit 0
     "#]]);
+}
+
+#[test]
+fn on_a_terminal_a_last_line_sums_up() {
+    let address = ourselves(&["builtin:"]);
+    let shown = Terminal::of(80).shown(&["check", "oracle", &address]);
+    assert!(shown.ends_with("ok number-ids\n11 rules, all ok\n"), "{shown}");
 }
 
 #[test]

@@ -74,8 +74,12 @@ fn asking() -> String {
 
 #[test]
 fn a_question_is_asked_at_the_terminal() {
-    let terminal =
-        Terminal::of(80).types("city, string: ", "Ulm").types("[3]: ", "").env("NO_COLOR", "1");
+    // Nothing is no answer where one is required.
+    let terminal = Terminal::of(80)
+        .types("city, string: ", "")
+        .types("needed here\r\ncity, string: ", "Ulm")
+        .types("[3]: ", "")
+        .env("NO_COLOR", "1");
     let shown = terminal.shown(&["-v", "call", &asking(), "f", "{}"]);
     assert!(shown.contains("the server asks: Which city?"), "{shown:?}");
     let answer = r#"{"jsonrpc":"2.0","id":"q","result":{"action":"accept","content":{"city":"Ulm","days":3}}}"#;

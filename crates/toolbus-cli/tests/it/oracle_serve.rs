@@ -427,7 +427,7 @@ fn a_signature_for_no_tool_is_refused_by_its_name() {
     serve(&["--fn", "adn(a: u8) -> u8"], "").check(expect![[r#"
         stderr
         error: `--fn` gives a signature for `adn`, and there is no such tool
-        hint: there are `add`, `blob`, `count`, `early`, `echo`, `fail`, `sink`, `sleep`, `upper`; a function that an oracle does not announce is made a tool by `functions` of its back in the config
+        hint: there are `add`, `blob`, `count`, `early`, `echo`, `fail`, `sink`, `sleep`, `upper`
         exit 2
     "#]]);
 }

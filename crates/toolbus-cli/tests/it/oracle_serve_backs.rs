@@ -47,6 +47,37 @@ fn an_oracle_behind_an_oracle_keeps_its_signatures() {
 }
 
 #[test]
+fn an_oracle_that_tells_of_no_function_can_be_called_by_its_selectors() {
+    let address = oracle(&["echo-oracle"]);
+    let square = "square(x: u8) -> u8";
+    let mut front = Live::start(&["oracle", "serve", "-q", "--fn", square, &address]);
+    assert_eq!(
+        front.hear(),
+        r#"{"jsonrpc":"2.0","id":0,"method":"ready","params":{"toolbus":1,"functions":["invoke(selector: ByteArray, calldata: Array<felt252>) -> Array<felt252>","square(x: u8) -> u8"]}}"#
+    );
+    front.say(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
+    // Whatever it is called, and whatever felts there are: they are passed on.
+    let any = invoke("what ever", r#"["0x8","0x9"]"#);
+    assert_eq!(front.ask(&any), r#"{"jsonrpc":"2.0","id":1,"result":["0x8","0x9"]}"#);
+    // One that was declared is checked.
+    assert_eq!(
+        front.ask(&invoke("square", r#"["0x4"]"#)),
+        r#"{"jsonrpc":"2.0","id":1,"result":["0x4"]}"#
+    );
+    let wrong = front.ask(&invoke("square", r#"["0x100"]"#));
+    assert!(wrong.contains(r#""code":-32602"#) && wrong.contains("`x`"), "{wrong}");
+}
+
+#[test]
+fn a_selector_that_the_oracle_does_not_know_is_refused_in_its_words() {
+    let inner = ourselves(&["builtin:"]);
+    let mut front = Live::serving(&["-q", &inner]);
+    let refused = front.ask(&invoke("nope", "[]"));
+    let begin = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"unknown selector: \"nope\", this oracle provides: \"add\""#;
+    assert!(refused.starts_with(begin), "{refused}");
+}
+
+#[test]
 fn three_in_a_row() {
     let inner = ourselves(&["builtin:"]);
     let outer = ourselves(&[&inner]);

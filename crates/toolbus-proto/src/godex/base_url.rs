@@ -72,6 +72,18 @@ impl BaseUrl {
         &self.text
     }
 
+    /// Where a response is asked for, for people: without the query, in which keys may stand.
+    pub fn responses_url(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        let usual = if self.is_secure { 443 } else { 80 };
+        let port = if self.port == usual { String::new() } else { format!(":{}", self.port) };
+        format!("{scheme}://{host}{port}{}/responses", self.path.trim_end_matches('/'))
+    }
+
     /// Path and query of a request for a response.
     pub fn responses(&self) -> String {
         let path = format!("{}/responses", self.path.trim_end_matches('/'));
@@ -123,6 +135,9 @@ mod tests {
             let url = BaseUrl::parse(text).unwrap();
             assert_eq!((&*url.host, url.port, &*url.responses()), (host, port, path), "{text}");
         }
+        let shown = |text: &str| BaseUrl::parse(text).unwrap().responses_url();
+        assert_eq!(shown("HTTP://[::1]:1/?key=1"), "http://[::1]:1/responses");
+        assert_eq!(shown("https://h:443/v1/"), "https://h/v1/responses");
         for text in [
             "",
             "ftp://a",

@@ -1,6 +1,7 @@
 //! What a model may call: functions that the command line declares, and the tools of a bus.
 
 use crate::json::{Json, Kind, edit};
+use crate::pattern::matches;
 use crate::tool::{ToolName, ToolSpec};
 
 /// The longest name of a function.
@@ -75,6 +76,14 @@ pub fn with_tools(functions: &mut Vec<Function>, tools: &[ToolSpec]) -> Result<(
         functions.push(function);
     }
     Ok(())
+}
+
+/// May a tool be offered, by patterns of names as toolbus lists them or as a model says them? All may
+/// where there are none.
+pub fn is_allowed(patterns: &[String], tool: &ToolName) -> bool {
+    let name = tool.as_str();
+    let allows = |pattern: &String| matches(pattern, name) || matches(pattern, &spelled(name));
+    patterns.is_empty() || patterns.iter().any(allows)
 }
 
 /// A name as a model may say it.

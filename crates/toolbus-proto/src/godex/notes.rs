@@ -11,6 +11,8 @@ pub enum Note {
     Warning(String),
     /// Why the run failed: `error: …` on standard error.
     Error(String),
+    /// What can be done about that: `hint: …` behind it.
+    Hint(String),
     /// The model asks for a tool that toolbus will not run.
     Call {
         /// Which.

@@ -28,7 +28,7 @@ use crate::tool::Wire;
 
 pub use calling::{Client, Settings};
 pub use functions::Functions;
-pub use serving::{Served, Server};
+pub use serving::{Behind, Served, Server};
 pub use wire::RULES;
 
 /// The wire of this room.

@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::felt::Leniency;
+use super::codec;
+use super::felt::{Felt, Leniency};
+use super::signature::Function;
 use super::translate::{Answer, Binding};
 use super::wire::{self, Invoke};
 use super::{Settings, felts, known};
@@ -40,11 +42,23 @@ pub struct Served {
     pub binding: Binding,
 }
 
+/// An oracle behind the bus. Whatever selectors it has can be called: felts pass as they are.
+#[derive(Debug, Clone)]
+pub struct Behind {
+    /// What its selectors begin with here: nothing, or the name of its back and a dot.
+    pub prefix: String,
+    /// Its generic tool `invoke`.
+    pub invoke: ToolName,
+    /// Functions that it has and does not offer, by their selectors here. Calls of these are checked.
+    pub functions: Vec<Function>,
+}
+
 /// Our end of one conversation with an executor.
 #[derive(Debug)]
 pub struct Server {
     leniency: Leniency,
     served: BTreeMap<String, Arc<Served>>,
+    behind: Vec<Behind>,
     reserved: [Arc<Served>; 2],
     lines: Lines,
     ahead_bytes_max: usize,
@@ -68,8 +82,17 @@ enum ServerState {
 struct OpenCall {
     ticket: Ticket,
     id: Id,
-    served: Arc<Served>,
+    reading: Reading,
     collector: Collector,
+}
+
+/// How felts are made of the reply to a call.
+#[derive(Debug)]
+enum Reading {
+    /// By the signature of a tool.
+    Tool(Arc<Served>),
+    /// They are felts, those that this function gives, if it is known.
+    Felts(Option<Function>),
 }
 
 /// Lists the tools as JSON.
@@ -80,16 +103,25 @@ const CALL: &str = "toolbus.call";
 impl Server {
     /// Says that it is ready, as soon as it is asked what to write.
     pub fn new(settings: &Settings, served: Vec<Served>) -> Server {
+        Server::before(settings, served, Vec::new())
+    }
+
+    /// The same before oracles, of which selectors can be called that they do not offer.
+    pub fn before(settings: &Settings, served: Vec<Served>, behind: Vec<Behind>) -> Server {
         let by_name =
             |served: Served| (served.binding.function().name().to_owned(), Arc::new(served));
         let served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
-        let functions: Vec<_> =
-            served.values().map(|served| served.binding.function().canonical()).collect();
+        let tools = served.values().map(|served| served.binding.function());
+        let declared = behind.iter().flat_map(|oracle| &oracle.functions);
+        let functions: BTreeMap<_, _> =
+            tools.chain(declared).map(|function| (function.name(), function.canonical())).collect();
+        let functions: Vec<_> = functions.into_values().collect();
         let mut out = Outbox::new();
         wire::write_ready(&mut out, &functions);
         Server {
             leniency: settings.leniency,
             served,
+            behind,
             reserved: reserved(),
             lines: Lines::new(settings.line_bytes_max),
             ahead_bytes_max: AHEAD_BYTES_MAX.min(settings.line_bytes_max),
@@ -173,7 +205,7 @@ impl Server {
     }
 
     fn handle_invoke(&mut self, now: Instant, id: Id, params: Option<&str>) {
-        let (served, what) = match self.read_invoke(params) {
+        let (reading, what) = match self.read_invoke(params) {
             Ok(asked) => asked,
             Err(message) => return self.refuse(&id, INVALID_PARAMS, &message),
         };
@@ -181,17 +213,17 @@ impl Server {
         self.next_ticket += 1;
         self.ups.push_back((ticket, Asked::Call(Call::of(now, what))));
         let collector = Collector::new();
-        self.state = ServerState::Answering(OpenCall { ticket, id, served, collector });
+        self.state = ServerState::Answering(OpenCall { ticket, id, reading, collector });
     }
 
-    fn read_invoke(&self, params: Option<&str>) -> Result<(Arc<Served>, What), String> {
+    fn read_invoke(&self, params: Option<&str>) -> Result<(Reading, What), String> {
         let Invoke { selector, calldata } = Invoke::read(params)?;
         let calldata = felts::read(calldata, self.leniency).map_err(|error| error.to_string())?;
         let reserved =
             self.reserved.iter().find(|served| served.binding.function().name() == selector);
-        let served = reserved
-            .or_else(|| self.served.get(&*selector))
-            .ok_or_else(|| self.unknown_selector(&selector))?;
+        let Some(served) = reserved.or_else(|| self.served.get(&*selector)) else {
+            return self.pass_on(&selector, &calldata);
+        };
         let args = served.binding.arguments(&calldata).map_err(|error| error.to_string())?;
         let args = Json::from_trusted(args);
         let what = match &*selector {
@@ -199,7 +231,27 @@ impl Server {
             CALL => any_call(&args)?,
             _ => What::Tool { name: served.tool.clone(), args: Some(args) },
         };
-        Ok((served.clone(), what))
+        Ok((Reading::Tool(served.clone()), what))
+    }
+
+    /// A selector of an oracle behind us: it knows best what it has.
+    fn pass_on(&self, selector: &str, calldata: &[Felt]) -> Result<(Reading, What), String> {
+        let own = |oracle: &Behind| Some(selector.strip_prefix(&oracle.prefix)?.to_owned());
+        let found = self.behind.iter().find_map(|oracle| Some((oracle, own(oracle)?)));
+        let (oracle, own) = found.ok_or_else(|| self.unknown_selector(selector))?;
+        let function = oracle.functions.iter().find(|function| function.name() == selector);
+        if let Some(function) = function {
+            let fits = codec::decode_args(function, codec::ArgsForm::Signature, calldata);
+            fits.map_err(|error| error.to_string())?;
+        }
+        let mut args = b"{\"selector\":".to_vec();
+        write_string(&mut args, &own);
+        args.extend_from_slice(b",\"calldata\":");
+        felts::write(calldata, &mut args);
+        args.push(b'}');
+        let args = Some(Json::from_trusted(args));
+        let what = What::Tool { name: oracle.invoke.clone(), args };
+        Ok((Reading::Felts(function.cloned()), what))
     }
 
     fn unknown_selector(&self, selector: &str) -> String {
@@ -210,19 +262,7 @@ impl Server {
 
     fn answer(&mut self, call: &OpenCall, outcome: Result<Outcome, Failure>) {
         let id = &call.id;
-        let felts = outcome.and_then(|outcome| {
-            let felts = match &outcome {
-                Outcome::Text(text) => call.served.binding.felts(Answer::Text(text)),
-                Outcome::Value(json) => call.served.binding.felts(Answer::Json(json.as_str())),
-                Outcome::Tools(tools) => {
-                    call.served.binding.felts(Answer::Json(listing::tools(&**tools).as_str()))
-                }
-                Outcome::End(_) | Outcome::Native(_) => {
-                    return Err(broke("the reply is of a kind that felts cannot hold".into()));
-                }
-            };
-            felts.map_err(|error| broke(error.to_string()))
-        });
+        let felts = outcome.and_then(|outcome| call.reading.felts(&outcome, self.leniency));
         match felts {
             Ok(found) => {
                 let mut text = Vec::new();
@@ -330,6 +370,33 @@ impl Serving for Server {
             ServerState::Over(ended) => Some(ended),
             _ => None,
         }
+    }
+}
+
+impl Reading {
+    fn felts(&self, outcome: &Outcome, leniency: Leniency) -> Result<Vec<Felt>, Failure> {
+        let unfit = || broke("the reply is of a kind that felts cannot hold".into());
+        let felts = match (self, outcome) {
+            (Reading::Tool(served), Outcome::Text(text)) => {
+                served.binding.felts(Answer::Text(text))
+            }
+            (Reading::Tool(served), Outcome::Value(json)) => {
+                served.binding.felts(Answer::Json(json.as_str()))
+            }
+            (Reading::Tool(served), Outcome::Tools(tools)) => {
+                served.binding.felts(Answer::Json(listing::tools(&**tools).as_str()))
+            }
+            (Reading::Felts(function), Outcome::Value(json)) => {
+                let felts = felts::read(json.as_str(), leniency);
+                let felts = felts.map_err(|error| broke(error.to_string()))?;
+                match function {
+                    Some(function) => codec::decode_result(function, &felts).map(|_| felts),
+                    None => Ok(felts),
+                }
+            }
+            _ => return Err(unfit()),
+        };
+        felts.map_err(|error| broke(error.to_string()))
     }
 }
 

@@ -3,8 +3,9 @@
 use bytes::{Bytes, BytesMut};
 
 use super::FRAME_BYTES_MAX;
+use super::shape;
 use super::structure::Struct;
-use super::translate::{JSON, refused, text_result};
+use super::translate::{self, JSON, refused, text_result};
 use super::wire::{StreamChunk, StreamEnd, ToolResponse};
 use crate::collect::base64;
 use crate::json::Json;
@@ -16,8 +17,13 @@ pub struct Fold {
     count: u64,
     /// Of the first chunk.
     content_type: String,
+    /// Where each chunk ends in what is joined, while there are few enough of them.
+    ends: Vec<u32>,
     is_too_large: bool,
 }
+
+/// Of how many chunks it is kept where they end.
+const ENDS_MAX: u64 = 1 << 18;
 
 impl Fold {
     /// One more chunk; tells whether it was taken: beyond the limit none is.
@@ -29,15 +35,20 @@ impl Fold {
         self.is_too_large |= FRAME_BYTES_MAX < self.joined.len() + chunk.data.len();
         if self.is_too_large {
             self.joined = BytesMut::new();
+            self.ends = Vec::new();
         } else {
             self.joined.extend_from_slice(&chunk.data);
+            if self.count <= ENDS_MAX {
+                let end = u32::try_from(self.joined.len());
+                self.ends.push(end.expect("is within the limit of a frame"));
+            }
         }
         !self.is_too_large
     }
 
     /// What it keeps.
     pub fn weight(&self) -> usize {
-        self.joined.len()
+        self.joined.len() + self.ends.len() * size_of::<u32>()
     }
 
     /// How many chunks there were.
@@ -51,10 +62,29 @@ impl Fold {
             return too_large();
         }
         if !end.success {
-            return refused(&end.error_code, end.error_message.clone());
+            let refusal = refused(&end.error_code, end.error_message.clone());
+            return ToolResponse { result: end.detail.clone(), ..refusal };
+        }
+        if let Some(reply) = self.reply(&end.shape) {
+            return reply;
         }
         let result = Some(self.result());
         ToolResponse { success: true, result, ..ToolResponse::default() }
+    }
+
+    /// The answer that the same call without chunks would have had, if the end says what they are.
+    fn reply(&self, shape: &str) -> Option<ToolResponse> {
+        if shape.is_empty() || ENDS_MAX < self.count {
+            return None;
+        }
+        let mut start = 0;
+        let chunks = self.ends.iter().map(|&end| {
+            let chunk = &self.joined[start..end as usize];
+            start = end as usize;
+            chunk
+        });
+        // The tool is there, since it has answered: its name is for those that are not.
+        Some(translate::response("", shape::reply(shape, chunks)?))
     }
 
     fn result(self) -> Struct {

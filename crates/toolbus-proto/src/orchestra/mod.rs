@@ -9,6 +9,7 @@ pub mod envelope;
 pub mod fold;
 mod ids;
 pub mod protobuf;
+mod shape;
 pub mod structure;
 mod timestamp;
 mod waiting;

@@ -47,9 +47,14 @@ impl Struct {
         }
     }
 
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        self.fields().0.len()
+    }
+
     /// Has it no member?
     pub fn is_empty(&self) -> bool {
-        self.fields().0.is_empty()
+        self.len() == 0
     }
 
     fn fields(&self) -> Fields<'_> {

@@ -1,5 +1,7 @@
 //! What the bus says, as Orchestra says it, and back (`docs/protocols/orchestra.md` 13).
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::WIRE;
@@ -27,6 +29,10 @@ pub fn definition(spec: &ToolSpec) -> ToolDefinition {
     let native = spec.native.as_ref().filter(|native| native.wire == WIRE);
     if let Some(mut known) = native.and_then(|native| ToolDefinition::read(&native.text).ok()) {
         known.name = spec.name.to_string();
+        // Clients behind other hubs and transports take no tool without one.
+        if known.input_schema.as_ref().is_none_or(Struct::is_empty) {
+            known.input_schema = Struct::of_json(ANY_OBJECT).ok();
+        }
         return known;
     }
     ToolDefinition {
@@ -92,6 +98,11 @@ pub fn outcome(response: &ToolResponse) -> Result<Outcome, Failure> {
         return Ok(Outcome::Value(result));
     }
     Err(failure(response))
+}
+
+/// The text of a result, for people: its `text`, if that is a string.
+pub fn text_of(result: &Json) -> Option<String> {
+    edit::text(result.as_str(), "text").map(Cow::into_owned)
 }
 
 /// Why a peer did not answer.
@@ -330,13 +341,23 @@ mod tests {
 
     #[test]
     fn a_tool_of_a_peer_keeps_what_only_this_wire_knows() {
-        let mut known = ToolDefinition { name: "t".into(), ..ToolDefinition::default() };
-        assert_eq!(tool(&known).input.as_str(), ANY_OBJECT);
-        known.input_schema = Struct::of_json("{}").ok();
+        let input_schema = Struct::of_json(r#"{"type":"object","x":1}"#).ok();
+        let mut known = ToolDefinition { name: "t".into(), input_schema, ..Default::default() };
         let mut spec = tool(&known);
-        assert_eq!(spec.input.as_str(), ANY_OBJECT);
         spec.name = "p.t".into();
         known.name = "p.t".into();
         assert_eq!(definition(&spec), known);
+    }
+
+    #[test]
+    fn a_tool_without_a_schema_takes_any_object() {
+        let mut known = ToolDefinition { name: "t".into(), ..ToolDefinition::default() };
+        for schema in [None, Struct::of_json("{}").ok()] {
+            known.input_schema = schema;
+            let spec = tool(&known);
+            assert_eq!(spec.input.as_str(), ANY_OBJECT);
+            let listed = definition(&spec).input_schema.expect("is always listed");
+            assert_eq!(listed.to_json().as_str(), ANY_OBJECT);
+        }
     }
 }

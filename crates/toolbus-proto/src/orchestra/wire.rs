@@ -2,6 +2,7 @@
 //! (`docs/protocols/orchestra.md` 3).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -166,13 +167,16 @@ message! {
     StreamCancel { 1 stream_id: String, }
     /// A piece of an answer; `sequence` counts from 0.
     StreamChunk { 1 stream_id: String, 2 data: Bytes, 3 content_type: String, 4 sequence: i64, }
-    /// The end of an answer in chunks.
+    /// The end of an answer in chunks. The last two are ours and skipped by others: what the chunks
+    /// are, where they do not say so themselves, and what a failure has besides its message.
     StreamEnd {
         1 stream_id: String,
         2 success: bool,
         3 error_code: String,
         4 error_message: String,
         5 total_chunks: i64,
+        100 shape: String,
+        101 detail: Option<Struct>,
     }
     /// Events of a topic are wanted.
     Subscribe { 1 subscription_id: String, 2 topic: String, 3 filters: Map, }
@@ -205,6 +209,16 @@ impl Status {
 
     const NAMES: [&str; 4] =
         ["STATUS_UNSPECIFIED", "STATUS_HEALTHY", "STATUS_DEGRADED", "STATUS_UNHEALTHY"];
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = usize::try_from(self.0).ok().and_then(|number| Status::NAMES.get(number));
+        match known {
+            Some(name) => f.write_str(name),
+            None => write!(f, "a status without a name, {}", self.0),
+        }
+    }
 }
 
 impl Kind for Status {

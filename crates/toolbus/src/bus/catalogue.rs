@@ -63,6 +63,10 @@ impl Catalogue {
     pub fn lenient(naming: Naming, offers: &[(usize, Offer)]) -> Catalogue {
         let mut left_out = Vec::new();
         let mut entries: BTreeMap<ToolName, Entry> = BTreeMap::new();
+        let owner = |back: usize| offers.iter().find(|(of, _)| *of == back).map(|(_, offer)| offer);
+        let is_generic = |entry: &Entry| {
+            owner(entry.back).is_some_and(|offer| offer.is_generic(&entry.spec.name))
+        };
         for (back, offer) in offers {
             for spec in offer.tools.iter() {
                 let name = naming.name(&offer.back, &spec.name);
@@ -72,13 +76,11 @@ impl Catalogue {
                         entries.insert(name, entry);
                     }
                     // A caller that wants the one of another back names that back.
-                    Some(_) if offer.is_generic(&spec.name) => {}
+                    Some(taken) if offer.is_generic(&spec.name) && is_generic(taken) => {}
                     // Listed twice by its own server, it is still one tool.
                     Some(taken) if taken.back == *back && taken.spec.name == spec.name => {}
                     Some(taken) => {
-                        let mut offers = offers.iter();
-                        let first = offers.find(|(back, _)| *back == taken.back);
-                        let first = first.map_or(offer, |(_, offer)| offer);
+                        let first = owner(taken.back).unwrap_or(offer);
                         left_out.push(match naming {
                             Naming::Plain | Naming::Dotted => NameTaken::Offered {
                                 name,
@@ -280,7 +282,11 @@ mod tests {
             offer("mediocre+tcp://h:2", &["call"]),
         ];
         assert_eq!(names(Naming::Plain, &offers).unwrap(), "call=2:call invoke=0:invoke");
-        let offers = [offer("stdio:a", &["invoke"]), offer("mcp+stdio:b", &["invoke"])];
+        let mut offers = [offer("stdio:a", &["invoke"]), offer("mcp+stdio:b", &["invoke"])];
+        assert!(names(Naming::Plain, &offers).is_err());
+        offers.reverse();
+        assert!(names(Naming::Plain, &offers).is_err());
+        let offers = [offer("godex+stdio:a", &["ask"]), offer("godex+stdio:b", &["ask"])];
         assert!(names(Naming::Plain, &offers).is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! ends, it kills what is left. It is started with the first child and again if it dies.
 //!
 //! It also knows the folder of our children's cgroups, kills what is in there and
-//! removes it. Where there is none, a process that leaves its session by `setsid` escapes. So does,
+//! removes it, and so it does with our folder of temporary files. Where there is none, a process that leaves its session by `setsid` escapes. So does,
 //! if we are killed between the guard's own death and the start of the next, what a child of ours
 //! has started; the child itself dies with us by a signal that the kernel sends, if the main thread
 //! has started it.
@@ -24,17 +24,17 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::session::Session;
-use super::{cgroup, fork};
+use super::{cgroup, fork, scratch};
 
 /// The name the guard goes by; with a blank in it, since no link to a program is called so.
 const NAME: &str = "toolbus guard";
 
-/// The guard for programs that are not their own. `$0` is the name to be seen in lists, `$1` the
-/// folder of our cgroups, if there is one.
+/// The guard for programs that are not their own. `$0` is the name to be seen in lists, `$1` our
+/// folder of temporary files, `$2` the folder of our cgroups, if there is one.
 ///
 /// TERM, INT and HUP are ignored from before its exec, which a shell cannot undo.
 const SCRIPT: &str = r#"
-folder=$1 sessions=
+scratch=$1 folder=$2 sessions=
 while read -r what session; do
     others=
     for each in $sessions; do [ "$each" = "$session" ] || others="$others $each"; done
@@ -60,6 +60,7 @@ while [ "$rounds" -gt 0 ]; do
     done
     [ "$left" ] || break
 done
+[ "$scratch" ] && rm -rf -- "$scratch"
 rounds=200
 while [ "$folder" ] && [ -d "$folder" ] && [ "$rounds" -gt 0 ]; do
     rounds=$((rounds - 1))
@@ -75,7 +76,13 @@ done
 /// is this program, started anew. Without this call the guard is a `sh` script.
 pub fn run_if_asked() {
     if std::env::args_os().next().is_some_and(|name| name == NAME) {
-        watch(io::stdin(), std::env::args_os().nth(1).as_deref().map(Path::new));
+        let mut folders = std::env::args_os().skip(1);
+        let (scratch, cgroups) = (folders.next(), folders.next());
+        watch(io::stdin(), cgroups.as_deref().map(Path::new));
+        // Behind those who may still write there.
+        if let Some(scratch) = scratch {
+            scratch::remove(Path::new(&scratch));
+        }
         process::exit(0);
     }
     THIS_PROGRAM_CAN.store(true, Ordering::Relaxed);
@@ -251,9 +258,11 @@ fn spawn(hear: &PipeReader) -> io::Result<Pid> {
     this_program.arg0(NAME);
     let mut script = Command::new("/bin/sh");
     script.args(["-c", SCRIPT, NAME]);
-    // Made before the first child, whose guard is this one.
-    this_program.args(cgroup::folder());
-    script.args(cgroup::folder());
+    for command in [&mut this_program, &mut script] {
+        command.arg(scratch::name());
+        // Made before the first child, whose guard is this one.
+        command.args(cgroup::folder());
+    }
 
     let start = |mut command: Command| {
         let command = command.env_clear().current_dir("/").stdin(hear.try_clone()?);

@@ -14,6 +14,7 @@ mod session;
 
 mod fork;
 pub mod guard;
+pub(crate) mod scratch;
 
 pub mod diagnose;
 pub mod shell;

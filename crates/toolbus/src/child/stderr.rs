@@ -3,6 +3,7 @@
 //! Bytes go in by [`Tail::push`]; nothing here reads. However much arrives, and whether or not a
 //! line ever ends, the memory held is bounded, and nothing that is shown can paint a terminal.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::mem;
@@ -82,14 +83,16 @@ impl Tail {
     }
 }
 
-/// A line as people may see it: UTF-8, without control characters and our secrets, no longer than
-/// the limit.
+/// A line as people may see it: UTF-8, without colours, control characters and our secrets, no longer
+/// than the limit.
 fn shown(line: &[u8], cut: bool) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
     // A cut may go through a character, which is no fault of the child's.
     let text = if cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
-    let text = &*secrets::masked(text);
+    // Before secrets are looked for: a colour may begin in the middle of one.
+    let text = without_colours(text);
+    let text = &*secrets::masked(&text);
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -103,6 +106,30 @@ fn shown(line: &[u8], cut: bool) -> String {
     }
     shown.truncate(shown.floor_char_boundary(LINE_BYTES_MAX));
     shown
+}
+
+/// The text without the sequences that set colours: `ESC [`, numbers, `m`. Programs paint their logs
+/// although they write to a pipe.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    const BEGIN: &str = "\x1b[";
+    let colour_len = |rest: &str| {
+        let numbers = rest.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
+        let len = numbers.count();
+        (rest.as_bytes().get(len) == Some(&b'm')).then_some(len + 1)
+    };
+    let mut plain = Cow::Borrowed("");
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let behind = &rest[at + BEGIN.len()..];
+        let (kept, next) = match colour_len(behind) {
+            Some(len) => (at, &behind[len..]),
+            None => (at + BEGIN.len(), behind),
+        };
+        plain += &rest[..kept];
+        rest = next;
+    }
+    plain += rest;
+    plain
 }
 
 #[cfg(test)]
@@ -129,6 +156,12 @@ mod tests {
             let (front, back) = text.split_at(at);
             assert_eq!(logged(&[front, back]), ["one", "", "two \u{e4}", "three"]);
         }
+    }
+
+    #[test]
+    fn colours_are_left_out_and_other_sequences_shown() {
+        let painted = b"\x1b[2m12:00\x1b[0m \x1b[38;5;9mno\x1b[m \x1b[2J \x1b[31\n";
+        assert_eq!(logged(&[painted]), ["12:00 no \\x1b[2J \\x1b[31"]);
     }
 
     #[test]
@@ -165,7 +198,7 @@ mod tests {
     #[test]
     fn nothing_shown_can_paint_the_terminal() {
         let line = b"\x1b[31mred\x07 \xff \xc2\x9b1m \ttab\r20%\x7f\n";
-        assert_eq!(logged(&[line]), ["\\x1b[31mred\\x07 \u{fffd} \\u{9b}1m \ttab\\x0d20%\\x7f"]);
+        assert_eq!(logged(&[line]), ["red\\x07 \u{fffd} \\u{9b}1m \ttab\\x0d20%\\x7f"]);
         // What is shown is longer than what came, and still bounded.
         assert_eq!(logged(&[&[0x1b; LINE_BYTES_MAX]])[0].len(), LINE_BYTES_MAX);
     }

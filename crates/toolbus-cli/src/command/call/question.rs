@@ -70,6 +70,10 @@ fn ask_for(parameter: &Parameter<'_>) -> Option<Option<String>> {
         match (typed.as_str(), parameter.default()) {
             ("", Some(default)) => return Some(Some(default.to_owned())),
             ("", None) if !parameter.required => return Some(None),
+            ("", None) => {
+                say("an answer is needed here\n");
+                continue;
+            }
             (typed, _) if values.is_empty() || values.iter().any(|value| value == typed) => {
                 let value = parameter.read(typed);
                 let types = parameter.types();

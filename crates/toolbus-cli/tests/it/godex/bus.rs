@@ -91,3 +91,97 @@ fn a_config_that_is_not_there_is_named() {
         "#]],
     );
 }
+
+#[test]
+fn a_back_that_is_down_is_left_out_unless_there_is_no_other() {
+    let folder = Scratch::new();
+    let down = "[back.down]\nconnect = \"stdio:sh -c 'echo no licence >&2; exit 3'\"\n";
+    let other = "[back.try]\nconnect = \"builtin:\"\n";
+    fs::write(folder.file("toolbus.toml"), format!("{down}{other}")).unwrap();
+    check(
+        &folder,
+        &["--bus"],
+        expect![[r#"
+            stdout
+            mock tool result: 0
+            (no newline)
+            stderr
+            warning: down: left out: `down` ended with exit status 3 before it was ready
+            [down] no licence
+            exit 0
+        "#]],
+    );
+    fs::write(folder.file("toolbus.toml"), down).unwrap();
+    check(
+        &folder,
+        &["--bus"],
+        expect![[r#"
+            stderr
+            error: cannot use `stdio:sh -c 'echo no licence >&2; exit 3'`: `down` ended with exit status 3 before it was ready
+            exit status 3
+              | no licence
+            exit 3
+        "#]],
+    );
+}
+
+#[test]
+fn the_model_is_offered_what_is_allowed() {
+    let folder = Scratch::new();
+    fs::write(folder.file("toolbus.toml"), "[back.try]\nconnect = \"builtin:\"\n").unwrap();
+    // As toolbus lists it, and as the model says it.
+    for pattern in ["try.f?il", "try_fa*"] {
+        check(
+            &folder,
+            &["--bus", "--allow", "nothing*", "--allow", pattern],
+            expect![[r#"
+                stdout
+                mock tool result: error: failed: 
+                (no newline)
+                stderr
+                warning: `--allow nothing*` matches no tool
+                exit 0
+            "#]],
+        );
+    }
+    check(
+        &folder,
+        &["--tools-from", "builtin:", "--allow", "uper", "--dry-run", "--session-id", "s"],
+        expect![[r#"
+            stdout
+            {"model":"gpt-5.2-codex","instructions":"You are a helpful assistant.","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}],"tool_choice":"auto","store":false,"stream":true,"prompt_cache_key":"s"}
+            stderr
+            warning: `--allow uper` matches no tool, did you mean `upper`?
+            exit 0
+        "#]],
+    );
+    for (words, why) in [
+        (&["--allow", "x"][..], "--allow is of use only with --tools-from or --bus"),
+        (&["--ask"], "--ask is of use only with --tools-from or --bus"),
+        (&["--bus", "--allow", " "], "--allow is blank"),
+        (
+            &["--bus", "--ask"],
+            "--ask needs a terminal: there is nobody here who could answer its questions",
+        ),
+    ] {
+        let mut command = command(&[&["exec", "hi", "--mock"], words].concat());
+        command.current_dir(folder.path());
+        let page = Program::of(command).run();
+        assert_eq!(page.to_string(), format!("stderr\nerror: {why}\nexit 2\n"));
+    }
+}
+
+#[test]
+fn one_name_from_two_addresses_is_an_error_that_names_both() {
+    let folder = Scratch::new();
+    check(
+        &folder,
+        &["--tools-from", "godex+stdio:one", "--tools-from", "godex+stdio:two"],
+        expect![[r#"
+            stderr
+            error: tool `ask` is offered by both `godex+stdio:one` and `godex+stdio:two`
+            hint: name the backs in a config: there their tools are `<back>.<tool>`
+            exit 2
+        "#]],
+    );
+}

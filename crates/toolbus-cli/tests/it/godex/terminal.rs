@@ -10,6 +10,7 @@ use toolbus_testkit::responses::{Answer, Gate, Server};
 use toolbus_testkit::terminal::open as terminal;
 
 use super::command;
+use crate::terminal::Terminal;
 
 const COMPLETED: &str = r#"{"type":"response.completed"}"#;
 /// What removes a line, and the spinner with it.
@@ -173,4 +174,24 @@ fn lines_of_json_have_no_spinner() {
     let (seen, _) = watched.end();
     assert_eq!(frames(&seen), 0, "{seen:?}");
     assert!(seen.starts_with("{\"type\":\"response.output_text.delta\""), "{seen:?}");
+}
+
+/// None of the built-in tools says of itself that it is read-only.
+#[test]
+fn with_ask_a_tool_that_may_change_something_waits_for_the_user() {
+    let words = ["--tools-from", "builtin:", "--ask"];
+    for (typed, output) in
+        [("n", "error: cancelled: the user did not allow this call"), ("y", "error: failed: no")]
+    {
+        let calls = [call("fail", r#"{"message":"no"}"#), COMPLETED.to_owned()];
+        let last = [delta("done"), COMPLETED.to_owned()];
+        let answers = [calls, last].map(|events| Answer::events(events.iter().map(String::as_str)));
+        let server = Server::start(answers.into());
+        let url = server.url();
+        let exec = command(&[&["exec", "hi", "--base-url", &url][..], &words].concat());
+        let shown = Terminal::of(80).types("[a]lways: ", typed).shows(exec);
+        assert!(shown.contains("run fail {\"message\":\"no\"}? "), "{shown:?}");
+        assert!(shown.ends_with("done\n"), "{shown:?}");
+        assert!(server.asked()[1].body.contains(output), "{:?}", server.asked()[1].body);
+    }
 }

@@ -77,6 +77,7 @@ fn plugins_that_do_not_come_up_are_told_and_given_up() {
     assert_eq!(hub.program.hear("orchestrator ready: "), "1 of 6 plugins, 9 tools");
     for line in [
         "failed to start plugin \"never\": plugin \"never\" did not become ready within 0.2 seconds",
+        "plugin \"silent\" exited with status 2",
         "failed to start plugin \"silent\": plugin \"silent\" exited without printing READY",
         "failed to start plugin \"absent\": there is no program \"./absent\"",
         "plugin \"absent\": enabled is not set, starting it",

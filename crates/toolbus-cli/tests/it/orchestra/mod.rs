@@ -1,6 +1,7 @@
 //! The programs of Orchestra, as processes: certificates, a hub with its plugins, and MCP in front
 //! of it.
 
+mod calls;
 mod certs;
 mod hub;
 mod stdio;

@@ -285,6 +285,11 @@ impl Run {
             error.write_line(&mut self.said.lines);
         }
         self.said.notes.push_back(Note::Error(error.message));
+        if error.status == Some(404) {
+            let url = self.settings.base_url.responses_url();
+            let hint = format!("there is nothing at {url}; `--base-url` says where the server is");
+            self.said.notes.push_back(Note::Hint(hint));
+        }
         self.end(Ended { exit: error.exit, last_message: None });
     }
 

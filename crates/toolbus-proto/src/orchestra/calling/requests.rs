@@ -30,7 +30,7 @@ impl Client {
             }
             What::Tool { name, args } => {
                 let request = self.tool_request(name, args.as_ref(), &call)?;
-                match call.options.progress && self.may_stream(&request.tool_name) {
+                match call.options.progress && self.may_stream(&request) {
                     true => self.by_stream(request, wants_native),
                     false => Asking {
                         purpose: Purpose::Tool { is_native: wants_native },
@@ -79,8 +79,10 @@ impl Client {
         })
     }
 
-    fn may_stream(&self, tool: &str) -> bool {
-        !self.plain.all && !self.plain.tools.contains(tool)
+    /// A stream has no place for a provider: another plugin would answer.
+    fn may_stream(&self, request: &ToolRequest) -> bool {
+        let is_plain = self.plain.all || self.plain.tools.contains(&request.tool_name);
+        !is_plain && request.provider.is_empty()
     }
 
     fn by_stream(&mut self, request: ToolRequest, is_native: bool) -> Asking {
@@ -111,7 +113,7 @@ impl Client {
         let read = || Envelope::read(Side::Call, body).map_err(malformed);
         let mut asking = match method {
             b"tool_call" if wants_progress => match read()?.request().map_err(malformed)? {
-                Some(Request::ToolCall(request)) if self.may_stream(&request.tool_name) => {
+                Some(Request::ToolCall(request)) if self.may_stream(&request) => {
                     self.by_stream(request, true)
                 }
                 _ => passed(Purpose::Native { is_unanswered: false }),

@@ -227,8 +227,11 @@ impl Hub {
                 let why = late("did not become ready");
                 self.fail_start(now, index, &why, next);
             }
-            (Life::Starting, Gone::Exited(_)) => {
+            (Life::Starting, Gone::Exited(how)) => {
                 let why = format!("plugin \"{id}\" exited without printing READY");
+                // A line of its own, since scripts know the one behind it as it is.
+                let line = format!("plugin \"{id}\" exited with {how}");
+                self.say(line);
                 self.fail_start(now, index, &why, next);
             }
             (Life::Dialling { .. } | Life::Booting { .. }, Gone::Exited(how)) => {

@@ -7,6 +7,7 @@ use super::{Answering, Asking, Job, Role, Server, Stage};
 use crate::channel::{Asked, Up};
 use crate::collect::Collector;
 use crate::json::Json;
+use crate::orchestra::shape::Shape;
 use crate::orchestra::structure::Struct;
 use crate::orchestra::translate::{refused, unknown_request, unwrapped};
 use crate::orchestra::wire::{
@@ -135,7 +136,10 @@ impl Server {
         };
         let streams = stream_id.is_some();
         let reply = match stream_id {
-            Some(stream_id) => Reply::Chunks { tool: name, stream_id, sequence: 0 },
+            Some(stream_id) => {
+                let shape = Shape::default();
+                Reply::Chunks { tool: name, stream_id, sequence: 0, shape }
+            }
             None => Reply::Whole { tool: name, collector: Collector::new() },
         };
         let more = Asking { trace, progress: streams, native: !streams };

@@ -12,6 +12,7 @@ use crate::collect::Collector;
 use crate::orchestra::WIRE;
 use crate::orchestra::envelope::{Envelope, response_body};
 use crate::orchestra::protobuf::read::Reader;
+use crate::orchestra::shape::Shape;
 use crate::orchestra::translate::{self, takes_wrapped};
 use crate::orchestra::wire::{ListToolsResponse, StreamChunk, StreamEnd, ToolResponse};
 use crate::tool::{Failure, Outcome, Part, ToolSpec, What};
@@ -26,7 +27,7 @@ pub(super) enum Reply {
     /// One result.
     Whole { tool: String, collector: Collector },
     /// Chunks, as they come.
-    Chunks { tool: String, stream_id: String, sequence: i64 },
+    Chunks { tool: String, stream_id: String, sequence: i64, shape: Shape },
     /// Messages of this wire, as they are.
     Native,
     /// The same, where they are events.
@@ -40,7 +41,8 @@ impl Server {
         let reply = match method {
             "stream_start" => {
                 let stream_id = first_text(envelope);
-                Reply::Chunks { tool: String::new(), stream_id, sequence: 0 }
+                let shape = Shape::default();
+                Reply::Chunks { tool: String::new(), stream_id, sequence: 0, shape }
             }
             "subscribe" => Reply::Events,
             _ => Reply::Native,
@@ -53,6 +55,11 @@ impl Server {
     pub(super) fn handle_down(&mut self, now: Instant, number: u64, down: Down) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let Answering { job: Job::Running { reply, .. }, events, .. } = stream else { return };
+        if let Reply::Chunks { shape, .. } = reply
+            && self.settings.role == super::Role::Plugin
+        {
+            shape.take(&down);
+        }
         match (reply, down) {
             (Reply::Whole { tool, collector }, down) => {
                 let taken = collector.take(down);
@@ -182,18 +189,22 @@ impl Server {
         else {
             return;
         };
-        let Reply::Chunks { tool, stream_id, sequence } = reply else { return };
+        let Reply::Chunks { tool, stream_id, sequence, shape } = reply else { return };
         let success = failed.is_none();
         let refusal = failed.map(|failure| {
             translate::refusal(failure, format!("streaming tool \"{tool}\" not found"))
         });
-        let ToolResponse { error_code, error_message, .. } = refusal.unwrap_or_default();
+        let ToolResponse { error_code, error_message, result: detail, .. } =
+            refusal.unwrap_or_default();
+        let shape = if success { shape.told() } else { String::new() };
         let end = StreamEnd {
             stream_id: std::mem::take(stream_id),
             success,
             error_code,
             error_message,
             total_chunks: *sequence,
+            shape,
+            detail,
             ..StreamEnd::default()
         };
         self.answer(now, number, end);

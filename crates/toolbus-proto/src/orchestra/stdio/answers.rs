@@ -154,21 +154,33 @@ fn tools_result(mut tools: Vec<ToolDefinition>) -> Vec<u8> {
     out
 }
 
+/// Of a result that is nothing but a text, and longer than this, the text is sent once, as content:
+/// a copy says nothing new, and costs writer and reader as much again.
+const COPIED_BYTES_MAX: usize = 64 * 1024;
+
 /// One block of text; and what newer revisions have besides.
 fn tool_result(revision: Revision, response: &ToolResponse) -> Vec<u8> {
-    let structured = response.result.as_ref().map(Struct::to_json);
-    let text = match (&response.result, response.success) {
-        (_, false) => failure_text(response),
-        (None, true) => String::new(),
-        (Some(result), true) => match result.text("text") {
-            Some(text) => text,
-            None => structured.as_ref().map(Json::to_string).unwrap_or_default(),
-        },
+    let own_text = match (&response.result, response.success) {
+        (Some(result), true) => result.text("text"),
+        _ => None,
     };
-    let mut out = br#"{"content":[{"type":"text","text":"#.to_vec();
+    let is_structured = Revision::V2025_06_18 <= revision;
+    let is_large = own_text.as_ref().is_some_and(|text| COPIED_BYTES_MAX < text.len());
+    let structured = match &response.result {
+        // Neither the text nor the whole is asked for.
+        Some(_) if !is_structured && (own_text.is_some() || !response.success) => None,
+        Some(result) if is_large && result.len() == 1 => None,
+        result => result.as_ref().map(Struct::to_json),
+    };
+    let text = match (own_text, response.success) {
+        (_, false) => failure_text(response),
+        (Some(text), true) => text,
+        (None, true) => structured.as_ref().map(Json::to_string).unwrap_or_default(),
+    };
+    let mut out = Vec::with_capacity(text.len() + 64);
+    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
     write_string(&mut out, &text);
     out.extend_from_slice(b"}]");
-    let is_structured = Revision::V2025_06_18 <= revision;
     if let Some(structured) = structured.filter(|_| is_structured) {
         out.extend_from_slice(b",\"structuredContent\":");
         out.extend_from_slice(structured.as_bytes());
@@ -183,4 +195,27 @@ fn tool_result(revision: Revision, response: &ToolResponse) -> Vec<u8> {
     }
     out.push(b'}');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(result: &str) -> String {
+        let result = Struct::of_json(result).ok();
+        let response = ToolResponse { success: true, result, ..ToolResponse::default() };
+        String::from_utf8(tool_result(Revision::V2025_06_18, &response)).unwrap()
+    }
+
+    #[test]
+    fn a_large_text_is_sent_once() {
+        let large = "x".repeat(COPIED_BYTES_MAX + 1);
+        let alone = answered(&format!(r#"{{"text":"{large}"}}"#));
+        assert_eq!(alone, format!(r#"{{"content":[{{"type":"text","text":"{large}"}}]}}"#));
+        let small = answered(r#"{"text":"hi"}"#);
+        assert!(small.ends_with(r#"}],"structuredContent":{"text":"hi"}}"#), "{small}");
+        // What else there is would be lost.
+        let among = answered(&format!(r#"{{"n":1,"text":"{large}"}}"#));
+        assert!(among.contains(r#"}],"structuredContent":{"n":1,"text":"x"#));
+    }
 }

@@ -263,6 +263,18 @@ fn a_secret_that_a_server_echoes_is_not_shown() {
 }
 
 #[test]
+fn where_nothing_is_found_the_address_is_told() {
+    let now = Instant::now();
+    let mut run = run(now, settings());
+    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(404));
+    run.handle_bytes(now, &mut BytesMut::from("Not Found"));
+    run.handle_eof(now, &mut BytesMut::new());
+    let hint = "there is nothing at https://example.com/v1/responses; `--base-url` says where the \
+                server is";
+    assert_eq!(notes(&mut run), [Note::Error("Not Found".into()), Note::Hint(hint.into())]);
+}
+
+#[test]
 fn a_connection_that_breaks_before_the_first_event_is_tried_again() {
     let now = Instant::now();
     let mut run = run(now, settings());

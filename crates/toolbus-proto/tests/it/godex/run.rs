@@ -150,6 +150,7 @@ impl Server {
                 match note {
                     Note::Warning(text) => came.push(format!("== stderr has warning: {text}")),
                     Note::Error(text) => came.push(format!("== stderr has error: {text}")),
+                    Note::Hint(text) => came.push(format!("== stderr has hint: {text}")),
                     Note::Call { name, arguments } => {
                         came.push(format!("== stderr has call {name} {arguments}"));
                     }

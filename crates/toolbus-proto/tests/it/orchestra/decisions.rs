@@ -289,7 +289,7 @@ fn what_becomes_of_a_plugin_is_told() {
     assert_eq!(ours.orders(), ["Start(0)"]);
     ours.gone(0, Gone::Exited("status 1".into()), Comeback::In(SECOND));
     let why = r#"failed to start plugin "a": plugin "a" exited without printing READY"#;
-    assert_eq!(ours.said()[0], why);
+    assert_eq!(ours.said()[..2], [r#"plugin "a" exited with status 1"#, why]);
     ours.hub.handle_spawned(0, 7);
     ours.boot(0, &["t"]);
     ours.said();

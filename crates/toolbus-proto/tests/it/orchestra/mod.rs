@@ -27,5 +27,5 @@ fn every_conversation_is_replayed_somewhere() {
         .map(|begin| conversations(begin).len());
     let all = transcript::files(FOLDER).len();
     assert_eq!(replayed.iter().sum::<usize>() + ELSEWHERE.len(), all, "{replayed:?}");
-    assert_eq!(all, 67);
+    assert_eq!(all, 69);
 }

@@ -12,7 +12,7 @@ use toolbus_proto::tool::{Failure, FailureKind, LastWords};
 
 use crate::chance;
 use crate::child::stderr::Tail;
-use crate::child::{Exit, Patience, Process, Program, Signal};
+use crate::child::{Exit, Patience, Process, Program, Signal, scratch};
 use crate::transport::pipe::{Input, Watch};
 
 /// A program that runs. Dropping it kills it and all it has started.
@@ -154,7 +154,7 @@ pub(super) struct PrivateFile(PathBuf);
 impl PrivateFile {
     pub(super) fn write(text: &str) -> io::Result<PrivateFile> {
         let name: String = chance::bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = std::env::temp_dir().join(format!("toolbus-{name}.json"));
+        let path = scratch::folder()?.join(format!("{name}.json"));
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
         let private = PrivateFile(path);

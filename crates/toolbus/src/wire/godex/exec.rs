@@ -2,6 +2,7 @@
 //!
 //! What is asked, retried and printed is decided by [`Run`]; who shows it is a [`Surface`].
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,10 +12,10 @@ use toolbus_proto::channel::Flow;
 use toolbus_proto::godex::base_url::BaseUrl;
 use toolbus_proto::godex::{Exchange, Lost, Run, Signal, Target, ToolCall, ToolOutput};
 use toolbus_proto::http::ResponseHead;
-use toolbus_proto::tool::{Call, ToolName};
+use toolbus_proto::tool::{Call, Failure, FailureKind, ToolName};
 
 use crate::bus::Bus;
-use crate::bus::back::{causes, unknown_tool};
+use crate::bus::back::{LocalFuture, causes, unknown_tool};
 use crate::engine::calls::Inbox;
 use crate::engine::drive::until;
 use crate::transport::http::{
@@ -27,6 +28,19 @@ use crate::transport::http::{
 pub trait Surface {
     /// Shows what there is. An error ends the run.
     fn show(&mut self, run: &mut Run) -> impl Future<Output = io::Result<()>>;
+
+    /// Has the user to be asked whether this tool may run?
+    fn must_ask(&self, _call: &ToolCall) -> bool {
+        false
+    }
+
+    /// Asks whether it may.
+    fn ask(&mut self, _call: &ToolCall) -> LocalFuture<'static, bool> {
+        Box::pin(async { true })
+    }
+
+    /// The user has answered.
+    fn asked(&mut self) {}
 
     /// These tools begin to run.
     fn calling(&mut self, _call: &ToolCall) {}
@@ -65,6 +79,9 @@ impl Exec<'_> {
         let mut open: Option<Open> = None;
         let mut input = BytesMut::new();
         let mut calls = JoinSet::new();
+        // One question at a time; tools that need none do not wait for it.
+        let mut to_ask: VecDeque<ToolCall> = VecDeque::new();
+        let mut question: Option<(ToolCall, LocalFuture<'static, bool>)> = None;
         run.start(now());
         loop {
             tokio::select! {
@@ -88,17 +105,16 @@ impl Exec<'_> {
                 open = None;
             }
             while let Some(call) = run.poll_call() {
-                surface.calling(&call);
-                match (self.bus_of)(&call.tool) {
-                    Some(bus) => {
-                        calls.spawn_local(run_tool(bus, call, self.tool_timeout));
-                    }
-                    None => {
-                        let failure = unknown_tool(&call.tool, []);
-                        let text = ToolOutput::failed(&failure);
-                        run.handle_output(now(), call.index, text, true);
-                    }
+                match surface.must_ask(&call) {
+                    true => to_ask.push_back(call),
+                    false => self.call(run, surface, &mut calls, call),
                 }
+            }
+            if question.is_none()
+                && let Some(call) = to_ask.pop_front()
+            {
+                let answer = surface.ask(&call);
+                question = Some((call, answer));
             }
             tokio::select! {
                 biased;
@@ -110,7 +126,39 @@ impl Exec<'_> {
                         run.handle_output(now(), index, text, is_error);
                     }
                 }
+                (call, may_run) = answered(&mut question) => {
+                    surface.asked();
+                    match may_run {
+                        true => self.call(run, surface, &mut calls, call),
+                        false => {
+                            let why = "the user did not allow this call";
+                            let failure = Failure::new(FailureKind::Cancelled, why);
+                            let text = ToolOutput::failed(&failure);
+                            run.handle_output(now(), call.index, text, true);
+                        }
+                    }
+                }
                 () = until(run.poll_timeout()) => run.handle_timeout(now()),
+            }
+        }
+    }
+
+    /// One tool begins to run, if there is one of that name.
+    fn call(
+        &self,
+        run: &mut Run,
+        surface: &mut impl Surface,
+        calls: &mut JoinSet<(usize, String, bool)>,
+        call: ToolCall,
+    ) {
+        surface.calling(&call);
+        match (self.bus_of)(&call.tool) {
+            Some(bus) => {
+                calls.spawn_local(run_tool(bus, call, self.tool_timeout));
+            }
+            None => {
+                let text = ToolOutput::failed(&unknown_tool(&call.tool, []));
+                run.handle_output(now(), call.index, text, true);
             }
         }
     }
@@ -146,6 +194,18 @@ impl Exec<'_> {
         if flow == Flow::Close {
             *open = None;
         }
+    }
+}
+
+/// Waits for the answer to the question, if there is one.
+async fn answered(
+    question: &mut Option<(ToolCall, LocalFuture<'static, bool>)>,
+) -> (ToolCall, bool) {
+    let Some((_, answer)) = question else { return std::future::pending().await };
+    let may_run = answer.await;
+    match question.take() {
+        Some((call, _)) => (call, may_run),
+        None => std::future::pending().await,
     }
 }
 

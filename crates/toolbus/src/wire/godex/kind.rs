@@ -62,10 +62,6 @@ impl PeerKind for GodexKind {
             || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))
     }
 
-    fn generic_tools(&self) -> &'static [&'static str] {
-        &["ask"]
-    }
-
     /// Its front is the tool loop, to which no peer connects.
     fn is_wire(&self) -> bool {
         true

@@ -10,8 +10,8 @@ use toolbus_proto::channel::Ended;
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::signature::{self, Function};
 use toolbus_proto::oracle::translate::Binding;
-use toolbus_proto::oracle::{Served, Server, Settings, known};
-use toolbus_proto::tool::{ToolSpec, Wire};
+use toolbus_proto::oracle::{Behind, Served, Server, Settings, known};
+use toolbus_proto::tool::{ToolName, ToolSpec, Wire};
 
 use crate::bus::Bus;
 use crate::engine::front::Front;
@@ -38,7 +38,8 @@ pub struct Options {
 /// When the executor neither writes nor reads any more, what is under way is cancelled.
 pub async fn serve(bus: Rc<Bus>, options: Options, input: Input, output: Output) -> Ended {
     let served = served(&bus, &options.functions);
-    let machine = Server::new(&options.settings, served);
+    let behind = behind(&bus, &options.functions);
+    let machine = Server::before(&options.settings, served, behind);
     let front = Front::new(machine, bus, options.timeout);
     let output = Rc::new(output);
     let executor = Rc::new(Client::default());
@@ -58,6 +59,50 @@ fn served(bus: &Bus, declared: &[Function]) -> Vec<Served> {
     let tools = bus.offered().into_iter();
     let offered = tools.filter(|tool| !tool.name.as_str().starts_with(OURS));
     offered.map(|tool| Served { binding: binding(bus, declared, &tool), tool: tool.name }).collect()
+}
+
+/// The oracles behind the bus, each with the functions that are declared and that it does not offer.
+fn behind(bus: &Bus, declared: &[Function]) -> Vec<Behind> {
+    let tools = bus.offered();
+    let is_offered = |function: &Function| is_offered(&tools, function);
+    let mut oracles: Vec<Behind> = tools
+        .iter()
+        .filter_map(|tool| generic(bus, tool))
+        .map(|(prefix, invoke)| Behind { prefix, invoke, functions: Vec::new() })
+        .collect();
+    for function in declared.iter().filter(|function| !is_offered(function)) {
+        let oracle = oracles.iter_mut().find(|oracle| function.name().starts_with(&oracle.prefix));
+        if let Some(oracle) = oracle {
+            oracle.functions.push(function.clone());
+        }
+    }
+    oracles
+}
+
+fn is_offered(tools: &[ToolSpec], function: &Function) -> bool {
+    tools.iter().any(|tool| tool.name.as_str() == function.name())
+}
+
+/// Can a function that is declared be called: as a tool, or as a selector of an oracle?
+pub fn is_callable(bus: &Bus, function: &Function) -> bool {
+    let tools = bus.offered();
+    let oracles = || tools.iter().filter_map(|tool| generic(bus, tool));
+    is_offered(&tools, function)
+        || oracles().any(|(prefix, _)| function.name().starts_with(&prefix))
+}
+
+/// If a tool is the generic one of an oracle: what selectors of that oracle begin with here, and the
+/// tool's name.
+fn generic(bus: &Bus, tool: &ToolSpec) -> Option<(String, ToolName)> {
+    let (back, own) = bus.resolve(&tool.name)?;
+    let invoke = known::generic_invoke();
+    let native =
+        tool.native.as_ref().filter(|native| native.wire == toolbus_proto::oracle::WIRE)?;
+    let is_generic = back.wire() == toolbus_proto::oracle::WIRE
+        && own.as_str() == invoke.name()
+        && native.text == invoke.canonical();
+    let prefix = tool.name.as_str().strip_suffix(invoke.name()).filter(|_| is_generic)?;
+    Some((prefix.to_owned(), tool.name.clone()))
 }
 
 fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {

@@ -107,7 +107,7 @@ fn a_program_that_is_no_plugin_is_reported() {
         let bus =
             bus_at(Address::parse("orchestra+plugin:sh -c 'echo no luck >&2; exit 7'").unwrap());
         let failure = outcome(&bus, call("upper", "{}")).await.unwrap_err();
-        assert_eq!(failure.message, "plugin `sh` exited without printing READY");
+        assert_eq!(failure.message, "plugin `sh` exited without printing READY (exit status 7)");
         let words = failure.last_words.unwrap();
         assert_eq!(words.stderr, ["no luck"]);
     });

@@ -54,6 +54,7 @@ fn a_plugin_that_fails_five_times_is_given_up() {
         == spawn ./tinyplugin --orchestrator-addr=127.0.0.1:50100 --listen-addr=localhost:0 --certs-dir=/certs
         == stderr started plugin "tools.peer" (pid=4711)
         -- tools.peer exits with status 1
+        == stderr plugin "tools.peer" exited with status 1
         == stderr failed to start plugin "tools.peer": plugin "tools.peer" exited without printing READY
         == stderr orchestrator ready: 0 of 1 plugins, 0 tools
         -- 0.4 s pass
@@ -62,6 +63,7 @@ fn a_plugin_that_fails_five_times_is_given_up() {
         -- it runs as 2
         == stderr started plugin "tools.peer" (pid=2)
         -- tools.peer exits with signal 9
+        == stderr plugin "tools.peer" exited with signal 9
         == stderr failed to start plugin "tools.peer": plugin "tools.peer" exited without printing READY
         -- 1 s pass
         == spawn ./tinyplugin --orchestrator-addr=127.0.0.1:50100 --listen-addr=localhost:0 --certs-dir=/certs
@@ -79,6 +81,7 @@ fn a_plugin_that_fails_five_times_is_given_up() {
         -- it runs as 5
         == stderr started plugin "tools.peer" (pid=5)
         -- tools.peer exits with status 1
+        == stderr plugin "tools.peer" exited with status 1
         == stderr failed to start plugin "tools.peer": plugin "tools.peer" exited without printing READY
         == stderr giving up on plugin "tools.peer" after 5 failed starts
         -- 3600 s pass

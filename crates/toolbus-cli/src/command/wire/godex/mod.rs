@@ -1,5 +1,6 @@
 //! `toolbus exec`, also `godex exec`: a model's answer as a stream of JSON lines or text.
 
+mod consent;
 mod credential;
 mod files;
 mod plan;
@@ -133,7 +134,9 @@ pub(crate) struct DecodeArgs {
 ///
 /// With `--tools-from` or `--bus` the model may call every tool that toolbus can reach. What it
 /// asks for is run, several at once if it likes, and the outputs go back to it, until it is done
-/// or has had its turns. Without, its calls are told and not run.
+/// or has had its turns. Without, its calls are told and not run. `--allow` offers it fewer tools,
+/// `--ask` asks you before one runs that may change something, and a peer that cannot be reached is
+/// left out with a warning, as long as there is another.
 ///
 /// The key is `OPENAI_API_KEY`, or comes from a file of credentials; a server on this machine
 /// needs none, and `--mock` needs no server at all.
@@ -142,6 +145,7 @@ pub(crate) struct DecodeArgs {
   toolbus exec 'Why is the sky blue?'
   toolbus exec --json --prompt hi --mock --mock-mode text
   toolbus exec --tools-from builtin: 'What is 17 times 23?'
+  toolbus exec --bus --allow 'files.read_*' --allow 'web.*' --ask 'What changed this week?'
   git diff | toolbus exec --system 'Review this diff.' -")]
 pub(crate) struct ExecArgs {
     /// What to ask; `-` reads it from standard input
@@ -198,6 +202,12 @@ pub(crate) struct ExecArgs {
     /// Let the model call the tools of the config
     #[arg(long)]
     bus: bool,
+    /// Offer only tools whose names match, e.g. `read_*`; may repeat [default: all]
+    #[arg(long = "allow", value_name = "GLOB")]
+    allow: Vec<String>,
+    /// Ask at the terminal before a tool runs that does not say of itself that it changes nothing
+    #[arg(long)]
+    ask: bool,
     /// Give up when the model still asks for tools after so many requests
     #[arg(long, value_name = "N", default_value = "8", overrides_with = "max_turns",
           value_parser = from_1::<u32>, allow_negative_numbers = true)]
@@ -206,7 +216,8 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "60s",
           allow_negative_numbers = true, overrides_with = "tool_timeout")]
     tool_timeout: Duration,
-    /// Which events `--json` prints: `required`, those that the document knows, or `all`
+    /// Which events `--json` prints: `required`, those that the document knows, or `all`, with the
+    /// outputs of tools among them
     #[arg(
         long,
         value_name = "WHICH",

@@ -12,6 +12,7 @@ use super::credential::{Access, base_url};
 use super::files::{self, AtTheEnd};
 use super::{Events, ExecArgs};
 use crate::args::Globals;
+use crate::command::call::question::can_be_answered;
 use crate::config::{self, USUAL};
 use crate::failed::Failed;
 use crate::peers::Peers;
@@ -49,6 +50,7 @@ impl Plan {
     pub(super) async fn of(args: &ExecArgs, globals: &Globals) -> Result<Plan, RunError> {
         let mut warnings = Vec::new();
         let mock = mode(args)?;
+        limits(args)?;
         let given_url = base_url(args)?;
         let mut request = shaped(args)?;
         request.input = input(args, &mut warnings).await?;
@@ -122,6 +124,26 @@ fn mode(args: &ExecArgs) -> Result<Option<Mode>, RunError> {
             mode.map(Some)
         }
     }
+}
+
+/// What the model may do with tools, where it has any.
+fn limits(args: &ExecArgs) -> Result<(), RunError> {
+    if args.allow.iter().any(|pattern| pattern.trim().is_empty()) {
+        return Err(RunError::usage("--allow is blank"));
+    }
+    let flag = match (args.allow.is_empty(), args.ask) {
+        (false, _) => "--allow",
+        (true, true) => "--ask",
+        (true, false) => return Ok(()),
+    };
+    if !args.runs_tools() {
+        return Err(RunError::usage(format!("{flag} is of use only with --tools-from or --bus")));
+    }
+    if args.ask && !can_be_answered() {
+        let message = "--ask needs a terminal: there is nobody here who could answer its questions";
+        return Err(RunError::usage(message));
+    }
+    Ok(())
 }
 
 /// All that the flags alone say about a request.

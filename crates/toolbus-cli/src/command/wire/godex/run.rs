@@ -5,13 +5,16 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use toolbus::bus::{Bus, BusError};
+use toolbus::bus::lenient::left_out;
+use toolbus::bus::{Bus, Listed};
 use toolbus::chance::OsRandom;
 use toolbus::wire::godex::exec::Exec;
+use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::godex::{Run, RunError, Signal, flags, functions};
-use toolbus_proto::tool::ToolName;
+use toolbus_proto::tool::{LastWords, ToolName, ToolSpec};
 
 use super::ExecArgs;
+use super::consent::Consent;
 use super::plan::Plan;
 use super::screen::Screen;
 use crate::args::Globals;
@@ -37,14 +40,12 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
             }
         }
         let mut buses = Buses::default();
-        let listed = within(args.timeout, begun, buses.open(&mut plan));
+        let listed = within(args.timeout, begun, buses.open(&mut plan, &args.allow));
         let listed = unless_interrupted(&mut signals, listed).await;
         let worked = match listed {
             Err(error) => {
                 let failed = told(args, &error);
-                if let Some(hint) = &buses.hint {
-                    stderr::write(&format!("hint: {}\n", render::printable(hint)));
-                }
+                buses.last_words.iter().for_each(show_last_words);
                 Err(failed)
             }
             Ok(()) if args.dry_run => dry_run(&mut plan),
@@ -66,12 +67,27 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
 /// Says why nothing was asked: on both streams, if lines are wanted.
 fn told(args: &ExecArgs, error: &RunError) -> Failed {
     stderr::write(&format!("error: {}\n", render::printable(&error.message)));
+    if error.message == flags::NO_PROMPT {
+        let hint = "write what to ask as a word, `toolbus exec 'Why is the sky blue?'`, or `-` to \
+                    read it from standard input";
+        stderr::write(&format!("hint: {hint}\n"));
+    }
     if args.is_json()
         && let Err(failed) = render::print_own(&String::from_utf8_lossy(&error.line()))
     {
         return failed;
     }
     Failed::quietly(Exit::of(error.exit))
+}
+
+/// How a program ended that cannot be used, what it said, and what can be done about it.
+fn show_last_words(words: &LastWords) {
+    let exit = words.exit.iter().map(ToString::to_string);
+    let stderr = words.stderr.iter().map(|line| format!("  | {line}"));
+    let hint = words.hint.iter().map(|hint| format!("hint: {hint}"));
+    for line in exit.chain(stderr).chain(hint) {
+        stderr::write(&format!("{}\n", render::printable(&line)));
+    }
 }
 
 /// What comes before the first request takes of the time of the whole run, too.
@@ -109,30 +125,46 @@ fn signal(exit: Exit) -> Signal {
 struct Buses {
     all: Vec<Bus>,
     by_tool: HashMap<ToolName, Bus>,
-    /// What can be done about a peer that could not be opened.
-    hint: Option<String>,
+    /// Which of them may run without a question.
+    consent: Consent,
+    /// What there is to say about a peer without which there is nothing to do.
+    last_words: Option<LastWords>,
 }
 
 impl Buses {
-    /// Opens all peers, and offers their tools.
-    async fn open(&mut self, plan: &mut Plan) -> Result<(), RunError> {
+    /// Opens all peers, and offers those of their tools that are allowed. One that cannot be opened
+    /// is left out, unless there is no other.
+    async fn open(&mut self, plan: &mut Plan, allow: &[String]) -> Result<(), RunError> {
+        let mut listed = Vec::new();
         for peers in &plan.peers {
             let bus =
                 peers.open().map_err(|failed| RunError::usage(failed.message()))?.for_front("exec");
             self.all.push(bus.clone());
-            bus.open().await.map_err(|error| match &error {
-                BusError::Unreachable { address, failure } => {
-                    let words = failure.last_words.as_ref();
-                    self.hint = words.and_then(|words| words.hint.clone());
-                    RunError::unavailable(format!("cannot use `{address}`: {failure}"))
-                }
-                _ => RunError::usage(error.to_string()),
+            let tools = bus.list().await;
+            listed.push((bus, tools));
+        }
+        self.leave_out(&listed)?;
+        let mut names = Vec::new();
+        for (bus, mut listed) in listed {
+            for Listed { back, tools, .. } in &mut listed {
+                let Ok(tools) = tools else { continue };
+                let name_of = |tool: &ToolSpec| bus.name_of(back, &tool.name);
+                names.extend(tools.iter().map(name_of));
+                let is_allowed = |tool: &&ToolSpec| functions::is_allowed(allow, &name_of(tool));
+                *tools = tools.iter().filter(is_allowed).cloned().collect();
+            }
+            bus.offer(&listed).map_err(|taken| {
+                let hint = Some(taken.hint());
+                self.last_words = Some(LastWords { hint, ..LastWords::default() });
+                RunError::usage(taken.to_string())
             })?;
             let tools = bus.offered();
             let functions = &mut plan.settings.request.functions;
             functions::with_tools(functions, &tools).map_err(RunError::usage)?;
+            self.consent.add(&tools);
             self.by_tool.extend(tools.into_iter().map(|tool| (tool.name, bus.clone())));
         }
+        warn_of_unmatched(allow, &names);
         if let Some(choice) = &plan.choice {
             let choice = flags::choice(choice).map_err(RunError::usage)?;
             let request = &mut plan.settings.request;
@@ -140,6 +172,35 @@ impl Buses {
             request.choice = choice;
         }
         Ok(())
+    }
+
+    /// Says who is left out; an error if no peer is there at all.
+    fn leave_out(&mut self, all: &[(Bus, Vec<Listed>)]) -> Result<(), RunError> {
+        let listed = || all.iter().flat_map(|(_, listed)| listed);
+        let is_any_there = listed().any(|listed| listed.tools.is_ok());
+        for Listed { back, address, tools } in listed() {
+            let Err(failure) = tools else { continue };
+            if !is_any_there {
+                self.last_words = failure.last_words.as_deref().cloned();
+                let message = format!("cannot use `{address}`: {failure}");
+                return Err(RunError::unavailable(message));
+            }
+            left_out(back, failure);
+        }
+        Ok(())
+    }
+}
+
+/// A pattern that stands for no tool is probably misspelt.
+fn warn_of_unmatched(allow: &[String], names: &[ToolName]) {
+    for pattern in allow {
+        let pattern = std::slice::from_ref(pattern);
+        if names.iter().any(|name| functions::is_allowed(pattern, name)) {
+            continue;
+        }
+        let meant = nearest(&pattern[0], names.iter().map(ToolName::as_str));
+        let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
+        tracing::warn!("`--allow {}` matches no tool{meant}", pattern[0]);
     }
 }
 
@@ -164,7 +225,8 @@ async fn lead(
     signals: &mut Signals,
 ) -> Result<(), Failed> {
     let logs = (plan.log_requests.take(), plan.log_responses.take());
-    let screen = Screen::open(args.is_json(), globals.quiet, logs, plan.auth_file.take());
+    let consent = args.ask.then(|| buses.consent.clone());
+    let screen = Screen::open(args.is_json(), globals.quiet, logs, plan.auth_file.take(), consent);
     let mut screen = screen.map_err(|error| cannot_write(&error))?;
     let settings = plan.settings;
     let (base_url, refresh_url) = (settings.base_url.clone(), settings.refresh_url.clone());

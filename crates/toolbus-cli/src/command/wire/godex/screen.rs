@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, IoSlice, Write as _};
 use std::path::PathBuf;
 
+use toolbus::LocalFuture;
 use toolbus::transport::pipe::Output;
 use toolbus::wire::godex::exec::Surface;
 use toolbus_proto::godex::auth::Tokens;
 use toolbus_proto::godex::{Note, Run, ToolCall};
 
+use super::consent::Consent;
 use super::files;
 use crate::render::printable;
 use crate::render::spinner::Spinner;
@@ -37,6 +39,10 @@ pub(super) struct Screen {
     spinner: Option<Spinner>,
     /// The tools that run.
     tools: Vec<(usize, String)>,
+    /// What the user is asked, if anything.
+    consent: Option<Consent>,
+    /// A question stands on the terminal.
+    is_asking: bool,
 }
 
 impl Screen {
@@ -45,6 +51,7 @@ impl Screen {
         is_quiet: bool,
         logs: (Option<File>, Option<File>),
         auth_file: Option<PathBuf>,
+        consent: Option<Consent>,
     ) -> io::Result<Screen> {
         let has_spinner = !is_json && !is_quiet && Spinner::can_turn();
         Ok(Screen {
@@ -62,6 +69,8 @@ impl Screen {
             auth_file,
             spinner: has_spinner.then(Spinner::start),
             tools: Vec::new(),
+            consent,
+            is_asking: false,
         })
     }
 
@@ -105,6 +114,7 @@ impl Screen {
             Note::Warning(text) if !self.is_quiet => format!("warning: {}", masked(&text)),
             Note::Warning(_) => return,
             Note::Error(text) => format!("error: {}", masked(&text)),
+            Note::Hint(text) => format!("hint: {}", masked(&text)),
             Note::Call { name, arguments } => {
                 format!("call {} {}", masked(&name), masked(&arguments))
             }
@@ -192,6 +202,25 @@ impl Surface for Screen {
         Ok(())
     }
 
+    fn must_ask(&self, call: &ToolCall) -> bool {
+        self.consent.as_ref().is_some_and(|consent| !consent.may_run(&call.tool))
+    }
+
+    fn ask(&mut self, call: &ToolCall) -> LocalFuture<'static, bool> {
+        let Some(consent) = &self.consent else { return Box::pin(async { true }) };
+        self.rest();
+        if std::mem::take(&mut self.is_mid_line) {
+            stderr::write("\n");
+        }
+        self.is_asking = true;
+        consent.ask(call)
+    }
+
+    fn asked(&mut self) {
+        self.is_asking = false;
+        self.turn();
+    }
+
     fn calling(&mut self, call: &ToolCall) {
         if self.spinner.is_none() {
             return;
@@ -199,7 +228,7 @@ impl Surface for Screen {
         let arguments = toolbus_proto::printable::beginning(call.args.as_str());
         let (tool, arguments) = (printable(call.tool.as_str()), printable(&arguments));
         // The model may have spoken, and not ended its line.
-        let line_end = if self.is_mid_line { "\n" } else { "" };
+        let line_end = if self.is_mid_line || self.is_asking { "\n" } else { "" };
         self.tell(&format!("{line_end}running {tool} {arguments}"));
         self.is_mid_line = false;
         self.tools.push((call.index, call.tool.as_str().to_owned()));
@@ -219,7 +248,9 @@ impl Screen {
     fn turn(&self) {
         if let Some(spinner) = &self.spinner {
             spinner.say(&self.running());
-            spinner.wait();
+            if !self.is_asking {
+                spinner.wait();
+            }
         }
     }
 

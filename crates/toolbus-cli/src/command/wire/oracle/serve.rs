@@ -45,22 +45,17 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
 
 /// A signature for a tool that is not there would never be used.
 fn check_functions(bus: &Bus, functions: &[Function]) -> Result<(), Failed> {
-    let offered = bus.offered();
-    let is_offered =
-        |function: &&Function| offered.iter().any(|tool| tool.name.as_str() == function.name());
-    let Some(unknown) = functions.iter().find(|function| !is_offered(function)) else {
+    let is_callable = |function: &&Function| oracle::is_callable(bus, function);
+    let Some(unknown) = functions.iter().find(|function| !is_callable(function)) else {
         return Ok(());
     };
+    let offered = bus.offered();
     let name = unknown.name();
     let mut names: Vec<_> = offered.iter().map(|tool| format!("`{}`", tool.name)).collect();
     names.sort_unstable();
     names.truncate(NAMED_MAX);
     let message = format!("`--fn` gives a signature for `{name}`, and there is no such tool");
-    Err(Failed::usage(message).hint(format!(
-        "there are {}; a function that an oracle does not announce is made a tool by `functions` \
-         of its back in the config",
-        names.join(", ")
-    )))
+    Err(Failed::usage(message).hint(format!("there are {}", names.join(", "))))
 }
 
 async fn run(bus: Rc<Bus>, options: Options) -> Result<(), Failed> {

@@ -6,7 +6,8 @@ mod started;
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus_proto::orchestra::ClientSettings;
+use toolbus_proto::json::Json;
+use toolbus_proto::orchestra::{ClientSettings, translate};
 use toolbus_proto::tool::{Call, Wire};
 
 use super::WIRE;
@@ -63,6 +64,10 @@ impl Back for Orchestra {
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         self.caller.start(call, down)
+    }
+
+    fn text_of(&self, answer: &Json) -> Option<String> {
+        translate::text_of(answer)
     }
 
     fn restarts(&self) -> Option<u64> {

@@ -18,7 +18,7 @@ use super::host::unreachable;
 use crate::bus::Route;
 use crate::bus::back::{LocalFuture, causes, hinted};
 use crate::child::supervisor::{Departure, Restart, RunId, Why};
-use crate::child::{Patience, Program, SpawnError};
+use crate::child::{Patience, Program, SpawnError, scratch};
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::program::{Apart, ApartOptions, Life};
 use crate::transport::quic::{Clients, Connection, Dialler, HANDSHAKE, Idle, Listener};
@@ -149,7 +149,10 @@ impl Started {
         let StartedOptions { name, patience, .. } = &self.options;
         let (kind, why) = match departure.why {
             Why::Unfit(failure) => return failure,
-            Why::Exited(_) => (FailureKind::Unavailable, exited.to_owned()),
+            Why::Exited(_) => {
+                let status = departure.last_words.exit.map(|exit| format!(" ({exit})"));
+                (FailureKind::Unavailable, format!("{exited}{}", status.unwrap_or_default()))
+            }
             Why::Late => {
                 let seconds = patience.start.as_secs_f64();
                 let why = format!("did not become ready within {seconds} seconds");
@@ -301,23 +304,25 @@ struct Home {
 /// Removes a folder in the end.
 pub(in crate::wire::orchestra) struct Scratch(PathBuf);
 
-/// A folder for certificates that nobody else has.
-pub(in crate::wire::orchestra) fn scratch_folder() -> (Folder, Scratch) {
+/// A folder for certificates that nobody else has, and that is removed even if we are killed: it
+/// holds the key of a CA.
+pub(in crate::wire::orchestra) fn scratch_folder() -> Result<(Folder, Scratch), Failure> {
+    let ours = scratch::folder().map_err(|error| unavailable(&error))?;
     let token = u64::from_ne_bytes(crate::chance::bytes());
-    let path = std::env::temp_dir().join(format!("toolbus-plugin-{token:016x}"));
-    (Folder::at(&path), Scratch(path))
+    let path = ours.join(format!("plugin-{token:016x}"));
+    Ok((Folder::at(&path), Scratch(path)))
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody needs it; if it cannot be removed, the system will.
+        // If it cannot be removed now, the guard will do it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 impl Home {
     async fn make() -> Result<Home, Failure> {
-        let (folder, scratch) = scratch_folder();
+        let (folder, scratch) = scratch_folder()?;
         let identity = tls::load(&folder, "orchestrator").await;
         let identity = identity.map_err(|error| tls::unfit(&error))?;
         let server = tls::server(&identity, Clients::Known).map_err(|error| unavailable(&error))?;

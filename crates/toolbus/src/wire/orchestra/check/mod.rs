@@ -94,7 +94,7 @@ async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> Result<(), F
 async fn health(talk: &Talk) -> Result<(), String> {
     match talk.ask("check-1", HealthRequest::default()).await?.1 {
         Some(Response::Health(health)) if health.status == Status::HEALTHY => Ok(()),
-        Some(Response::Health(health)) => Err(format!("it says {:?}", health.status)),
+        Some(Response::Health(health)) => Err(format!("it says {}", health.status)),
         other => Err(odd(&other)),
     }
 }

@@ -96,7 +96,7 @@ impl Subject {
 
     /// A certificate of a CA that nobody knows.
     pub(super) async fn foreign(&self) -> Result<Identity, Failure> {
-        let (folder, _scratch) = scratch_folder();
+        let (folder, _scratch) = scratch_folder()?;
         tls::load(&folder, "stranger").await.map_err(|error| tls::unfit(&error))
     }
 

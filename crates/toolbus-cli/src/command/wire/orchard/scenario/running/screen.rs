@@ -2,7 +2,7 @@
 //! standard error, and on a terminal what is under way.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::rc::Rc;
 use std::time::SystemTime;
 
