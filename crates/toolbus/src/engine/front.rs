@@ -403,12 +403,15 @@ impl<S: Serving + Streams + 'static> Front<S> {
     /// A reply may make the machine ask more for the one who asked first, such as the call that
     /// waited for a list. Over one stream its loop does that.
     fn pass_what_follows(&self, asker: Option<&Account>) {
-        if !S::IS_ONE {
-            if self.pass_asked(None, asker) == Forwarded::EnoughForNow {
-                self.lanes.come_back();
-            }
-            self.lanes.stir(&self.machine, |_| {});
+        if S::IS_ONE {
+            return;
         }
+        match self.pass_asked(None, asker) {
+            Forwarded::Nothing => return,
+            Forwarded::Something => {}
+            Forwarded::EnoughForNow => self.lanes.come_back(),
+        }
+        self.lanes.stir(&self.machine, |_| {});
     }
 
     /// The call is over, or as good as.

@@ -92,6 +92,7 @@ fn every_key_is_read() {
 
         [front.scripts]
         serve = "mediocre+tcp://127.0.0.1:7420"
+        list_timeout = "0s"
         blob_len = "exact"
         drain_bytes_max = "1MiB"
         drain_timeout = "2s"
@@ -516,6 +517,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             &back("builtin:", "cwd = \"x\""),
             &back("mcp+stdio:x", "headers = {}"),
             "[front.a]\nserve = \"mcp+http://h\"\nstrict = true",
+            "[front.a]\nserve = \"mcp+http://h\"\nlist_timeout = \"-1s\"",
             "[front.a]\nserve = \"mediocre+tcp://h:1\"\norigins = []",
             "[journal]\npath = \"x\"\nresult = true",
             "[admin]\nlisten = \":1\"\nport = 1",
