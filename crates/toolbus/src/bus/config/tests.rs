@@ -411,6 +411,7 @@ fn every_key_is_read() {
                 FrontConfig {
                     name: "editor",
                     serve: "mcp+http://127.0.0.1:8932/mcp",
+                    list_timeout: None,
                     settings: WireSettings(
                         [
                             McpFrontSettings {
@@ -433,6 +434,9 @@ fn every_key_is_read() {
                 FrontConfig {
                     name: "scripts",
                     serve: "mediocre+tcp://127.0.0.1:7420",
+                    list_timeout: Some(
+                        0ns,
+                    ),
                     settings: WireSettings(
                         [
                             MediocreFrontSettings {
@@ -532,6 +536,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `back.x.cwd` is only for backs on stdio
             line 3: `back.x.headers` is only for MCP over HTTP
             line 3: `front.a.strict` is only for the mediocre wire
+            line 3: `front.a.list_timeout`: `-1s` is no time at all: it must be more than zero
             line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
             line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins, hosts
