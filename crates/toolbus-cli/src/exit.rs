@@ -47,6 +47,15 @@ impl Exit {
         Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Failed)
     }
 
+    /// The same for a command that listens: who manages it ends it by SIGTERM, and once it has
+    /// stopped in order nothing has gone wrong.
+    pub(crate) fn of_listener(self) -> Exit {
+        match self {
+            Exit::Terminated => Exit::Done,
+            other => other,
+        }
+    }
+
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Exit::Done => "done",

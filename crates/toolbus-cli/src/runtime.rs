@@ -74,14 +74,20 @@ impl Signals {
         }
     }
 
-    /// Waits for `goodbye`, and cuts it short by `kill` if another signal comes.
-    pub(crate) async fn or_kill(&mut self, goodbye: impl Future<Output = ()>, kill: impl FnOnce()) {
+    /// Waits for `goodbye`, and cuts it short by `kill` if another signal comes. Tells whether it
+    /// was said to its end.
+    pub(crate) async fn or_kill(
+        &mut self,
+        goodbye: impl Future<Output = ()>,
+        kill: impl FnOnce(),
+    ) -> bool {
         let mut goodbye = std::pin::pin!(goodbye);
         tokio::select! {
-            () = &mut goodbye => return,
+            () = &mut goodbye => return true,
             _ = self.next() => kill(),
         }
         goodbye.await;
+        false
     }
 }
 

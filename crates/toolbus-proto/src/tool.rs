@@ -150,6 +150,9 @@ pub struct Call {
     /// [`CallOptions::native`] names: a back that speaks it, too, passes it on as it is, under
     /// the tool's own name.
     pub request: Option<Bytes>,
+    /// The list of tools is for this one: no other back than its own need be waited for, and
+    /// what is known of the others will do.
+    pub sought: Option<ToolName>,
 }
 
 impl Call {
@@ -168,6 +171,7 @@ impl Call {
             debug: None,
             options: CallOptions::default(),
             request: None,
+            sought: None,
         }
     }
 

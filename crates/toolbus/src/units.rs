@@ -49,6 +49,14 @@ pub fn duration(text: &str) -> Result<Duration, DurationError> {
     Ok(duration)
 }
 
+/// The same, or no time at all: `0`, `0s`, `0ms`.
+pub fn duration_or_none(text: &str) -> Result<Duration, DurationError> {
+    match text {
+        "0" | "0s" | "0ms" | "0m" => Ok(Duration::ZERO),
+        _ => duration(text),
+    }
+}
+
 /// Why some text is no size.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -110,6 +118,11 @@ mod tests {
         assert_eq!(of("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(of("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(of("31536000"), Ok(DURATION_MAX));
+        for none in ["0", "0s", "0ms", "0m"] {
+            assert_eq!(duration_or_none(none), Ok(Duration::ZERO));
+        }
+        assert_eq!(duration_or_none("2s"), duration("2s"));
+        assert_eq!(duration_or_none("-1s"), duration("-1s"));
     }
 
     #[test]

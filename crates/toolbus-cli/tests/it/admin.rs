@@ -174,7 +174,7 @@ fn what_was_called_is_counted() {
         assert!(text.contains(&format!("\n{name}")), "{text}");
     }
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
 }
 
 #[test]
@@ -332,5 +332,5 @@ fn a_reload_opens_moves_and_closes_them() {
     assert!(config.reload(&server, &format!("{BUILTIN}{TCP}")).is_empty());
     assert!(std::net::TcpStream::connect(second.strip_prefix("http://").expect("a URL")).is_err());
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
 }

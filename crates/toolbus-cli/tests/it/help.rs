@@ -920,8 +920,9 @@ fn serve_at_length() {
             Run every front of the config at once, until a signal
 
             Serves the tools of all backs of the config on each of its fronts. Once one accepts, standard error
-            has the line `listening on URL`, with the real port. A back that cannot be opened is left out with a
-            warning, and tried again with the next list or call.
+            has the line `listening on URL`, with the real port; and once every back has listed its tools or
+            failed, `ready: 6 of 6 backs, 55 tools`. A back that cannot be opened is left out with a warning,
+            and tried again with the next list or call.
 
             With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on a port
             of their own.
@@ -930,8 +931,8 @@ fn serve_at_length() {
             that has changed or is gone keeps its calls until they end or time out, and new ones go to the new
             one at once. If there is a mistake in the config it is told, and everything stays as it was.
 
-            SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does the
-            end of the terminal it was started on, unless by `nohup`.
+            SIGINT and SIGTERM end it, as does the end of the terminal it was started on, unless by `nohup`:
+            calls under way have five seconds, and no process is left. After SIGTERM the exit code is 0.
 
             Usage: toolbus serve [OPTIONS]
 
@@ -947,6 +948,10 @@ fn serve_at_length() {
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+                  --list-timeout <TIME>
+                      Wait this long for the first list until every back has listed its tools, where a front has
+                      no `list_timeout`; `0` not at all [default: 15s]
 
             Global options:
                   --config <FILE>
@@ -1020,6 +1025,8 @@ fn mcp_in_short() {
                                           [default: 60s]
                   --start-timeout <TIME>  Give up if a peer is not ready after this long [default: as its
                                           protocol says]
+                  --list-timeout <TIME>   Wait this long for the first list until every peer has listed its
+                                          tools; `0` not at all [default: 15s]
                   --stop-timeout <TIME>   Let a peer have this long to end by itself before it is made to
                                           [default: 5s]
                   --allow-shell           Allow the address `shell:`, whose one tool runs any command
@@ -1101,6 +1108,10 @@ fn mcp_at_length() {
 
                   --start-timeout <TIME>
                       Give up if a peer is not ready after this long [default: as its protocol says]
+
+                  --list-timeout <TIME>
+                      Wait this long for the first list until every peer has listed its tools; `0` not at all
+                      [default: 15s]
 
                   --stop-timeout <TIME>
                       Let a peer have this long to end by itself before it is made to

@@ -19,6 +19,8 @@ pub(crate) struct Server {
     pub(crate) urls: Vec<String>,
     /// What else it said before it listened.
     said: String,
+    /// That its backs are there, which may be said at any time.
+    ready: Receiver<String>,
 }
 
 impl Server {
@@ -40,9 +42,15 @@ impl Server {
         command.stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
         let stderr = BufReader::new(child.stderr.take().expect("is piped"));
-        let (tell, lines) = mpsc::channel();
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|l| tell.send(l)));
-        let mut server = Server { child, lines, urls: Vec::new(), said: String::new() };
+        let ((tell, lines), (tell_ready, ready)) = (mpsc::channel(), mpsc::channel());
+        thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| {
+                let tell = if line.starts_with("ready: ") { &tell_ready } else { &tell };
+                // The test may have heard enough.
+                let _ = tell.send(line);
+            });
+        });
+        let mut server = Server { child, lines, urls: Vec::new(), said: String::new(), ready };
         while server.urls.len() < count {
             let line = server.hear();
             match line.strip_prefix("listening on ") {
@@ -58,6 +66,12 @@ impl Server {
     pub(crate) fn hear(&self) -> String {
         let line = self.lines.recv_timeout(PATIENCE);
         line.unwrap_or_else(|_| panic!("it says no other line; said {}", self.said))
+    }
+
+    /// What it says when its backs are there.
+    #[track_caller]
+    pub(crate) fn ready(&self) -> String {
+        self.ready.recv_timeout(PATIENCE).expect("it says that it is ready")
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -19,6 +19,7 @@ mod decode_orchestra;
 mod demo;
 mod describe;
 mod docs;
+mod first_list;
 mod found;
 mod godex;
 mod help;

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use rustix::process::Signal;
 
-use crate::http::session;
+use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::Live;
 use crate::mcp::{INITIALIZED, META, PROBED, changing, modern_call, request};
@@ -20,7 +20,7 @@ fn it_says_where_it_listens_answers_there_and_ends_in_order() {
         assert_eq!(page.to_string(), "stdout\n3\nexit 0\n", "{address}");
     }
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
 }
 
 #[test]
@@ -59,6 +59,43 @@ fn a_server_that_many_share_is_told_what_any_of_them_can_do() {
     session(server.url());
     let asked = std::iter::repeat_with(|| server.hear()).find(|line| line.contains("initialize"));
     expect![[r#"info: faulty-tool: {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}},"clientInfo":{"name":"toolbus","version":"0.1.0"}}}"#]].assert_eq(&asked.unwrap_or_default());
+}
+
+/// Which headers repeat arguments is known by a list. The call that waits for it is passed on with
+/// the answer, and not when a clock is looked at next: then it would have become a stream.
+#[test]
+fn the_first_calls_of_all_wait_for_no_more_than_the_list() {
+    let back = format!("mcp+stdio:{} mcp builtin:", env!("CARGO_BIN_EXE_toolbus"));
+    let all = [
+        (vec!["builtin:"], "add"),
+        (vec![&*back], "add"),
+        (vec![&*back, "builtin:"], "builtin_add"),
+    ];
+    for (backs, tool) in all {
+        let server = Server::start(&[&["mcp", "--http", "0"], &backs[..]].concat(), 1);
+        let call = modern_call(1, tool, r#"{"a":1,"b":2}"#);
+        let ask = |_| Request::modern(server.url(), "tools/call", tool, &call);
+        let asked: Vec<_> = (0..20).map(ask).collect();
+        for answer in asked.into_iter().map(Request::answer) {
+            let answer = answer.to_ascii_lowercase();
+            let is_plain = answer.contains("content-type: application/json\r\n");
+            assert!(is_plain && answer.contains(r#""structuredcontent":3"#), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn whoever_hangs_up_during_the_first_call_has_cancelled_it() {
+    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
+    let opening = ["read", "answer", INITIALIZED, "read", "read", "answer", tools];
+    let steps = ["forever", "{", "read", "err", "$LINE", "}"];
+    let back = mcp_server(&[&PROBED[..], &opening, &steps].concat());
+    let server = Server::start(&["mcp", "-v", "--http", "0", &back], 1);
+    let call = modern_call(1, "f", r#"{"a":1}"#);
+    let asked = Request::modern(server.url(), "tools/call", "f", &call);
+    while !server.hear().contains("tools/call") {}
+    drop(asked);
+    while !server.hear().contains("notifications/cancelled") {}
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn prompts_have_the_name_of_their_server_and_errors_pass_as_they_are() {
     ];
     let heard: String = lines.iter().map(|line| live.ask(line) + "\n").collect();
     expect![[r#"
-        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"logging":{}},"serverInfo":{"name":"toolbus","version":"0.1.0"},"instructions":"faulty-tool: Be kind."}}
+        {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}},"serverInfo":{"name":"toolbus","version":"0.1.0"}}}
         {"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"faulty-tool_p","x":1.0}]}}
         {"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no p"}}
         {"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"unknown prompt: p"}}

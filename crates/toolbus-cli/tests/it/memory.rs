@@ -18,7 +18,7 @@ use toolbus_testkit::scratch::Scratch;
 use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::Live;
-use crate::mcp::{INITIALIZE, INITIALIZED, PROBED, legacy_call};
+use crate::mcp::{DISCOVERED, INITIALIZE, INITIALIZED, PROBED, legacy_call, modern_call};
 use crate::page::{Page, mcp_server};
 
 const MIB: usize = 1 << 20;
@@ -72,6 +72,48 @@ fn a_session_that_does_not_read_costs_only_its_own_calls() {
     assert_memory_below(256 * MIB, server.id());
     // Once it reads, it is served again.
     assert!(16 * MIB < call(&deaf, COUNT + 1).answer().len());
+}
+
+/// One that is cut off is let go at once, though its socket stays open.
+#[test]
+fn clients_over_http_that_do_not_read_are_cut_off_and_cost_nothing_more() {
+    const BYTES: usize = 15 * MIB;
+    let text = format!(
+        r#"{{"resultType":"complete","content":[{{"type":"text","text":"\{{78*{BYTES}}}"}}]}}"#
+    );
+    let answers = ["read", "answer", DISCOVERED, "forever", "{", "read", "answer", &text, "}"];
+    let server = Server::start(&["mcp", "--http", "0", &mcp_server(&answers)], 1);
+    let call = || Request::modern(server.url(), "tools/call", "f", &modern_call(1, "f", "{}"));
+    assert_let_go(&server, 40, call, || BYTES < call().answer().len());
+    assert_memory_below(512 * MIB, server.id());
+    let listen = ["rpc", "serve", "--listen", "http://127.0.0.1:0/rpc", "builtin:"];
+    let server = Server::start(&listen, 1);
+    let url = server.url().trim_start_matches("mediocre+").to_owned();
+    let echo = |bytes: usize| {
+        let body = format!(r#"{{"method":"echo","args":"{}"}}"#, "x".repeat(bytes));
+        let head = format!(
+            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        Request::connect(&url).say(&head).say(&body)
+    };
+    assert_let_go(&server, 28, || echo(BYTES), || echo(9).answer().contains("xxxxxxxxx"));
+    assert_memory_below(384 * MIB, server.id());
+}
+
+/// Makes so many calls whose answers are not read: all of them weigh more than all may.
+#[track_caller]
+fn assert_let_go(
+    server: &Server,
+    count: usize,
+    call: impl Fn() -> Request,
+    is_served: impl Fn() -> bool,
+) {
+    let unread: Vec<_> = (0..count).map(|_| call()).collect();
+    // Each has been answered, or was cut off.
+    unread.iter().for_each(|one| drop(one.stream.peek(&mut [0])));
+    assert!(server.hear().contains("was cut off: "), "it is logged");
+    assert!(is_served(), "others are served");
 }
 
 #[test]

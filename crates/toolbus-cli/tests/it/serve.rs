@@ -120,7 +120,7 @@ fn all_fronts_are_served_at_once() {
         assert!(tools.stdout.contains(r#""name":"try.upper""#), "{tools}");
     }
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
     assert!(!Path::new(&socket).exists());
 }
 
@@ -180,7 +180,7 @@ fn no_process_is_left_however_it_ends() {
         let there = marked(&mark, 1);
         server.signal(signal);
         if signal == Signal::TERM {
-            assert_eq!(server.end(), "exit 143\n");
+            assert_eq!(server.end(), "exit 0\n");
         }
         there[0].assert_gone();
     }
@@ -216,7 +216,7 @@ fn each_session_may_have_a_process_of_its_own() {
     call(&sessions[1]);
     assert_eq!(marked(&mark, 3).len(), 3);
     server.signal(Signal::TERM);
-    assert!(server.end().ends_with("exit 143\n"));
+    assert!(server.end().ends_with("exit 0\n"));
     there.iter().for_each(|process| process.assert_gone());
 }
 
@@ -265,7 +265,7 @@ fn a_reload_keeps_what_is_as_before() {
     let gone = Page::of(&["rpc", "call", &server.urls[1], "kept.add"]).run();
     assert_eq!(gone.status.code(), Some(3), "{gone}");
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
     for file in [kept, new] {
         marked(&file, 1)[0].assert_gone();
     }
@@ -326,7 +326,7 @@ fn a_reload_with_a_mistake_changes_nothing() {
     assert!(heard[0].starts_with("error: cannot listen on"), "{heard:?}");
     assert_eq!(mcp_call(&server, "add"), THREE);
     server.signal(Signal::TERM);
-    assert_eq!(server.end(), "exit 143\n");
+    assert_eq!(server.end(), "exit 0\n");
 }
 
 #[test]

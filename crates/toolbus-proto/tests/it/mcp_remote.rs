@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Down, Machine, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket, Up, Writing,
+    Calling, Down, Machine, Notice, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket, Up,
+    Writing,
 };
 use toolbus_proto::http::ResponseHead;
 use toolbus_proto::mcp::WIRE;
 use toolbus_proto::mcp::calling::{Introduction, Settings, User};
 use toolbus_proto::mcp::http::{ClientSettings, HttpClient};
-use toolbus_proto::tool::{Call, Failure, FailureKind, What};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words, unescape};
 
 use crate::mcp_calling::learned;
@@ -70,7 +71,11 @@ impl Back {
     fn drain(&mut self) -> Vec<String> {
         let mut came: Vec<_> =
             std::iter::from_fn(|| self.client.poll_down()).filter_map(learned_or_begun).collect();
-        while self.client.poll_notice().is_some() {}
+        while let Some(notice) = self.client.poll_notice() {
+            if let Notice::Unfit { tool, why } = notice {
+                came.push(format!("== left out {tool}: {why}"));
+            }
+        }
         if let Readiness::Broken(fault) = self.client.readiness()
             && !std::mem::replace(&mut self.was_broken, true)
         {
@@ -112,6 +117,9 @@ fn learned_or_begun((ticket, down): (Ticket, Down)) -> Option<String> {
         Down::Begin { head: Some(greeting), .. } => {
             Some(format!("== t{} begins {greeting}", ticket.0))
         }
+        Down::Done(Ok(Outcome::Native(raw))) => {
+            Some(format!("== t{} ok {}", ticket.0, str::from_utf8(&raw).unwrap()))
+        }
         down => learned((ticket, down)),
     }
 }
@@ -130,6 +138,13 @@ impl Player for Back {
                 let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
                 let method = Bytes::from_static(b"initialize");
                 let body = Bytes::from_static(b"{\"protocolVersion\":\"2025-11-25\"}");
+                let what = What::Native { wire: WIRE, method, body };
+                self.client.call(now, Ticket(ticket), Call::of(now, what));
+            }
+            Some("list") => {
+                let ticket = words.word().unwrap().strip_prefix('t').unwrap().parse().unwrap();
+                let method = Bytes::from_static(b"tools/list");
+                let body = Bytes::from_static(br#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#);
                 let what = What::Native { wire: WIRE, method, body };
                 self.client.call(now, Ticket(ticket), Call::of(now, what));
             }

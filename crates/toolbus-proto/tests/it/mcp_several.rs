@@ -18,6 +18,7 @@ use toolbus_testkit::transcript::{Arrival, Clock, Player};
 use crate::mcp_serving::{arriving, lines};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(15);
 const SETUP: Ticket = Ticket(u64::MAX - 1);
 const ADD: &str = r#"{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}"#;
 
@@ -74,7 +75,7 @@ impl Backs {
             clock: Clock::new(),
             front: Server::new(settings),
             input: BytesMut::new(),
-            several: Several::new("VERSION", Duration::from_millis(1500), Vec::new()),
+            several: Several::new("VERSION", LIST_TIMEOUT, Vec::new()),
             backs: Vec::new(),
             owners: HashMap::new(),
             table: HashMap::new(),
@@ -89,7 +90,8 @@ impl Backs {
     }
 
     /// `client legacy 2025-11-25 [with CAPABILITIES]; backs in this order: NAME (legacy|modern
-    /// [with GREETING], next id N), NAME (does not start), NAME (builtin with add)`
+    /// [with GREETING], next id N), NAME (legacy|modern, has said nothing yet), NAME (does not
+    /// start), NAME (builtin with add)`
     fn set_scene(&mut self, scene: &str) {
         let (client, backs) = scene.split_once("; backs in this order: ").unwrap();
         let backs: Vec<_> = backs.split("), ").map(|back| back.split_once(" (").unwrap()).collect();
@@ -108,7 +110,7 @@ impl Backs {
             speaks_mcp: !what.starts_with("builtin"),
         };
         let peers = backs.iter().map(peer).collect();
-        self.several = Several::new("VERSION", Duration::from_millis(1500), peers);
+        self.several = Several::new("VERSION", LIST_TIMEOUT, peers);
         let with = |text: &str| {
             let (_, rest) = text.split_once(" with ")?;
             let mut values = serde_json::Deserializer::from_str(rest).into_iter();
@@ -123,6 +125,9 @@ impl Backs {
         for (name, what) in &backs {
             let greeting = with(what).unwrap_or(r#"{"capabilities":{"tools":{}}}"#.into());
             let greeting = greeting.strip_prefix('{').unwrap();
+            if what.ends_with("has said nothing yet") || what.ends_with("has said nothing yet)") {
+                continue;
+            }
             if what.starts_with("legacy") {
                 self.say(name, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25","serverInfo":{{"name":"w","version":"3"}},{greeting}}}"#));
                 // Uses up an id, so that the conversation begins where it says.
@@ -235,6 +240,7 @@ impl Backs {
         match &call.what {
             What::Native { .. } => self.several.call(now, own, call),
             What::Tools => {
+                self.several.begin_list(now);
                 self.several.relink_all(now, call.caller);
                 self.carry_asks();
                 self.rounds.insert(own, (0..self.backs.len()).map(|back| (back, None)).collect());

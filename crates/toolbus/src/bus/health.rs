@@ -104,6 +104,17 @@ impl Health {
         }
     }
 
+    /// Was it never listed, and has not failed?
+    pub(crate) fn is_unheard(&self) -> bool {
+        let has_failed = matches!(*self.last.borrow(), Last::Down(_) | Last::Doubted);
+        self.tools.borrow().is_none() && !has_failed
+    }
+
+    /// Its tools as it listed them last, all of them.
+    pub(crate) fn last_tools(&self) -> Option<Arc<[ToolSpec]>> {
+        self.tools.borrow().clone()
+    }
+
     /// Did it list a tool of this name? What callers make up is not listed.
     pub(crate) fn has(&self, tool: &str) -> bool {
         let tools = self.tools.borrow();

@@ -1,11 +1,13 @@
 //! The bus for fronts that can do with less: who cannot be reached is left out of the list of
 //! tools, and asked again with the next list, or with the next call that may be for it.
 //!
-//! A front does not wait for one that is slow, either: its tools are offered when they are
-//! there, and whoever is told of changes is told of that.
+//! The first list of a front waits for the backs that were never heard, but not for ever: many
+//! clients list once. Who has not come by then is not waited for any more; its tools are offered
+//! when they are there, and clients that are told of changes are told of that.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,11 +25,15 @@ use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
-use crate::engine::wake::Wake;
+use crate::engine::wake::{Wake, turn};
 
-/// How long a list that is for others too waits for one back: less than the two seconds after
-/// which a client of ours doubts what it talks to.
+/// How long the start of fronts waits for backs.
 pub const SLOW: Duration = Duration::from_millis(1500);
+/// How long a list waits for a back that was heard before: it can be shown as it was last, or was
+/// not there even then.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Longer than any call.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// The bus, asked for its tools whenever a client wants to know them.
 pub struct LenientBus(Rc<Offered>);
@@ -40,7 +46,8 @@ impl LenientBus {
 
     /// As [`LenientBus::new`]; `changed` is rung when others are offered than the client was told.
     pub(crate) fn telling(bus: Rc<Bus>, changed: Rc<Wake>) -> LenientBus {
-        LenientBus::with(bus, changed, Some(SLOW))
+        let patience = bus.list_timeout();
+        LenientBus::with(bus, changed, Some(patience))
     }
 
     /// As [`LenientBus::new`], but a list is complete: who is slow is waited for.
@@ -57,7 +64,10 @@ impl LenientBus {
             heard: Cell::new(Heard::None),
             changed,
             patience,
+            first_until: Cell::new(None),
             slow,
+            missed: RefCell::default(),
+            rounds: RefCell::default(),
             listed: RefCell::default(),
         }))
     }
@@ -95,10 +105,17 @@ struct Offered {
     heard: Cell<Heard>,
     /// Rung when others are offered than the client was told.
     changed: Rc<Wake>,
-    /// How long one back may keep the list of all waiting.
+    /// How long the first list waits for backs that were never heard; `None`: every list waits
+    /// for all.
     patience: Option<Duration>,
+    /// Until when they are waited for, since the first list began.
+    first_until: Cell<Option<Instant>>,
     /// Which backs have been asked, took too long and have not answered yet.
     slow: Vec<Cell<bool>>,
+    /// Which of them have been said to be left out.
+    missed: RefCell<HashSet<usize>>,
+    /// The lists that may still wait for one of those.
+    rounds: RefCell<Vec<Weak<Round>>>,
     /// What the backs said last.
     listed: RefCell<Vec<Listed>>,
 }
@@ -113,13 +130,38 @@ enum Heard {
     All,
 }
 
-/// One time that all backs are asked.
+/// One time that backs are asked.
 struct Round {
     answers: RefCell<Vec<Option<Answer>>>,
     /// Rung by each answer.
     answered: Wake,
-    /// Nobody waits for the rest: who answers now is late.
+    /// The caller waits for the rest no longer: a back that answers now is late.
     is_over: Cell<bool>,
+}
+
+impl Round {
+    /// Which of these has not answered?
+    fn missing<'a>(&'a self, until: &'a [Option<Instant>]) -> impl Iterator<Item = usize> + 'a {
+        let indexes = 0..until.len();
+        indexes.filter(|index| until[*index].is_some() && self.answers.borrow()[*index].is_none())
+    }
+
+    /// Waits until each of these has answered, or its time is up.
+    async fn over(&self, until: &[Option<Instant>]) {
+        loop {
+            let now = Instant::now();
+            let times = self.missing(until).filter_map(|index| until[index]);
+            let Some(next) = times.filter(|until| now < *until).min() else { return };
+            let _ = tokio::time::timeout_at(next.into(), self.answered.rung()).await;
+        }
+    }
+}
+
+/// What one back said, or is known to have.
+struct Said {
+    tools: Answer,
+    /// It was asked just now, and has answered.
+    is_heard: bool,
 }
 
 type Answer = Result<Arc<[ToolSpec]>, Failure>;
@@ -130,17 +172,23 @@ struct Asking {
     caller: CallerId,
     wire: Option<Wire>,
     request: Option<Bytes>,
+    /// The tool that it is about, if it is about one.
+    sought: Option<ToolName>,
 }
 
 impl Asking {
     fn of(call: &Call) -> Asking {
         let (caller, wire) = (call.caller, call.options.native);
-        Asking { caller, wire, request: call.request.clone() }
+        let sought = match &call.what {
+            What::Tool { name, .. } => Some(name.clone()),
+            What::Tools | What::Native { .. } => call.sought.clone(),
+        };
+        Asking { caller, wire, request: call.request.clone(), sought }
     }
 
     /// Asks one back.
     async fn ask(self, member: &Member) -> Answer {
-        let Asking { caller, wire, request } = self;
+        let Asking { caller, wire, request, sought: _ } = self;
         let back = &member.back;
         if request.is_none() || wire != Some(back.wire()) {
             return member.tools().await;
@@ -173,26 +221,32 @@ impl Offered {
 
     /// Asks all backs, and offers from now on what they have.
     async fn ask(&self, asking: &Asking) -> Result<Arc<[ToolSpec]>, Failure> {
-        let listed = match self.patience {
-            None => self.bus.list().await,
+        let said = match self.patience {
+            None => {
+                let listed = self.bus.list().await.into_iter();
+                listed.map(|listed| Said { tools: listed.tools, is_heard: true }).collect()
+            }
             Some(patience) => self.list_within(patience, asking).await,
         };
-        let is_slow = self.slow.iter().any(Cell::get);
         let mut first_failure = None;
-        for (index, Listed { back, tools, .. }) in listed.iter().enumerate() {
-            match tools {
-                Err(failure) => {
-                    first_failure.get_or_insert(failure);
-                    if !self.slow[index].get() {
-                        left_out(back, failure);
-                    }
-                }
-                Ok(_) if !self.slow[index].get() => is_back(back),
-                Ok(_) => {}
+        let mut is_all_heard = true;
+        let mut listed = Vec::with_capacity(said.len());
+        for (member, Said { tools, is_heard }) in self.bus.members.iter().zip(said) {
+            match &tools {
+                Err(failure) if is_heard => left_out(&member.name, failure),
+                Ok(_) if is_heard => is_back(&member.name),
+                _ => is_all_heard = false,
             }
+            let failure = tools.as_ref().err().cloned();
+            first_failure = first_failure.or(failure);
+            listed.push(Listed {
+                back: member.name.clone(),
+                address: member.address.clone(),
+                tools,
+            });
         }
-        if let Some(failure) = first_failure
-            && !is_slow
+        if let Some(failure) = &first_failure
+            && is_all_heard
             && listed.iter().all(|listed| listed.tools.is_err())
         {
             return Err(failure.clone());
@@ -205,7 +259,7 @@ impl Offered {
             // No back loses a tool because another back came.
             Heard::Some | Heard::All => self.bus.offer_leniently(&listed),
         }
-        let is_all = first_failure.is_none() && !is_slow;
+        let is_all = first_failure.is_none() && !self.slow.iter().any(Cell::get);
         self.heard.set(if is_all { Heard::All } else { Heard::Some });
         // In the order of the backs, each in its own; of a name that falls together the first.
         let mut names = HashSet::new();
@@ -220,17 +274,20 @@ impl Offered {
         Ok(tools)
     }
 
-    /// Asks all backs, and waits for none of them longer than `patience`. Who is slow stands in
-    /// the list as it was last, if it ever was, and comes late.
-    async fn list_within(&self, patience: Duration, asking: &Asking) -> Vec<Listed> {
+    /// Asks the backs, and waits for each as long as it may be waited for. Who has not answered
+    /// by then stands in the list as it was last, if it ever was, and comes late.
+    async fn list_within(&self, patience: Duration, asking: &Asking) -> Vec<Said> {
         let members = &self.bus.members;
         let round = Rc::new(Round {
             answers: RefCell::new(members.iter().map(|_| None).collect()),
             answered: Wake::default(),
             is_over: Cell::new(false),
         });
-        let asked: Vec<_> = self.slow.iter().map(|slow| !slow.get()).collect();
-        for (index, member) in members.iter().enumerate().filter(|(index, _)| asked[*index]) {
+        let until = self.until(patience, asking);
+        for (index, member) in members.iter().enumerate() {
+            if until[index].is_none() || self.slow[index].get() {
+                continue;
+            }
             let (member, round, this) = (member.clone(), round.clone(), self.this.clone());
             let asking = asking.clone();
             spawn_local(async move {
@@ -244,48 +301,122 @@ impl Offered {
                 round.answered.ring();
             });
         }
-        let is_missing = || {
-            round
-                .answers
-                .borrow()
-                .iter()
-                .zip(&asked)
-                .any(|(answer, asked)| *asked && answer.is_none())
-        };
-        let all = async {
-            while is_missing() {
-                round.answered.rung().await;
-            }
-        };
-        let _ = tokio::time::timeout(patience, all).await;
+        if round.missing(&until).next().is_some() {
+            // Who need not wait for others answers in its turn, however short our patience.
+            turn().await;
+            self.tell_of_wait(&round, &until, patience);
+            self.rounds.borrow_mut().push(Rc::downgrade(&round));
+            round.over(&until).await;
+        }
         round.is_over.set(true);
+        self.rounds.borrow_mut().retain(|other| 0 < other.strong_count());
         let answers = round.answers.take();
-        members
-            .iter()
-            .zip(answers)
+        iter::zip(members, answers)
             .enumerate()
-            .map(|(index, (member, answer))| {
-                let tools = match answer {
-                    Some(tools) => tools.map(|tools| member.allowed(tools)),
-                    None => {
-                        let name = &member.name;
-                        if !self.slow[index].replace(true) {
-                            tracing::info!(peer = %name, "is slow to list its tools: they follow");
+            .map(|(index, (member, answer))| match answer {
+                Some(tools) => {
+                    Said { tools: tools.map(|tools| member.allowed(tools)), is_heard: true }
+                }
+                None => {
+                    let tools = match until[index] {
+                        Some(_) => {
+                            self.gave_up(index, patience);
+                            self.last_of(index)
                         }
-                        self.bus.last_tools(index).ok_or_else(|| {
-                            let message = format!("`{name}` has not listed its tools yet");
-                            Failure::new(FailureKind::Unavailable, message)
-                        })
-                    }
-                };
-                Listed { back: member.name.clone(), address: member.address.clone(), tools }
+                        None => self.as_listed(index),
+                    };
+                    Said { tools, is_heard: false }
+                }
             })
             .collect()
+    }
+
+    /// Until when each back is waited for; `None`: it is not even asked.
+    fn until(&self, patience: Duration, asking: &Asking) -> Vec<Option<Instant>> {
+        let now = Instant::now();
+        let indexes = 0..self.bus.members.len();
+        if let Some(tool) = &asking.sought {
+            // Its caller knows how long. A back that is being asked already is called right away.
+            let is_awaited =
+                |index: usize| self.bus.may_own(index, tool) && !self.slow[index].get();
+            let until = |index| is_awaited(index).then_some(now + FOR_EVER);
+            return indexes.map(until).collect();
+        }
+        let first_until = self.first_until.get().unwrap_or(now + patience);
+        self.first_until.set(Some(first_until));
+        let until = |index: usize| {
+            let is_unheard = self.bus.members[index].health.is_unheard();
+            match (is_unheard, self.slow[index].get()) {
+                (true, is_slow) => (!is_slow || now < first_until).then_some(first_until),
+                (false, is_slow) => (!is_slow).then_some(now + AGAIN),
+            }
+        };
+        indexes.map(until).collect()
+    }
+
+    /// Says for whom the first list waits.
+    fn tell_of_wait(&self, round: &Round, until: &[Option<Instant>], patience: Duration) {
+        let now = Instant::now();
+        let is_first = |index: &usize| {
+            until[*index] == self.first_until.get() && until[*index].is_some_and(|at| now < at)
+        };
+        let names = round.missing(until).filter(is_first);
+        let names: Vec<_> =
+            names.map(|index| format!("`{}`", self.bus.members[index].name)).collect();
+        if !names.is_empty() {
+            tracing::info!("the first list waits for {}, {patience:?} at most", names.join(", "));
+        }
+    }
+
+    /// A back has not answered in time.
+    fn gave_up(&self, index: usize, patience: Duration) {
+        let was_slow = self.slow[index].replace(true);
+        let Member { name, health, .. } = &*self.bus.members[index];
+        match (health.is_unheard(), was_slow) {
+            (true, _) if patience.is_zero() => {
+                tracing::info!(peer = %name, "is not waited for: its tools follow");
+            }
+            (true, _) if !self.missed.borrow_mut().insert(index) => {}
+            (true, _) => tracing::warn!(
+                peer = %name,
+                "left out: it has not listed its tools within {patience:?}; clients are told when \
+                 it has"
+            ),
+            (false, false) => {
+                tracing::info!(peer = %name, "is slow to list its tools: they follow");
+            }
+            (false, true) => {}
+        }
+    }
+
+    /// What a back that was not asked said when it was.
+    fn as_listed(&self, index: usize) -> Answer {
+        let listed = self.listed.borrow().get(index).map(|listed| listed.tools.clone());
+        listed.unwrap_or_else(|| self.last_of(index))
+    }
+
+    /// The tools of a back as they are known, perhaps by another front.
+    fn last_of(&self, index: usize) -> Answer {
+        let Member { name, health, .. } = &*self.bus.members[index];
+        let last = self.bus.last_tools(index).or_else(|| {
+            let tools = health.last_tools()?;
+            Some(self.bus.members[index].allowed(tools))
+        });
+        last.ok_or_else(|| {
+            let message = format!("`{name}` has not listed its tools yet");
+            Failure::new(FailureKind::Unavailable, message)
+        })
     }
 
     /// A back that was slow has answered.
     fn came_late(&self, index: usize, tools: Answer) {
         self.slow[index].set(false);
+        self.missed.borrow_mut().remove(&index);
+        let rounds: Vec<_> = self.rounds.borrow().iter().filter_map(Weak::upgrade).collect();
+        for round in rounds.iter().filter(|round| !round.is_over.get()) {
+            round.answers.borrow_mut()[index].get_or_insert_with(|| tools.clone());
+            round.answered.ring();
+        }
         let member = &self.bus.members[index];
         match &tools {
             Ok(_) => is_back(&member.name),
@@ -364,14 +495,14 @@ fn later(
     let asked = relay.clone();
     let listing = spawn_local(async move {
         let before = offered.names();
-        let was_heard = offered.heard.get() != Heard::None;
+        let was_told = offered.first_until.get().is_some();
         match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
                 // The back that was left out may have come, and this is no list that says so. Who
                 // was never told a list knows of none that could have changed.
-                if was_heard && offered.names() != before {
+                if was_told && offered.names() != before {
                     offered.changed.ring();
                 }
                 // Its back has just been asked: it need not fail a second time.

@@ -63,6 +63,10 @@ pub use swappable::SwappableRoute;
 /// How long a call may be quiet unless flag or config says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the first list of a front waits for backs that were never listed, unless flag or
+/// config says otherwise.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// Tools of many backs, called by name.
 ///
 /// A bus is made by [`Bus::builder`] and lives on one thread, inside of a tokio [`LocalSet`] or
@@ -105,6 +109,8 @@ pub struct Bus {
     about: Option<Rc<About>>,
     /// Who is told of its calls.
     observers: Observers,
+    /// How long the first list of a front waits for backs that were never listed.
+    list_timeout: Duration,
 }
 
 /// Whose tools a front offers, as those of its clients are told whose wire has a place for it.
@@ -184,8 +190,8 @@ impl Bus {
         builder::check_name(name, self.members.iter().map(|member| &*member.name))?;
         let member = Member::foreign(name, Rc::new(back));
         let members = self.members.iter().cloned().chain([Rc::new(member)]);
-        let observers = self.observers.clone();
-        *self = Bus { observers, ..Bus::new(self.naming, members.collect()) };
+        let (observers, list_timeout) = (self.observers.clone(), self.list_timeout);
+        *self = Bus { observers, list_timeout, ..Bus::new(self.naming, members.collect()) };
         Ok(())
     }
 
@@ -287,8 +293,8 @@ impl Bus {
     /// `<back>_<tool>`.
     pub fn named_without_dots(self) -> Bus {
         let naming = if self.members.len() == 1 { Naming::Plain } else { Naming::Underscored };
-        let Bus { known, observers, about, .. } = self;
-        Bus { known, observers, about, ..Bus::new(naming, self.members) }
+        let Bus { known, observers, about, list_timeout, .. } = self;
+        Bus { known, observers, about, list_timeout, ..Bus::new(naming, self.members) }
     }
 
     /// A bus of backs that were opened elsewhere, by name.
@@ -310,7 +316,18 @@ impl Bus {
             lenient: Rc::default(),
             about: None,
             observers: Observers::default(),
+            list_timeout: LIST_TIMEOUT,
         }
+    }
+
+    /// The same bus, for a front whose first list waits so long for backs that were never listed.
+    #[must_use]
+    pub fn listing_within(self, list_timeout: Duration) -> Bus {
+        Bus { list_timeout, lenient: Rc::default(), ..self }
+    }
+
+    pub(crate) fn list_timeout(&self) -> Duration {
+        self.list_timeout
     }
 
     /// The same bus, whose fronts tell their clients that it is this one, and not toolbus.
@@ -517,6 +534,19 @@ impl Bus {
             (!tool.is_empty()).then(|| (index, ToolName::new(tool)))
         });
         fits.max_by_key(|(index, _)| self.members[*index].name.len())
+    }
+
+    /// May this back have a tool of this name, as far as that can be known without asking?
+    fn may_own(&self, index: usize, name: &ToolName) -> bool {
+        let (before, name) = (&*self.members[index].name, name.as_str());
+        let behind = match self.naming {
+            Naming::Plain => return true,
+            Naming::Dotted => name.strip_prefix(before).and_then(|rest| rest.strip_prefix('.')),
+            Naming::Underscored => {
+                name.strip_prefix(before).and_then(|rest| rest.strip_prefix('_'))
+            }
+        };
+        behind.is_some_and(|tool| !tool.is_empty())
     }
 
     /// Which back it belongs to, as far as the list or its name tells.

@@ -4,9 +4,10 @@
 //! loop for each stream moves the bytes.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::io;
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use toolbus_proto::channel::{
     Asked, Channel, Down, Ended, Flow, Notice, ONLY, Serving, Streams, Ticket, Up,
@@ -54,6 +55,11 @@ pub struct Front<S: Serving + Streams + 'static> {
     idle: Wake,
     /// Rung when the machine may have ended the conversation.
     over: Wake,
+    /// What the machine asks is being passed on.
+    is_passing: Cell<bool>,
+    /// What answers made the machine ask meanwhile, and for whom: calls that are answered at once
+    /// must not stand on each other's shoulders.
+    asked_meanwhile: RefCell<VecDeque<(Ticket, Asked, Option<Account>)>>,
 }
 
 /// A call under way.
@@ -161,6 +167,8 @@ impl<S: Serving + Streams + 'static> Front<S> {
             is_idle: Cell::new(true),
             idle: Wake::default(),
             over: Wake::default(),
+            is_passing: Cell::new(false),
+            asked_meanwhile: RefCell::default(),
         })
     }
 
@@ -269,33 +277,12 @@ impl<S: Serving + Streams + 'static> Front<S> {
         lane.backlog.is_unread() || lane.charge.is_full()
     }
 
-    /// Passes on what the machine was asked. Nothing stays borrowed meanwhile: a call may be
-    /// answered before it has been started.
+    /// Passes on what the machine was asked by the client of `lane`, and what else it has to say.
     fn pass_up(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
-        let mut passed = Forwarded::Nothing;
-        loop {
-            // What was read already waits like what was not.
-            if S::IS_ONE && self.is_unread(&self.lanes.only) {
-                break;
-            }
-            let asked = self.machine.borrow_mut().poll_up();
-            let Some((ticket, asked)) = asked else { break };
-            passed = Forwarded::Something;
-            match asked {
-                Asked::Call(call) => {
-                    // The tool that answers has a turn before the input is read, which may be broken.
-                    let goes_on = call.options.sends_parts;
-                    self.start(ticket, call, lane);
-                    if goes_on {
-                        return Forwarded::EnoughForNow;
-                    }
-                }
-                Asked::Up(Up::Cancel(why)) => self.cancel(ticket, why),
-                Asked::Up(up) => match self.go_on(ticket, up, lane) {
-                    Pressure::Ready => {}
-                    Pressure::Full => return Forwarded::EnoughForNow,
-                },
-            }
+        let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
+        let passed = self.pass_asked(lane, asker.as_ref());
+        if passed == Forwarded::EnoughForNow {
+            return passed;
         }
         if let Some(lane) = lane.filter(|_| passed == Forwarded::Something) {
             lane.noise.set(0);
@@ -322,11 +309,55 @@ impl<S: Serving + Streams + 'static> Front<S> {
         passed
     }
 
-    fn start(&self, ticket: Ticket, mut call: Call, lane: Option<&Rc<Lane>>) {
+    /// Passes on what the machine was asked. Nothing stays borrowed meanwhile: a call may be
+    /// answered before it has been started.
+    fn pass_asked(&self, lane: Option<&Rc<Lane>>, asker: Option<&Account>) -> Forwarded {
+        if self.is_passing.replace(true) {
+            let mut machine = self.machine.borrow_mut();
+            let asked = iter::from_fn(|| machine.poll_up());
+            let asked = asked.map(|(ticket, asked)| (ticket, asked, asker.cloned()));
+            self.asked_meanwhile.borrow_mut().extend(asked);
+            return Forwarded::Nothing;
+        }
+        let mut passed = Forwarded::Nothing;
+        loop {
+            // What was read already waits like what was not.
+            if S::IS_ONE && self.is_unread(&self.lanes.only) {
+                break;
+            }
+            let meanwhile = self.asked_meanwhile.borrow_mut().pop_front();
+            let asked = meanwhile.or_else(|| {
+                let (ticket, asked) = self.machine.borrow_mut().poll_up()?;
+                Some((ticket, asked, asker.cloned()))
+            });
+            let Some((ticket, asked, asker)) = asked else { break };
+            passed = Forwarded::Something;
+            let is_enough = match asked {
+                Asked::Call(call) => {
+                    // The tool that answers has a turn before the input is read, which may be broken.
+                    let goes_on = call.options.sends_parts;
+                    self.start(ticket, call, asker);
+                    goes_on
+                }
+                Asked::Up(Up::Cancel(why)) => {
+                    self.cancel(ticket, why);
+                    false
+                }
+                Asked::Up(up) => self.go_on(ticket, up, lane) == Pressure::Full,
+            };
+            if is_enough {
+                passed = Forwarded::EnoughForNow;
+                break;
+            }
+        }
+        self.is_passing.set(false);
+        passed
+    }
+
+    fn start(&self, ticket: Ticket, mut call: Call, asker: Option<Account>) {
         let Some(this) = self.this.upgrade() else { return };
         call.deadline.quiet = call.deadline.quiet.or(self.timeout);
         self.is_idle.set(false);
-        let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
         let refusal = asker.as_ref().filter(|asker| asker.is_full()).map(Account::refusal);
         self.running.borrow_mut().insert(ticket, Running { asker, ..Running::default() });
         let reply_to = ReplyTo::new(this, ticket);
@@ -369,6 +400,20 @@ impl<S: Serving + Streams + 'static> Front<S> {
         }
     }
 
+    /// A reply may make the machine ask more for the one who asked first, such as the call that
+    /// waited for a list. Over one stream its loop does that.
+    fn pass_what_follows(&self, asker: Option<&Account>) {
+        if S::IS_ONE {
+            return;
+        }
+        match self.pass_asked(None, asker) {
+            Forwarded::Nothing => return,
+            Forwarded::Something => {}
+            Forwarded::EnoughForNow => self.lanes.come_back(),
+        }
+        self.lanes.stir(&self.machine, |_| {});
+    }
+
     /// The call is over, or as good as.
     fn end(&self, ticket: Ticket) -> Option<RunningCall> {
         self.slow.forget(ticket);
@@ -381,7 +426,9 @@ impl<S: Serving + Streams + 'static> Front<S> {
 impl<S: Serving + Streams + 'static> Asker for Front<S> {
     fn receive(&self, ticket: Ticket, mut down: Down) -> Pressure {
         let mut is_refused = false;
+        let asker;
         if let Some(running) = self.running.borrow().get(&ticket) {
+            asker = running.asker.clone();
             let lane = self.lane_of(running);
             if matches!(down, Down::Progress(_)) && lane.backlog.is_full() {
                 lane.put_off(ticket, down);
@@ -416,6 +463,7 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
             });
         }
         if !is_done {
+            self.pass_what_follows(asker.as_ref());
             return room;
         }
         if self.machine.borrow().ended().is_some() {
@@ -427,6 +475,7 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
             Some(uplink) => uplink.forget(),
             None => {}
         }
+        self.pass_what_follows(asker.as_ref());
         Pressure::Ready
     }
 

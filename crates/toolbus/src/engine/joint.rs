@@ -21,7 +21,7 @@ use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
 use super::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 use super::lane::{Lane, Refused};
 use super::moment::Moment;
-use super::wake::Wake;
+use super::wake::{Wake, turn};
 use crate::bus::back::LocalFuture;
 
 /// A machine with all that hangs on it. The methods are called with nothing borrowed, so that
@@ -94,6 +94,8 @@ pub(crate) struct Lanes<J: Joint> {
     /// When the keeper will look at the clock. Rung when that must be earlier.
     armed: Cell<Option<Instant>>,
     bell: Wake,
+    /// The machine has more to say than could be passed on.
+    has_more: Cell<bool>,
     /// Rung when a stream is over.
     fewer: Wake,
 }
@@ -112,6 +114,7 @@ impl<J: Joint> Lanes<J> {
             moment: Moment::default(),
             armed: Cell::new(None),
             bell: Wake::default(),
+            has_more: Cell::new(false),
             fewer: Wake::default(),
         }
     }
@@ -269,6 +272,13 @@ impl<J: Joint> Lanes<J> {
         self.fewer.ring();
     }
 
+    /// Not all that the machine has to say could be passed on: the keeper does, in a turn of its
+    /// own.
+    pub(super) fn come_back(&self) {
+        self.has_more.set(true);
+        self.bell.ring();
+    }
+
     /// Looks at the clock for a conversation over many streams, until it is dropped.
     pub(super) async fn keep(this: Weak<J>) {
         loop {
@@ -277,7 +287,13 @@ impl<J: Joint> Lanes<J> {
             let timeout = joint.machine().borrow().poll_timeout();
             lanes.armed.set(timeout);
             tokio::select! {
-                () = lanes.bell.rung() => {}
+                () = lanes.bell.rung() => {
+                    while lanes.has_more.take() {
+                        turn().await;
+                        lanes.has_more.set(joint.pass_on(None) == Forwarded::EnoughForNow);
+                        lanes.stir(joint.machine(), |_| {});
+                    }
+                }
                 () = until(timeout) => {
                     joint.machine().borrow_mut().handle_timeout(Instant::now());
                     joint.pass_on(None);

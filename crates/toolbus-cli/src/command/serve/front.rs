@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 use toolbus::address::Place;
-use toolbus::bus::Bus;
 use toolbus::bus::config::FrontConfig;
+use toolbus::bus::{Bus, LIST_TIMEOUT};
 use toolbus::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Checks all that can be checked before it listens.
     pub(super) fn of(config: &FrontConfig) -> Result<Plan, Failed> {
-        let FrontConfig { name, serve, settings } = config;
+        let FrontConfig { name, serve, settings, .. } = config;
         let Some(kind) = serve.kind().front() else {
             return Err(Failed::usage(format!(
                 "`front.{name}.serve`: nothing can be served at `{serve}`"
@@ -60,7 +60,7 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, plan } = plan;
-        let opened = plan.open(bus.clone().for_front(&config.name), number).await;
+        let opened = plan.open(bus_of(&config, bus), number).await;
         let table = format!("front.{}", config.name);
         let Listening { line, front, serving } = opened.map_err(|error| failed(&table, error))?;
         stderr::write(&logging::announcement(&line));
@@ -84,8 +84,10 @@ impl Front {
 
     /// Is it all that `plan` wants, but perhaps for its name?
     pub(super) fn is_set_up_as(&self, plan: &Plan) -> bool {
-        let FrontConfig { name: _, serve, settings } = &self.config;
-        *serve == plan.config.serve && *settings == plan.config.settings
+        let FrontConfig { name: _, serve, list_timeout, settings } = &self.config;
+        *serve == plan.config.serve
+            && *settings == plan.config.settings
+            && *list_timeout == plan.config.list_timeout
     }
 
     /// Can it lead to the backs of `after`, with the clients that it has?
@@ -120,7 +122,7 @@ impl Front {
 
     /// Calls go to the backs of `bus` from now on.
     pub(super) fn lead_to(&self, bus: &Bus) {
-        self.running.lead_to(bus.clone().for_front(&self.config.name));
+        self.running.lead_to(bus_of(&self.config, bus));
     }
 
     /// Takes no client any more. It is over when its last calls are.
@@ -136,6 +138,12 @@ impl Front {
         self.running.drain(patience);
         Draining(self.serving)
     }
+}
+
+/// The bus as a front of this config has it.
+fn bus_of(config: &FrontConfig, bus: &Bus) -> Bus {
+    let list_timeout = config.list_timeout.unwrap_or(LIST_TIMEOUT);
+    bus.clone().for_front(&config.name).listing_within(list_timeout)
 }
 
 /// A front that takes no client any more.

@@ -9,7 +9,7 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use tokio::time::{Instant, timeout_at};
 use toolbus::address::Address;
@@ -27,15 +27,15 @@ use self::admin::Pages;
 use self::found::FoundOut;
 use self::front::{Draining, Front, Plan};
 use super::wire::{self, WireFace};
-use crate::args::Globals;
 use crate::args::peer::{self, HttpArgs, ProgramArgs};
+use crate::args::{Globals, value};
 use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::logging::DONE;
+use crate::logging::{self, DONE};
 use crate::peers::{not_opened, second_look};
 use crate::runtime::{self, Hangup, Hangups, Signals};
-use crate::spans;
+use crate::{spans, stderr};
 
 /// What the last calls of a front have when we end.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -51,8 +51,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Run every front of the config at once, until a signal
 ///
 /// Serves the tools of all backs of the config on each of its fronts. Once one accepts,
-/// standard error has the line `listening on URL`, with the real port. A back that cannot be
-/// opened is left out with a warning, and tried again with the next list or call.
+/// standard error has the line `listening on URL`, with the real port; and once every back has
+/// listed its tools or failed, `ready: 6 of 6 backs, 55 tools`. A back that cannot be opened is left
+/// out with a warning, and tried again with the next list or call.
 ///
 /// With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on
 /// a port of their own.
@@ -62,8 +63,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// ones go to the new one at once. If there is a mistake in the config it is told, and
 /// everything stays as it was.
 ///
-/// SIGINT and SIGTERM end it: calls under way have five seconds, and no process is left. So does
-/// the end of the terminal it was started on, unless by `nohup`.
+/// SIGINT and SIGTERM end it, as does the end of the terminal it was started on, unless by `nohup`:
+/// calls under way have five seconds, and no process is left. After SIGTERM the exit code is 0.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct ServeArgs {
@@ -71,6 +72,11 @@ pub(crate) struct ServeArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    /// Wait this long for the first list until every back has listed its tools, where a front has
+    /// no `list_timeout`; `0` not at all [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = value::duration_or_none,
+          allow_negative_numbers = true)]
+    list_timeout: Option<Duration>,
 }
 
 fn examples() -> String {
@@ -89,7 +95,7 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
-    let asked = Asked { globals, peers: args.settings()? };
+    let asked = Asked { globals, peers: args.settings()?, list_timeout: args.list_timeout };
     let wanted = Wanted::read(&asked)?;
     spans::say_if_missing();
     runtime::block_on(async {
@@ -107,9 +113,12 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
             abort.iter().for_each(AbortHandle::abort);
             running.kill();
         };
-        signals.or_kill(goodbye, kill).await;
+        let is_orderly = signals.or_kill(goodbye, kill).await;
         running.pages.stop().await;
-        Err(ended)
+        match ended.exit {
+            Exit::Done if !is_orderly => Err(Failed::quietly(Exit::Terminated)),
+            _ => Err(ended),
+        }
     })
 }
 
@@ -123,7 +132,7 @@ async fn serve(
     let mut hangups = Hangups::listen()?;
     tokio::select! {
         begun = running.begin(wanted) => begun?,
-        exit = signals.next() => return Err(Failed::quietly(exit)),
+        exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
     }
     loop {
         tokio::select! {
@@ -138,11 +147,11 @@ async fn serve(
                     continue;
                 }
             },
-            exit = signals.next() => return Err(Failed::quietly(exit)),
+            exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
         }
         tokio::select! {
             () = running.reload(asked) => {}
-            exit = signals.next() => return Err(Failed::quietly(exit)),
+            exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
         }
     }
 }
@@ -152,6 +161,8 @@ struct Asked<'a> {
     globals: &'a Globals,
     /// About all backs.
     peers: Settings,
+    /// About fronts that say nothing of it.
+    list_timeout: Option<Duration>,
 }
 
 impl ServeArgs {
@@ -185,6 +196,9 @@ impl Wanted {
             let failed = Failed::usage(format!("`{}` names no fronts", path.display()));
             return Err(failed.hint_if_any(hint));
         }
+        for front in &mut config.fronts {
+            front.list_timeout = front.list_timeout.or(asked.list_timeout);
+        }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
         let admin = admin::plan(&config)?;
         peer::add_to(&mut config, &asked.peers);
@@ -211,6 +225,8 @@ struct Running {
     leaving: Vec<Leaving>,
     /// Waits for the backs to list their tools.
     looking: JoinSet<()>,
+    /// The fronts listen: before that toolbus is not ready, whatever its backs are.
+    listens: watch::Sender<bool>,
     /// What programs speak whose addresses do not say it.
     found: FoundOut,
     pages: Pages,
@@ -253,6 +269,7 @@ impl Running {
             draining: Vec::new(),
             leaving: Vec::new(),
             looking: JoinSet::new(),
+            listens: watch::Sender::new(false),
             found: FoundOut::default(),
             pages: Pages::default(),
             spans: spans::observer(),
@@ -284,6 +301,7 @@ impl Running {
             self.fronts.push(front);
         }
         self.pages.announce();
+        self.listens.send_replace(true);
         Ok(())
     }
 
@@ -457,7 +475,7 @@ impl Running {
 
     /// Asks all backs for their tools, and tells which cannot be reached.
     fn look_for_missing(&mut self, config: Config) {
-        let bus = self.bus.clone();
+        let (bus, mut listens) = (self.bus.clone(), self.listens.subscribe());
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
         forget_left_out();
@@ -470,6 +488,12 @@ impl Running {
                     tell_of_wire(back, address, &known.settings, failure).await;
                 }
             }
+            // By itself: what waits for us listens after that.
+            spawn_local(async move {
+                if listens.wait_for(|listens| *listens).await.is_ok() {
+                    say_ready(&listed);
+                }
+            });
         });
     }
 
@@ -504,6 +528,14 @@ impl Running {
     fn kill(&self) {
         self.living().for_each(Bus::kill);
     }
+}
+
+/// Tells that no back is waited for any more, and how many are there.
+fn say_ready(listed: &[Listed]) {
+    let there = listed.iter().filter_map(|listed| listed.tools.as_ref().ok());
+    let (backs, tools) = there.fold((0, 0), |(backs, tools), own| (backs + 1, tools + own.len()));
+    let line = format!("ready: {backs} of {} backs, {tools} tools", listed.len());
+    stderr::write(&logging::announcement(&line));
 }
 
 /// Tells which tools cannot be called for now.

@@ -210,9 +210,9 @@ impl Seen {
         self.bad = ends;
     }
 
-    /// SIGTERM was sent.
+    /// SIGTERM was sent. What listens ends well by it, what serves pipes does not.
     pub(super) fn look_at_status(&mut self, status: ExitStatus) {
-        if status.code() != Some(143) {
+        if !matches!(status.code(), Some(0 | 143)) {
             self.broken.push(format!("ended with {status}"));
         }
     }

@@ -11,7 +11,7 @@ use crate::jsonrpc::{Message, string};
 use crate::mcp::WIRE;
 use crate::mcp::http::Mirror;
 use crate::mcp::wire::{Meta, RULES, Revision};
-use crate::tool::{Outcome, What};
+use crate::tool::{Outcome, ToolName, What};
 
 /// How many pages of a server's tools are looked at.
 const PAGES_MAX: usize = 100;
@@ -21,9 +21,15 @@ impl Conversation {
     pub(super) fn must_list(&self, request: &Request<'_>, mirror: &Mirror) -> bool {
         let has_arguments =
             || request.arguments.is_some_and(|raw| edit::members(raw).next().is_some());
+        // It may be a tool of a back that had not come when the others were listed.
+        let is_known = || {
+            let name = request.name.and_then(string);
+            let tools = self.tools.as_deref().unwrap_or_default();
+            tools.iter().any(|tool| Some(tool.name.as_str()) == name.as_deref())
+        };
         self.settings.lists_first
             && request.method == "tools/call"
-            && self.tools.is_none()
+            && !is_known()
             && !mirror.is_listed()
             && has_arguments()
     }
@@ -49,7 +55,10 @@ impl Conversation {
         let call = in_flight(request, Revision::MODERN, Job::Compare(Box::new(compare)));
         match self.settings.behind {
             Behind::Hub => self.ask(now, call, What::Tools, None),
-            Behind::Several => self.ask_as(now, call, What::Tools, None, Some(params)),
+            Behind::Several => {
+                let tool = request.name.and_then(string).unwrap_or_default();
+                self.look_up(now, call, ToolName::new(tool), Some(params))
+            }
             Behind::Server => {
                 let method = bytes::Bytes::from_static(b"tools/list");
                 self.ask(now, call, What::Native { wire: WIRE, method, body: params }, None)

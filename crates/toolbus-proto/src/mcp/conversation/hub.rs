@@ -67,9 +67,9 @@ impl Conversation {
         let tool = ToolCall { name, args, token, trace, level, request: asked };
         // Only arguments of this shape can be wrapped ones; no other call waits for a list.
         if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
-            let asked = tool.request.clone();
+            let (name, asked) = (tool.name.clone(), tool.request.clone());
             let call = in_flight(request, revision, Job::LookUpTool(tool));
-            self.ask_as(now, call, What::Tools, None, asked);
+            self.look_up(now, call, name, asked);
         } else {
             self.start_tool(now, request.id.clone(), request.origin, revision, tool);
         }
@@ -117,13 +117,13 @@ impl Conversation {
     }
 
     /// Does a client of this revision find an output schema in the tool's entry of the list?
-    /// `None` if the tools are not known.
+    /// `None` if the tool is not known.
     pub(super) fn lists_output(&self, revision: Revision, name: &ToolName) -> Option<bool> {
         if revision < Revision::V2025_06_18 {
             return Some(false);
         }
-        let tool = self.tools.as_ref()?.iter().find(|tool| tool.name == *name);
-        Some(tool.is_some_and(|tool| shown_output(revision, tool).is_some()))
+        let tool = self.tools.as_ref()?.iter().find(|tool| tool.name == *name)?;
+        Some(shown_output(revision, tool).is_some())
     }
 
     /// What the hub offers.

@@ -34,9 +34,7 @@ use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
-use crate::tool::{
-    Call, CallOptions, CallerId, Deadline, Outcome, ToolName, ToolSpec, Trace, What,
-};
+use crate::tool::{Call, CallOptions, CallerId, Outcome, ToolName, ToolSpec, Trace, What};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -411,6 +409,21 @@ impl Conversation {
         trace: Option<Trace>,
         request: Option<Bytes>,
     ) -> Ticket {
+        self.push(call, Call { trace, request, ..Call::of(now, what) })
+    }
+
+    /// Asks for the tools because of this one: the other backs are not waited for.
+    fn look_up(
+        &mut self,
+        now: Instant,
+        call: Box<InFlight>,
+        tool: ToolName,
+        request: Option<Bytes>,
+    ) -> Ticket {
+        self.push(call, Call { sought: Some(tool), request, ..Call::of(now, What::Tools) })
+    }
+
+    fn push(&mut self, call: Box<InFlight>, asked: Call) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let options = CallOptions {
@@ -418,10 +431,8 @@ impl Conversation {
             native: Some(WIRE),
             ..CallOptions::default()
         };
-        let (caller, deadline) = (self.settings.caller, Deadline::never(now));
         self.calls.push(ticket, call);
-        let asked =
-            Asked::Call(Call { what, caller, deadline, trace, debug: None, options, request });
+        let asked = Asked::Call(Call { caller: self.settings.caller, options, ..asked });
         self.ups.push_back((ticket, asked));
         ticket
     }

@@ -12,7 +12,7 @@ use crate::json::{Json, Kind};
 use crate::jsonrpc::Id;
 use crate::mcp::translate::{Blocks, refusal, relayed};
 use crate::mcp::wire::{self, ERROR_KEY, Era, Revision, put_member, quoted};
-use crate::tool::{Failure, FailureKind, Outcome, Part, What};
+use crate::tool::{Failure, FailureKind, Outcome, Part};
 
 impl Conversation {
     /// Goes on with the reply to `ticket`. Nothing happens if that request is over.
@@ -168,9 +168,9 @@ impl Conversation {
                 self.answer(origin, wire::result(&id, &result));
             }
             (Job::CallTool { name, blocks, .. }, Ok(end)) if blocks.needs_schema(&end) => {
-                let job = Job::LookUpOutput { name, blocks, end };
+                let job = Job::LookUpOutput { name: name.clone(), blocks, end };
                 let call = Box::new(InFlight { id, origin, revision, job });
-                self.ask(now, call, What::Tools, None);
+                self.look_up(now, call, name, None);
                 return;
             }
             (Job::CallTool { blocks, .. }, Ok(outcome)) => {

@@ -174,9 +174,14 @@ impl Conversation {
             (Behind::Hub, method) => Err(unknown_method(method)),
             (_, "logging/setLevel") => {
                 let raw = request.params.and_then(|params| edit::member(params, "level"));
-                let level = Level::read("level", raw)
-                    .map_err(|message| Refusal::new(INVALID_PARAMS, message))?;
-                self.set_level(level);
+                match Level::read("level", raw) {
+                    Ok(level) => self.set_level(level),
+                    // Where there is no log, that is what is wrong, and who is behind says so.
+                    Err(message) if self.has_log() => {
+                        return Err(Refusal::new(INVALID_PARAMS, message));
+                    }
+                    Err(_) => {}
+                }
                 self.pass(now, request, revision);
                 Ok(())
             }

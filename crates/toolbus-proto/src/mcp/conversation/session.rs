@@ -38,6 +38,8 @@ pub(super) struct Session {
     params: Bytes,
     /// The server is of the other era.
     is_crossed: bool,
+    /// It was told that there is a log to be heard.
+    has_log: bool,
     /// What the server has to be told again after a restart.
     level_said: Option<Bytes>,
     subscriptions: Vec<(String, Bytes)>,
@@ -145,6 +147,7 @@ impl Conversation {
                     link,
                     params,
                     is_crossed: is_modern,
+                    has_log: edit::member(&greeting.capabilities, "logging").is_some(),
                     level_said: None,
                     subscriptions: Vec::new(),
                 });
@@ -187,6 +190,11 @@ impl Conversation {
             self.opening = None;
             self.release(now);
         }
+    }
+
+    /// Did we say that there is a log to be heard?
+    pub(super) fn has_log(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.has_log)
     }
 
     pub(super) fn set_level(&mut self, level: Level) {

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use super::headers::mirrored;
+use bytes::Bytes;
+
+use super::headers::{BadMirror, mirrored};
 use crate::json::edit;
 
 /// Of how many tools it is kept.
@@ -41,6 +43,23 @@ impl Inputs {
                 self.schemas.remove(&*name);
             }
         }
+    }
+
+    /// A page of tools without those that cannot be called over HTTP, since it is not clear which
+    /// arguments are repeated; `unfit` is told of each. `None` if all can be.
+    pub(super) fn fit(page: &str, mut unfit: impl FnMut(&str, BadMirror)) -> Option<Bytes> {
+        let tools = edit::member(page, "tools")?;
+        let mut fit = Vec::new();
+        let mut count = 0;
+        for tool in edit::elements(tools) {
+            count += 1;
+            match mirrored(edit::member(tool, "inputSchema").unwrap_or_default()) {
+                Ok(_) => fit.push(tool),
+                Err(why) => unfit(&edit::text(tool, "name").unwrap_or_default(), why),
+            }
+        }
+        let fit = (fit.len() < count).then(|| format!("[{}]", fit.join(",")))?;
+        edit::replaced(page, "tools", &fit).map(Bytes::from)
     }
 
     pub(super) fn set(&mut self, tool: &str, input: &str) {

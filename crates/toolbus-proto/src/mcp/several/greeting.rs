@@ -10,25 +10,13 @@ use super::lists::Kind;
 use super::{Job, PATIENCE, Pending, Purpose, Several, at, era_of, meta_of, on_behalf, params_of};
 use crate::channel::{AskId, Asked, Down, Ticket, Up};
 use crate::json::{Json, edit};
-use crate::mcp::wire::{Era, put_member, quoted};
+use crate::mcp::wire::{Era, INVALID_PARAMS, Level, Refusal, put_member, quoted};
 use crate::tool::{Call, CallOptions, CallerId, Failure, FailureKind, Outcome, Part, What};
 
 /// How many subscriptions of a session are told again to a server that was started again.
 const RESTORED_MAX: usize = 1024;
 /// What a server may have that has not said yet what it has.
-const ANYTHING: &str = r#"{"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}"#;
-
-/// A greeting that waits for the backs.
-#[derive(Debug)]
-pub(super) struct Greet {
-    era: Era,
-    /// Whose session it begins.
-    pub(super) caller: Option<CallerId>,
-    waits: BTreeSet<usize>,
-    /// Why the first of those that are left out is.
-    failed: BTreeMap<usize, Failure>,
-    pub(super) until: Instant,
-}
+const ANYTHING: &str = r#"{"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
 
 /// A session of a legacy client: one with each server.
 #[derive(Debug)]
@@ -39,6 +27,8 @@ pub(super) struct Session {
     level: Option<Bytes>,
     subscriptions: Vec<(String, usize, Bytes)>,
     links: BTreeMap<usize, Link>,
+    /// Servers that were missing in a list which the client was shown.
+    missed: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -56,12 +46,11 @@ impl Session {
 }
 
 impl Several {
+    /// Greets a client at once: what a server can do that has not said it yet is supposed, since
+    /// an empty list does no harm, and a capability that is missing stays missing.
     pub(super) fn greet(&mut self, now: Instant, front: Ticket, call: Call) {
         let era = era_of(&call);
         let caller = (era == Era::Legacy).then_some(call.caller);
-        let until = now + self.start;
-        let (waits, failed) = (BTreeSet::new(), BTreeMap::new());
-        self.jobs.insert(front, Job::Greet(Greet { era, caller, waits, failed, until }));
         if let Some(caller) = caller {
             // Begun anew, it knows nothing of what was said in the one before.
             self.end_session(caller);
@@ -74,23 +63,60 @@ impl Several {
                     level: None,
                     subscriptions: Vec::new(),
                     links: BTreeMap::new(),
+                    missed: BTreeSet::new(),
                 },
             );
         }
         for back in 0..self.backs.len() {
             if self.backs[back].peer.speaks_mcp {
                 self.ask_greeting(now, front, back, &call, None);
-            } else {
+            } else if !std::mem::replace(&mut self.backs[back].is_asked, true) {
                 let options = CallOptions::default();
                 let what = Call { options, ..call.clone() };
                 let what = Call { what: What::Tools, request: None, ..what };
-                self.ask(back, what, Purpose::Start { back, front });
-            }
-            if let Some(Job::Greet(greet)) = self.jobs.get_mut(&front) {
-                greet.waits.insert(back);
+                self.ask(back, what, Purpose::Start { back });
             }
         }
-        self.greeted(front);
+        let head = self.greeting(era);
+        match caller {
+            Some(caller) => {
+                self.jobs.insert(front, Job::Session(caller));
+                let head = Some(Json::from_trusted(head));
+                self.downs.push_back((front, Down::Begin { head, parts: None }));
+            }
+            None => self.succeed(front, head),
+        }
+    }
+
+    fn greeting(&self, era: Era) -> Bytes {
+        // The front itself knows best who we are, then.
+        if self.has_only_tools() {
+            return Bytes::from_static(b"{}");
+        }
+        let said: Vec<_> = self
+            .servers()
+            .map(|back| {
+                let known = self.backs[back].greetings[at(era)].as_ref().map(Json::as_str);
+                let capabilities = match known {
+                    Some(known) => edit::member(known, "capabilities").unwrap_or_default(),
+                    None => ANYTHING,
+                };
+                (back, capabilities, known.and_then(|known| edit::text(known, "instructions")))
+            })
+            .collect();
+        let mut head = vec![b'{'];
+        let capabilities = said.iter().map(|(_, capabilities, _)| *capabilities);
+        put_member(&mut head, "capabilities", united(&capabilities.collect::<Vec<_>>()));
+        put_member(&mut head, "serverInfo", self.us.as_bytes());
+        let paragraphs = said.iter().filter_map(|(back, _, text)| {
+            Some(format!("{}: {}", self.backs[*back].peer.name, text.as_ref()?))
+        });
+        let instructions = paragraphs.collect::<Vec<_>>().join("\n\n");
+        if !instructions.is_empty() {
+            put_member(&mut head, "instructions", quoted(&instructions));
+        }
+        head.push(b'}');
+        head.into()
     }
 
     /// Asks a server what it can do, in the era of the client; tells whether the call has to wait
@@ -134,6 +160,9 @@ impl Several {
         let failure = match outcome {
             Ok(Outcome::Native(raw)) => {
                 self.backs[back].greetings[at(Era::Modern)] = Some(Json::from_trusted(raw));
+                if std::mem::take(&mut self.backs[back].is_missed) {
+                    self.tell_of_lists(back);
+                }
                 None
             }
             Ok(_) => None,
@@ -149,7 +178,7 @@ impl Several {
             return Some(link.ticket);
         }
         let is_again = self.backs[back].greetings[at(Era::Legacy)].is_some()
-            && !matches!(self.jobs.get(&session.front), Some(Job::Greet(_)));
+            && matches!(self.jobs.get(&session.front), Some(Job::Session(_)));
         let client = Call { caller, ..Call::of(now, What::Tools) };
         let mut said = vec![on_behalf(now, &client, "initialize", session.params.clone())];
         let level = session.level.clone().filter(|_| self.has_legacy(back, "logging"));
@@ -213,11 +242,11 @@ impl Several {
                 let Some(link) = session.links.get_mut(&back) else { return };
                 link.is_open = true;
                 let is_again = link.is_again;
-                let is_late = !matches!(self.jobs.get(&front), Some(Job::Greet(_)));
+                let is_late = session.missed.remove(&back);
                 let head = head.unwrap_or_else(|| Json::from_trusted("{}"));
                 self.backs[back].greetings[at(Era::Legacy)] = Some(head);
                 self.resolved(now, ticket, back, None);
-                if is_late {
+                if is_again || is_late {
                     self.tell_changes(front, back, is_again);
                 }
             }
@@ -284,21 +313,32 @@ impl Several {
         }
     }
 
-    /// A back of another wire is there, or is not.
-    pub(super) fn started(
-        &mut self,
-        _now: Instant,
-        back: usize,
-        front: Ticket,
-        failure: Option<Failure>,
-    ) {
-        if let Some(failure) = &failure {
-            self.left_out(back, failure.clone());
+    /// A server is there that modern clients were shown lists without.
+    fn tell_of_lists(&mut self, back: usize) {
+        for list in ["prompts", "resources"] {
+            if self.has(back, Era::Modern, list) == Some(true) {
+                let method = format!("notifications/{list}/list_changed");
+                self.backs[back].changed(&method);
+                self.tell_listening(&method);
+            }
         }
-        if let Some(Job::Greet(greet)) = self.jobs.get_mut(&front) {
-            greet.waits.remove(&back);
-            greet.failed.extend(failure.map(|failure| (back, failure)));
-            self.greeted(front);
+    }
+
+    /// A back of another wire is there, or is not.
+    pub(super) fn started(&mut self, back: usize, failure: Option<Failure>) {
+        if let Some(failure) = failure {
+            // The next client has it tried again.
+            self.backs[back].is_asked = false;
+            self.left_out(back, failure);
+        }
+    }
+
+    /// A client is shown a list in which this server is missing.
+    pub(super) fn missed(&mut self, era: Era, caller: CallerId, back: usize) {
+        match (era, self.sessions.get_mut(&caller)) {
+            (Era::Legacy, Some(session)) => drop(session.missed.insert(back)),
+            (Era::Legacy, None) => {}
+            (Era::Modern, _) => self.backs[back].is_missed = true,
         }
     }
 
@@ -312,11 +352,6 @@ impl Several {
         }
         for Pending { front, kind, call, .. } in waited {
             match (kind, self.jobs.get_mut(&front), failure) {
-                (None, Some(Job::Greet(greet)), _) => {
-                    greet.waits.remove(&back);
-                    greet.failed.extend(failure.map(|failure| (back, failure.clone())));
-                    self.greeted(front);
-                }
                 (Some(kind), Some(_), None) => {
                     let is_asked = self.read_list(now, front, back, kind, &call);
                     if !is_asked {
@@ -329,70 +364,6 @@ impl Several {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Answers a greeting for which no back is waited any more.
-    fn greeted(&mut self, front: Ticket) {
-        if let Some(Job::Greet(greet)) = self.jobs.get(&front)
-            && greet.waits.is_empty()
-        {
-            self.answer_greeting(front);
-        }
-    }
-
-    /// Some backs are slow: they are not waited for.
-    pub(super) fn greet_in_time(&mut self, _now: Instant, front: Ticket) {
-        self.answer_greeting(front);
-    }
-
-    fn answer_greeting(&mut self, front: Ticket) {
-        let Some(Job::Greet(Greet { era, caller, waits, mut failed, .. })) =
-            self.jobs.remove(&front)
-        else {
-            return;
-        };
-        self.pending.retain(|pending| pending.front != front || pending.kind.is_some());
-        if failed.len() == self.backs.len()
-            && let Some((_, first)) = failed.pop_first()
-        {
-            caller.into_iter().for_each(|caller| self.end_session(caller));
-            return self.fail(front, first);
-        }
-        let is_there = |back: &usize| !failed.contains_key(back);
-        let said: Vec<_> = (0..self.backs.len())
-            .filter(is_there)
-            .filter(|back| self.backs[*back].peer.speaks_mcp)
-            .map(|back| {
-                let known = self.backs[back].greetings[at(era)].clone();
-                let capabilities = known.as_ref().and_then(|known| {
-                    edit::member(known.as_str(), "capabilities").map(str::to_owned)
-                });
-                let assumed = waits.contains(&back).then(|| ANYTHING.to_owned());
-                let text = known
-                    .and_then(|known| edit::text(known.as_str(), "instructions").map(Into::into));
-                (back, capabilities.or(assumed).unwrap_or_default(), text)
-            })
-            .collect();
-        let mut head = vec![b'{'];
-        let capabilities = said.iter().map(|(_, capabilities, _)| capabilities.as_str());
-        put_member(&mut head, "capabilities", united(&capabilities.collect::<Vec<_>>()));
-        put_member(&mut head, "serverInfo", self.us.as_bytes());
-        let paragraphs = said.iter().filter_map(|(back, _, text): &(_, _, Option<String>)| {
-            Some(format!("{}: {}", self.backs[*back].peer.name, text.as_ref()?))
-        });
-        let instructions = paragraphs.collect::<Vec<_>>().join("\n\n");
-        if !instructions.is_empty() {
-            put_member(&mut head, "instructions", quoted(&instructions));
-        }
-        head.push(b'}');
-        match caller {
-            Some(caller) => {
-                self.jobs.insert(front, Job::Session(caller));
-                let head = Some(Json::from_trusted(head));
-                self.downs.push_back((front, Down::Begin { head, parts: None }));
-            }
-            None => self.succeed(front, head.into()),
         }
     }
 
@@ -410,6 +381,9 @@ impl Several {
 
     /// What a legacy client wants to hear of the logs of all servers that have one.
     pub(super) fn set_level(&mut self, now: Instant, front: Ticket, call: &Call) {
+        if let Err(message) = Level::read("level", edit::member(params_of(call), "level")) {
+            return self.refuse(front, &Refusal::new(INVALID_PARAMS, message));
+        }
         let params = Bytes::copy_from_slice(params_of(call).as_bytes());
         let servers: Vec<_> = self.servers().collect();
         for back in servers {
@@ -462,6 +436,11 @@ impl Several {
         let greeting = self.backs[back].greetings[at(era)].as_ref()?;
         let capabilities = edit::member(greeting.as_str(), "capabilities").unwrap_or("{}");
         Some(edit::member(capabilities, capability).is_some())
+    }
+
+    /// Has every server said that it cannot do that?
+    pub(super) fn lacks(&self, era: Era, capability: &str) -> bool {
+        self.servers().all(|back| self.has(back, era, capability) == Some(false))
     }
 
     /// How long a list waits for a back that it knows already.

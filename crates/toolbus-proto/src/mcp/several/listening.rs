@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::{Job, PATIENCE, Purpose, Several, params_of};
+use super::{Job, PATIENCE, Purpose, Several, at, params_of};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::{Json, Kind, edit};
 use crate::jsonrpc::{kind, string};
-use crate::mcp::wire::{INVALID_PARAMS, Refusal, SUBSCRIPTION_KEY, put_member};
+use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, SUBSCRIPTION_KEY, put_member};
 use crate::tool::{Call, FailureKind, Part};
 
 /// How often a server may be lost before we stop listening to it.
@@ -147,8 +147,21 @@ impl Several {
         if listen.until.take().is_none() {
             return;
         }
-        // A server that has not agreed by now is not waited for.
-        listen.waits.clear();
+        // A server that has not agreed by now is not waited for. One that has not even come is
+        // supposed to have all that we said we had.
+        let backs = &self.backs;
+        let waits = std::mem::take(&mut listen.waits);
+        let wanted = edit::member(params_of(&listen.call), "notifications").unwrap_or("{}");
+        if waits.iter().any(|back| backs[*back].greetings[at(Era::Modern)].is_none()) {
+            let mut supposed = vec![b'{'];
+            for name in ["promptsListChanged", "resourcesListChanged"] {
+                if edit::member(wanted, name) == Some("true") {
+                    put_member(&mut supposed, name, "true");
+                }
+            }
+            supposed.push(b'}');
+            listen.agreed.push(String::from_utf8(supposed).unwrap_or_default());
+        }
         let mut agreed = vec![b'{'];
         if listen.tools {
             put_member(&mut agreed, "toolsListChanged", "true");
@@ -158,7 +171,6 @@ impl Several {
                 put_member(&mut agreed, name, "true");
             }
         }
-        let wanted = edit::member(params_of(&listen.call), "notifications").unwrap_or("{}");
         let wanted = edit::member(wanted, "resourceSubscriptions").unwrap_or("[]");
         let is_agreed = |uri: &&str| {
             let name = "resourceSubscriptions";

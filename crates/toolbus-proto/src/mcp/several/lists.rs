@@ -134,8 +134,9 @@ impl Several {
                 return self.refuse(front, &refusal);
             }
         };
-        let (waits, until) = (BTreeSet::new(), Several::patience(now));
-        let job = Job::List { call: call.clone(), kind, from, waits, until };
+        let first_until = self.begin_list(now);
+        let (waits, until) = (BTreeSet::new(), Several::patience(now).min(first_until).max(now));
+        let job = Job::List { call: call.clone(), kind, from, waits, asked: now, until };
         self.jobs.insert(front, job);
         let servers: Vec<_> = self.servers().collect();
         for back in servers {
@@ -143,7 +144,11 @@ impl Several {
             if 0 < from && self.backs[back].listed(kind).is_some() {
                 continue;
             }
-            if self.read_list(now, front, back, kind, &call)
+            let is_asked = self.read_list(now, front, back, kind, &call);
+            // One that should have come by now is not waited for any more.
+            let is_there = self.backs[back].greetings[at(era_of(&call))].is_some();
+            if is_asked
+                && (is_there || now < first_until)
                 && let Some(Job::List { waits, .. }) = self.jobs.get_mut(&front)
             {
                 waits.insert(back);
@@ -264,21 +269,31 @@ impl Several {
         }
     }
 
-    /// Backs that were listed before are not waited for any longer; what is looked for in lists
-    /// is looked for in those that are there.
+    /// Time has passed: some backs are not waited for any longer. What is looked for in lists is
+    /// looked for in those that are there.
     pub(super) fn wait_no_longer(&mut self, now: Instant, front: Ticket) {
+        let first_until = self.begin_list(now);
         let backs = &mut self.backs;
         match self.jobs.get_mut(&front) {
-            Some(Job::List { kind, waits, until, .. }) => {
+            Some(Job::List { call, kind, waits, asked, until, .. }) => {
+                let era = at(era_of(call));
+                let is_again = *asked + super::PATIENCE <= now;
                 waits.retain(|back| {
+                    let is_there = backs[*back].greetings[era].is_some();
                     let list = &mut backs[*back].lists[*kind as usize];
-                    if let Some(reading) = list.reading.as_mut().filter(|_| list.last.is_some()) {
-                        reading.is_late = true;
+                    if is_again && list.last.is_some() {
+                        if let Some(reading) = list.reading.as_mut() {
+                            reading.is_late = true;
+                        }
+                        return false;
                     }
-                    list.last.is_none()
+                    // One that is there has the time that it is given for any answer.
+                    is_there || list.last.is_some() || now < first_until
                 });
-                // The others have the time that their backs give them.
-                *until = now + super::PATIENCE;
+                *until = if is_again { now + super::PATIENCE } else { *asked + super::PATIENCE };
+                if now < first_until {
+                    *until = first_until.min(*until);
+                }
                 self.listed(now, front);
             }
             Some(Job::Find { waits, .. }) => {
@@ -299,6 +314,11 @@ impl Several {
         let lacks = |back| self.has(back, era, kind.capability()) == Some(false);
         if self.servers().all(lacks) {
             return self.refuse(front, &unknown_method(kind.method()));
+        }
+        let is_missing = |back: &usize| self.backs[*back].greetings[at(era)].is_none();
+        let missing: Vec<_> = self.servers().filter(is_missing).collect();
+        for back in missing {
+            self.missed(era, call.caller, back);
         }
         let entries = self.entries(kind);
         let shown = entries.get(from..).filter(|shown| from == 0 || !shown.is_empty());

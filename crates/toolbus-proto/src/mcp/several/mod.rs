@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use self::greeting::{Greet, Session};
+use self::greeting::Session;
 use self::listening::Listen;
 use self::lists::{Kind, List};
 use super::WIRE;
@@ -45,8 +45,10 @@ pub struct Peer {
 pub struct Several {
     /// Who we say we are.
     us: Json,
-    /// How long a greeting waits for a back.
-    start: Duration,
+    /// How long the first list waits for backs that have not said anything yet.
+    list_timeout: Duration,
+    /// Until when that is, since the first list was asked for.
+    first_until: Option<Instant>,
     backs: Vec<Back>,
     /// What clients asked, by their tickets.
     jobs: HashMap<Ticket, Job>,
@@ -88,12 +90,15 @@ struct Back {
     /// A `server/discover` that is under way.
     discovering: Option<Ticket>,
     lists: [List; Kind::COUNT],
+    /// It is no MCP server, and was asked to start.
+    is_asked: bool,
+    /// A modern client was shown a list in which it was missing.
+    is_missed: bool,
 }
 
 /// What is to become of a call of a client.
 #[derive(Debug)]
 enum Job {
-    Greet(Greet),
     /// A session that is open; its call lasts as long as it does.
     Session(CallerId),
     /// A page of a list.
@@ -102,6 +107,7 @@ enum Job {
         kind: Kind,
         from: usize,
         waits: BTreeSet<usize>,
+        asked: Instant,
         until: Instant,
     },
     /// A request for which the right back is looked for in the lists.
@@ -132,7 +138,6 @@ enum Purpose {
     /// A back of another wire: is it there?
     Start {
         back: usize,
-        front: Ticket,
     },
     Page {
         back: usize,
@@ -162,17 +167,21 @@ struct Pending {
 }
 
 impl Several {
-    /// None of the backs is asked yet. A greeting waits no longer than `start` for one of them.
-    pub fn new(version: &str, start: Duration, peers: Vec<Peer>) -> Several {
+    /// None of the backs is asked yet. The first list waits no longer than `list_timeout` for one
+    /// that has not said anything yet.
+    pub fn new(version: &str, list_timeout: Duration, peers: Vec<Peer>) -> Several {
         let back = |peer| Back {
             peer,
             greetings: [None, None],
             discovering: None,
             lists: std::array::from_fn(|_| List::default()),
+            is_asked: false,
+            is_missed: false,
         };
         Several {
             us: wire::introduction("toolbus", version),
-            start,
+            list_timeout,
+            first_until: None,
             backs: peers.into_iter().map(back).collect(),
             jobs: HashMap::new(),
             asked: HashMap::new(),
@@ -188,8 +197,14 @@ impl Several {
         }
     }
 
+    /// A client asks for a list, perhaps the first: until when backs are waited for that have not
+    /// said anything yet.
+    pub fn begin_list(&mut self, now: Instant) -> Instant {
+        *self.first_until.get_or_insert(now + self.list_timeout)
+    }
+
     /// Is none of the backs an MCP server?
-    pub fn has_only_tools(&self) -> bool {
+    fn has_only_tools(&self) -> bool {
         self.servers().next().is_none()
     }
 
@@ -203,6 +218,10 @@ impl Several {
         // The only one decides about everything by itself.
         if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice() {
             return self.pass(ticket, 0, call);
+        }
+        // Whatever else is wrong with it.
+        if capability_of(method).is_some_and(|capability| self.lacks(era_of(&call), capability)) {
+            return self.refuse(ticket, &unknown_method(method));
         }
         match method {
             "initialize" | "server/discover" => self.greet(now, ticket, call),
@@ -242,7 +261,6 @@ impl Several {
         self.pending.retain(|pending| pending.front != ticket);
         match self.jobs.remove(&ticket) {
             Some(Job::Session(caller)) => self.end_session(caller),
-            Some(Job::Greet(greet)) => greet.caller.into_iter().for_each(|it| self.end_session(it)),
             Some(Job::Listen(listen)) => self.stop_listening(listen),
             _ => {}
         }
@@ -270,9 +288,7 @@ impl Several {
             }
             (_, Down::Done(outcome)) => match self.asked.remove(&ticket) {
                 Some(Purpose::Discover { back }) => self.discovered(now, ticket, back, outcome),
-                Some(Purpose::Start { back, front }) => {
-                    self.started(now, back, front, outcome.err());
-                }
+                Some(Purpose::Start { back }) => self.started(back, outcome.err()),
                 Some(Purpose::Page { back, kind, call }) => {
                     self.page_came(now, back, kind, &call, outcome);
                 }
@@ -290,7 +306,6 @@ impl Several {
         due.sort_unstable();
         for ticket in due {
             match self.jobs.get_mut(&ticket) {
-                Some(Job::Greet(_)) => self.greet_in_time(now, ticket),
                 Some(Job::Listen(_)) => self.acknowledge(ticket),
                 Some(Job::List { .. } | Job::Find { .. }) => self.wait_no_longer(now, ticket),
                 _ => {}
@@ -374,7 +389,6 @@ impl Several {
 impl Job {
     fn until(&self) -> Option<Instant> {
         match self {
-            Job::Greet(greet) => Some(greet.until),
             Job::List { until, .. } | Job::Find { until, .. } => Some(*until),
             Job::Listen(listen) => listen.until(),
             Job::Session(_) | Job::Pass { .. } => None,
@@ -391,6 +405,17 @@ fn refused(refusal: &Refusal) -> Failure {
     let detail = Some(Json::from_trusted(refusal.to_json()));
     let code = Some(Code::Number(refusal.code));
     Failure { detail, code, from_peer: true, ..Failure::new(kind, &*refusal.message) }
+}
+
+/// What a server must be able to do for a request to make sense; `None` if any can.
+fn capability_of(method: &str) -> Option<&'static str> {
+    match method {
+        "logging/setLevel" => Some("logging"),
+        "completion/complete" => Some("completions"),
+        _ if method.starts_with("prompts/") => Some("prompts"),
+        _ if method.starts_with("resources/") => Some("resources"),
+        _ => None,
+    }
 }
 
 fn unknown_method(method: &str) -> Refusal {

@@ -66,7 +66,13 @@ impl Several {
         let subject = match Subject::of(method, params_of(&call)) {
             Ok(Some(subject)) => subject,
             Ok(None) => return self.refuse(front, &unknown_method(method)),
-            Err(refusal) => return self.refuse(front, &refusal),
+            Err(refusal) => {
+                // As long as no server has said that it can complete, we have not, either.
+                let is_declared =
+                    method != "completion/complete" || self.has_one(era_of(&call), "completions");
+                let refusal = if is_declared { refusal } else { unknown_method(method) };
+                return self.refuse(front, &refusal);
+            }
         };
         if let Some(back) = self.surely(&subject) {
             return self.send_to(now, front, back, call, &subject);
@@ -100,20 +106,23 @@ impl Several {
         let method = str::from_utf8(&method).unwrap_or_default();
         let Ok(Some(subject)) = Subject::of(method, params_of(&call)) else { return };
         let era = era_of(&call);
-        let has =
-            |capability: &str| self.servers().any(|it| self.has(it, era, capability) == Some(true));
         let needed = match (&subject, method) {
             (_, "completion/complete") => "completions",
             (Subject::Prompt(_), _) => "prompts",
             _ => "resources",
         };
-        if !has(needed) {
+        if !self.has_one(era, needed) {
             return self.refuse(front, &unknown_method(method));
         }
         match self.surely(&subject).or_else(|| self.probably(era, &subject)) {
             Some(back) => self.send_to(now, front, back, call, &subject),
             None => self.refuse(front, &unknown(era, &subject)),
         }
+    }
+
+    /// Has a server said that it can do that?
+    fn has_one(&self, era: Era, capability: &str) -> bool {
+        self.servers().any(|back| self.has(back, era, capability) == Some(true))
     }
 
     /// Whose it is by the lists as they are known.

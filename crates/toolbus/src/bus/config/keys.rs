@@ -11,7 +11,7 @@ use super::error::{ConfigError, Problem};
 use super::key::{KeyKind, Value};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
-use crate::units::{self, SizeError};
+use crate::units::{self, DurationError, SizeError};
 use crate::wire::Registry;
 
 /// The text of the config, which knows its lines, and its surroundings.
@@ -206,11 +206,23 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn duration(&self) -> Result<Duration, ConfigError> {
+        self.duration_by(units::duration)
+    }
+
+    /// The same, or no time at all.
+    pub(super) fn duration_or_none(&self) -> Result<Duration, ConfigError> {
+        self.duration_by(units::duration_or_none)
+    }
+
+    fn duration_by(
+        &self,
+        read: impl FnOnce(&str) -> Result<Duration, DurationError>,
+    ) -> Result<Duration, ConfigError> {
         let expected = "a time with its unit, as in \"30s\"";
         let text = self.value.as_str().ok_or_else(|| self.wrong_type(expected))?;
         let key = self.path.clone();
-        let duration = units::duration(text)
-            .map_err(|why| self.error(Problem::Duration { key: key.clone(), why }))?;
+        let duration =
+            read(text).map_err(|why| self.error(Problem::Duration { key: key.clone(), why }))?;
         if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
             return Err(self.error(Problem::NoUnit { key, text: text.to_owned() }));
         }

@@ -12,6 +12,7 @@ mod secrets;
 mod tables;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toolbus_proto::tool::ToolName;
 
@@ -111,6 +112,8 @@ pub struct FrontConfig {
     pub name: String,
     /// What it listens on.
     pub serve: Address,
+    /// How long its first list waits for backs that were never listed.
+    pub list_timeout: Option<Duration>,
     /// What else is set about it.
     pub settings: WireSettings,
 }

@@ -130,10 +130,11 @@ fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
         Err(entry.error(Problem::CannotServe { key, address }))
     })?;
     let keys_of = |kind: &'static dyn PeerKind| kind.front().map_or(&[][..], FrontKind::keys);
+    let list_timeout = keys.take("list_timeout", Entry::duration_or_none)?;
     let values = of_kind(&mut keys, &serve, entry.source.registry, keys_of)?;
     keys.finish()?;
     let settings = serve.kind().front().map(|front| front.settings(&values)).unwrap_or_default();
-    Ok(FrontConfig { name: entry.name.to_owned(), serve, settings })
+    Ok(FrontConfig { name: entry.name.to_owned(), serve, list_timeout, settings })
 }
 
 fn journal(entry: &Entry<'_>) -> Result<JournalConfig, ConfigError> {

@@ -92,6 +92,7 @@ fn every_key_is_read() {
 
         [front.scripts]
         serve = "mediocre+tcp://127.0.0.1:7420"
+        list_timeout = "0s"
         blob_len = "exact"
         drain_bytes_max = "1MiB"
         drain_timeout = "2s"
@@ -410,6 +411,7 @@ fn every_key_is_read() {
                 FrontConfig {
                     name: "editor",
                     serve: "mcp+http://127.0.0.1:8932/mcp",
+                    list_timeout: None,
                     settings: WireSettings(
                         [
                             McpFrontSettings {
@@ -432,6 +434,9 @@ fn every_key_is_read() {
                 FrontConfig {
                     name: "scripts",
                     serve: "mediocre+tcp://127.0.0.1:7420",
+                    list_timeout: Some(
+                        0ns,
+                    ),
                     settings: WireSettings(
                         [
                             MediocreFrontSettings {
@@ -516,6 +521,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             &back("builtin:", "cwd = \"x\""),
             &back("mcp+stdio:x", "headers = {}"),
             "[front.a]\nserve = \"mcp+http://h\"\nstrict = true",
+            "[front.a]\nserve = \"mcp+http://h\"\nlist_timeout = \"-1s\"",
             "[front.a]\nserve = \"mediocre+tcp://h:1\"\norigins = []",
             "[journal]\npath = \"x\"\nresult = true",
             "[admin]\nlisten = \":1\"\nport = 1",
@@ -530,6 +536,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `back.x.cwd` is only for backs on stdio
             line 3: `back.x.headers` is only for MCP over HTTP
             line 3: `front.a.strict` is only for the mediocre wire
+            line 3: `front.a.list_timeout`: `-1s` is no time at all: it must be more than zero
             line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
             line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins, hosts

@@ -6,6 +6,7 @@
 
 mod body;
 mod client;
+mod given;
 mod proxy;
 mod server;
 mod sink;

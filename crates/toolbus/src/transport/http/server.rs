@@ -249,6 +249,9 @@ async fn drive(
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|context| {
         socket.wakes(context);
+        if socket.is_cut_off() {
+            return Poll::Ready(None);
+        }
         if !is_stopping && stopping.as_mut().poll(context).is_ready() {
             is_stopping = true;
             socket.part();
@@ -317,7 +320,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let socket = (!is_http2).then(|| self.socket.clone());
         let owner = socket.clone().map_or(Owner::None, Owner::Server);
         let (head, incoming) = request.into_parts();
-        let pipe = Rc::new(Pipe::default());
+        let pipe = Rc::new(Pipe::with_exit(in_flight.exit()));
         let pending = PendingAnswer { pipe: pipe.clone(), socket, in_flight: Some(in_flight) };
         (self.handler)(Exchange {
             head,
@@ -343,7 +346,10 @@ impl Future for PendingAnswer {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let head = std::task::ready!(self.pipe.poll_head(context));
         let Some(in_flight) = self.in_flight.take() else { return Poll::Pending };
-        let body = Pushed::new(self.pipe.clone(), self.socket.take(), in_flight);
+        let body = match self.socket.take() {
+            Some(socket) => Pushed::new(self.pipe.clone(), Some(socket), in_flight),
+            None => Pushed::over_http2(self.pipe.clone(), in_flight),
+        };
         Poll::Ready(Ok(head.map(|()| body)))
     }
 }

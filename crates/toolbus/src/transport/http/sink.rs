@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -15,10 +15,10 @@ use hyper::body::{Frame, SizeHint};
 use hyper::http::{Response, StatusCode};
 use thiserror::Error;
 use toolbus_proto::channel::Outbox;
-use toolbus_proto::tool::Failure;
 
-use super::socket::ServerSocket;
-use crate::engine::account::{Account, Charge, CutOff};
+use super::given::{Giving, Piece, Tally};
+use super::socket::{Exit, ServerSocket};
+use crate::engine::account::Account;
 use crate::engine::calls::{BYTES_WAITING_MAX, Pressure};
 
 /// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
@@ -86,10 +86,15 @@ impl Drop for BodySink {
     }
 }
 
+/// What hyper is given at once over HTTP/2, which holds it for as long as the client pleases.
+const HTTP2_PIECE_MAX: usize = 64 * 1024;
+
 /// What is between the two hands.
 #[derive(Default)]
 pub(super) struct Pipe {
     state: RefCell<State>,
+    /// What all of it holds in memory, and whose it is.
+    tally: Rc<Tally>,
 }
 
 #[derive(Default)]
@@ -97,8 +102,8 @@ struct State {
     /// The head before the body, until it is taken; only a server has it here.
     head: Option<Response<()>>,
     waiting: Outbox,
-    /// Whose it is, and how much waits.
-    charge: Charge,
+    /// The first of what waits, as far as hyper has not taken it.
+    giving: Option<Giving>,
     ending: Ending,
     /// All of it was there before its head, which says how long it is.
     is_whole: bool,
@@ -121,35 +126,44 @@ enum Ending {
 }
 
 impl State {
-    fn count(&mut self) {
-        self.charge.set_unread(self.waiting.len());
+    /// How many bytes hyper can take.
+    fn len(&self) -> usize {
+        self.waiting.len() + self.giving.as_ref().map_or(0, Giving::len)
+    }
+
+    /// Lets go of what waits.
+    fn clear(&mut self, tally: &Tally) {
+        self.waiting = Outbox::new();
+        self.giving = None;
+        tally.set_waiting(0);
     }
 }
 
-/// What waits is thrown away, and the body cut short.
-impl CutOff for Pipe {
-    fn cut_off(&self, _why: &Failure) {
+impl Pipe {
+    /// For an exchange that ends by `exit` if its client is cut off.
+    pub(super) fn with_exit(exit: Exit) -> Pipe {
+        let pipe = Pipe::default();
+        pipe.tally.set_exit(exit);
+        pipe
+    }
+
+    fn charge_to(self: &Rc<Pipe>, account: &Account) {
+        self.tally.charge_to(account, self);
+    }
+
+    /// What waits is thrown away, and the body cut short.
+    pub(super) fn cut_off(&self) {
         let mut state = self.state.borrow_mut();
         // What was taken to its end is not lost.
-        if state.ending == Ending::Open || !state.waiting.is_empty() {
+        if state.ending == Ending::Open || 0 < state.len() {
             state.ending = Ending::Cut;
         }
-        state.waiting = Outbox::new();
-        state.count();
+        state.clear(&self.tally);
         let (taker, room) = (state.taker.take(), state.room.take());
         state.told_full = false;
         drop(state);
         wake(taker);
         wake(room);
-    }
-}
-
-impl Pipe {
-    fn charge_to(self: &Rc<Pipe>, account: &Account) {
-        if self.state.borrow().charge.move_to(account) {
-            let end: Weak<Pipe> = Rc::downgrade(self);
-            account.on_cut(end);
-        }
     }
 
     fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Pressure {
@@ -159,8 +173,8 @@ impl Pipe {
             state.waiting = Outbox::new();
             return Pressure::Ready;
         }
-        state.count();
-        state.told_full = BYTES_WAITING_MAX <= state.waiting.len();
+        self.tally.set_waiting(state.waiting.len());
+        state.told_full = BYTES_WAITING_MAX <= state.len();
         let room = if state.told_full { Pressure::Full } else { Pressure::Ready };
         let taker = state.taker.take();
         drop(state);
@@ -219,8 +233,7 @@ impl Pipe {
     pub(super) fn leave(&self) {
         let mut state = self.state.borrow_mut();
         state.is_gone = true;
-        state.waiting = Outbox::new();
-        state.count();
+        state.clear(&self.tally);
         let (room, gone) = (state.room.take(), state.gone.take());
         drop(state);
         wake(room);
@@ -243,10 +256,36 @@ impl Pipe {
         .await;
     }
 
+    /// The next piece for hyper.
+    fn take_piece(&self, is_http2: bool) -> Option<Piece> {
+        let mut state = self.state.borrow_mut();
+        let mut giving = match state.giving.take() {
+            Some(giving) => giving,
+            None => {
+                let run = state.waiting.take_piece(usize::MAX)?;
+                let giving = self.tally.give(run);
+                self.tally.set_waiting(state.waiting.len());
+                giving
+            }
+        };
+        let piece = match is_http2 {
+            false => giving.next(BYTES_WAITING_MAX),
+            true => giving.next_copied(HTTP2_PIECE_MAX),
+        };
+        state.giving = Some(giving).filter(|giving| 0 < giving.len());
+        if state.told_full && state.len() < BYTES_WAITING_MAX / 2 {
+            state.told_full = false;
+            let room = state.room.take();
+            drop(state);
+            wake(room);
+        }
+        Some(piece)
+    }
+
     /// Was all of it taken, up to a good end?
     pub(super) fn is_done(&self) -> bool {
         let state = self.state.borrow();
-        state.ending == Ending::Well && state.waiting.is_empty()
+        state.ending == Ending::Well && state.len() == 0
     }
 }
 
@@ -261,6 +300,8 @@ pub(super) struct Pushed<G> {
     pipe: Rc<Pipe>,
     /// Where an HTTP/1.1 connection tells that written bytes wait for the other side to read.
     socket: Option<Rc<ServerSocket>>,
+    /// It goes over an HTTP/2 connection of a server's.
+    is_http2: bool,
     /// Nothing was taken since hyper had the time to flush what it has.
     is_flushed: bool,
     /// Dropped together with the body.
@@ -269,7 +310,12 @@ pub(super) struct Pushed<G> {
 
 impl<G> Pushed<G> {
     pub(super) fn new(pipe: Rc<Pipe>, socket: Option<Rc<ServerSocket>>, guard: G) -> Pushed<G> {
-        Pushed { pipe, socket, is_flushed: false, _guard: guard }
+        Pushed { pipe, socket, is_http2: false, is_flushed: false, _guard: guard }
+    }
+
+    /// The same over HTTP/2.
+    pub(super) fn over_http2(pipe: Rc<Pipe>, guard: G) -> Pushed<G> {
+        Pushed { pipe, socket: None, is_http2: true, is_flushed: false, _guard: guard }
     }
 }
 
@@ -279,27 +325,20 @@ impl<G> Pushed<G> {
 pub(super) struct CutShort;
 
 impl<G: Unpin> hyper::body::Body for Pushed<G> {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = CutShort;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, CutShort>>> {
         let pipe = self.pipe.clone();
-        let mut state = pipe.state.borrow_mut();
-        // Piece by piece: what hyper has taken no longer counts towards the limit.
-        if let Some(piece) = state.waiting.take_piece(BYTES_WAITING_MAX) {
+        // Piece by piece: what hyper has taken no longer counts towards the limit of the sender.
+        if let Some(piece) = pipe.take_piece(self.is_http2) {
             self.is_flushed = false;
-            state.count();
-            if state.told_full && state.waiting.len() < BYTES_WAITING_MAX / 2 {
-                state.told_full = false;
-                let room = state.room.take();
-                drop(state);
-                wake(room);
-            }
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
+        let mut state = pipe.state.borrow_mut();
         let was_flushed = std::mem::replace(&mut self.is_flushed, true);
         match state.ending {
             Ending::Open => state.taker = Some(context.waker().clone()),
@@ -323,7 +362,7 @@ impl<G: Unpin> hyper::body::Body for Pushed<G> {
         // the wire a stream looks like a stream.
         let state = self.pipe.state.borrow();
         match state.is_whole {
-            true => SizeHint::with_exact(state.waiting.len() as u64),
+            true => SizeHint::with_exact(state.len() as u64),
             false => SizeHint::default(),
         }
     }

@@ -38,6 +38,10 @@ pub(super) struct ServerSocket {
     /// HTTP/2 parts its exchanges by itself, and pings a peer that is quiet.
     is_http2: Cell<bool>,
     is_parting: Cell<bool>,
+    /// So many exchanges without a complete answer are of clients that were cut off.
+    cut: Cell<usize>,
+    /// What is left of it is thrown away.
+    is_cut_off: Cell<bool>,
     /// The other side has closed or reset the connection.
     has_ended: Cell<bool>,
     rest: RefCell<Option<Rest>>,
@@ -74,6 +78,8 @@ impl ServerSocket {
             blocked_since: Cell::new(None),
             is_http2: Cell::new(false),
             is_parting: Cell::new(false),
+            cut: Cell::new(0),
+            is_cut_off: Cell::new(false),
             has_ended: Cell::new(false),
             rest: RefCell::new(None),
             waker: RefCell::new(None),
@@ -85,7 +91,25 @@ impl ServerSocket {
         self.in_flight.set(self.in_flight.get() + 1);
         self.head_since.set(None);
         self.is_http2.set(is_http2);
-        InFlight(self.clone())
+        InFlight { socket: self.clone(), stage: Rc::default() }
+    }
+
+    /// The client of an exchange is cut off. So is the connection, unless it carries exchanges of
+    /// others besides.
+    fn cut(&self, stage: &Cell<Stage>) {
+        if stage.get() == Stage::InFlight {
+            stage.set(Stage::Cut);
+            self.cut.set(self.cut.get() + 1);
+        }
+        if !self.is_http2.get() || self.in_flight.get() <= self.cut.get() {
+            self.is_cut_off.set(true);
+            self.wake();
+        }
+    }
+
+    /// Is it over, whatever waits?
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.get()
     }
 
     /// When patience ends, and what then. Nothing is timed while an exchange goes on and the
@@ -194,6 +218,7 @@ impl Open {
         let stream = self.0.stream.borrow_mut().take();
         if let Some(mut stream) = stream
             && !self.0.has_ended.get()
+            && !self.0.is_cut_off.get()
         {
             linger(&mut stream).await;
         }
@@ -207,14 +232,49 @@ impl Drop for Open {
 }
 
 /// One exchange without a complete answer.
-pub(super) struct InFlight(Rc<ServerSocket>);
+pub(super) struct InFlight {
+    socket: Rc<ServerSocket>,
+    stage: Rc<Cell<Stage>>,
+}
+
+/// What has become of an exchange.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    InFlight,
+    /// Its client was cut off.
+    Cut,
+    Over,
+}
+
+impl InFlight {
+    /// The way to end it when its client is cut off.
+    pub(super) fn exit(&self) -> Exit {
+        Exit { socket: self.socket.clone(), stage: self.stage.clone() }
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let socket = &self.0;
+        let InFlight { socket, stage } = self;
         socket.in_flight.set(socket.in_flight.get() - 1);
+        if stage.replace(Stage::Over) == Stage::Cut {
+            socket.cut.set(socket.cut.get() - 1);
+        }
         socket.quiet_since.set(Instant::now());
         socket.wake();
+    }
+}
+
+/// The way to end an exchange whose client is cut off: hyper forgets what it has for it.
+pub(super) struct Exit {
+    socket: Rc<ServerSocket>,
+    stage: Rc<Cell<Stage>>,
+}
+
+impl Exit {
+    pub(super) fn take(&self) {
+        self.socket.cut(&self.stage);
     }
 }
 

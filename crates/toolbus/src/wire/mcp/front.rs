@@ -8,6 +8,8 @@
 use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::rc::Rc;
+#[cfg(feature = "http")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -79,23 +81,55 @@ pub struct Backs {
     several: RefCell<Option<Rc<SeveralBacks>>>,
     /// Rung when the tools are others than before.
     pub(super) changed: Rc<Wake>,
+    /// The name of the server that is passed through.
+    #[cfg(feature = "http")]
+    server: Option<Arc<str>>,
 }
 
 impl Backs {
     /// Those of a bus that is [named without dots](Bus::named_without_dots). No back is asked yet.
     pub fn of(bus: Rc<Bus>) -> Backs {
         let changed = Rc::new(Wake::default());
+        #[cfg(feature = "http")]
+        let server = bus.backs().next().map(|(name, _)| name);
         let (several, route) = route(bus, &changed);
         let behind = if several.is_some() { Behind::Several } else { Behind::Server };
         let (route, several) = (Rc::new(SwappableRoute::new(route)), RefCell::new(several));
-        Backs { behind, route, several, changed }
+        #[cfg(feature = "http")]
+        let server = server.filter(|_| behind == Behind::Server);
+        Backs {
+            behind,
+            route,
+            several,
+            changed,
+            #[cfg(feature = "http")]
+            server,
+        }
+    }
+
+    /// The way to them, for a front whose clients are not those who look after it: the log is told,
+    /// too, why a server that is passed through cannot be opened.
+    #[cfg(feature = "http")]
+    pub(super) fn told_route(&self) -> Rc<dyn Route> {
+        let route = self.route.clone();
+        match self.server.clone() {
+            Some(server) => Rc::new(super::opening::ToldRoute { route, server }),
+            None => route,
+        }
     }
 
     /// What answers at the end of `route`. [`Behind::Server`] is for one that leads to exactly
     /// one MCP server.
     pub fn new(behind: Behind, route: Rc<dyn Route>) -> Backs {
         let route = Rc::new(SwappableRoute::new(route));
-        Backs { behind, route, several: RefCell::default(), changed: Rc::default() }
+        Backs {
+            behind,
+            route,
+            several: RefCell::default(),
+            changed: Rc::default(),
+            #[cfg(feature = "http")]
+            server: None,
+        }
     }
 
     /// Tells the clients that listen that the tools are others than before.

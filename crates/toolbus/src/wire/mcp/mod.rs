@@ -20,6 +20,8 @@ pub mod front_http;
 mod kind;
 #[cfg(feature = "bus")]
 mod listening;
+#[cfg(feature = "http")]
+mod opening;
 #[cfg(feature = "bus")]
 mod processes;
 #[cfg(feature = "bus")]

@@ -16,7 +16,7 @@ use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::tool::{Call, What};
 
 use super::WIRE;
-use crate::bus::lenient::{LenientBus, SLOW, left_out};
+use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
@@ -43,7 +43,7 @@ impl SeveralBacks {
     /// offered than clients were told.
     pub(super) fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Rc<SeveralBacks> {
         let peers = bus.backs().map(|(name, wire)| Peer { name, speaks_mcp: wire == WIRE });
-        let machine = Several::new(env!("CARGO_PKG_VERSION"), SLOW, peers.collect());
+        let machine = Several::new(env!("CARGO_PKG_VERSION"), bus.list_timeout(), peers.collect());
         Rc::new_cyclic(|this| SeveralBacks {
             this: this.clone(),
             tools: LenientBus::telling(bus.clone(), changed),
@@ -198,19 +198,13 @@ impl SeveralBacks {
 }
 
 impl Route for SeveralBacks {
-    fn start(&self, mut call: Call, down: ReplyTo) -> RunningCall {
-        let is_greeting = matches!(
-            &call.what,
-            What::Native { method, .. } if method == "initialize" || method == "server/discover"
-        );
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         match &call.what {
-            // What there is to greet with is the tools.
-            What::Native { .. } if is_greeting && self.machine.borrow().has_only_tools() => {
-                call.what = What::Tools;
-                self.tools.start(call, down)
-            }
             What::Native { .. } => self.start_native(call, down),
             What::Tools | What::Tool { .. } => {
+                if matches!(call.what, What::Tools) && call.sought.is_none() {
+                    self.machine.borrow_mut().begin_list(Instant::now());
+                }
                 self.relink(&call);
                 self.tools.start(call, down)
             }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-use toolbus::bus::Bus;
+use toolbus::bus::{Bus, LIST_TIMEOUT};
 use toolbus::transport::Listener;
 use toolbus::wire::decode::Decoding;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
@@ -152,6 +152,11 @@ pub(crate) struct McpArgs {
     /// Give up if a peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     start_timeout: Option<Duration>,
+    /// Wait this long for the first list until every peer has listed its tools; `0` not at all
+    /// [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = value::duration_or_none,
+          allow_negative_numbers = true)]
+    list_timeout: Option<Duration>,
     /// Let a peer have this long to end by itself before it is made to
     #[arg(long, value_name = "TIME", value_parser = value::duration, default_value = "5s",
           allow_negative_numbers = true)]
@@ -181,17 +186,19 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
     };
     crate::spans::say_if_missing();
     let peers = Peers::of(&args.addresses, globals, settings)?;
+    let list_timeout = args.list_timeout.unwrap_or(LIST_TIMEOUT);
+    let named = |bus: Bus| MCP.name_tools(bus).for_front("mcp").listing_within(list_timeout);
     if let Some(at) = &args.http {
         let at = at
             .parse::<At>()
             .map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
         let options = http_options(args)?;
-        return peers.meet_with_signals(name_tools, async |bus, signals| {
+        return peers.meet_with_signals(named, async |bus, signals| {
             serve_http(bus, &at, options, signals).await
         });
     }
     let options = Options { line_bytes_max: Some(args.line_max), timeout: args.timeout };
-    peers.meet_as(name_tools, async |bus| serve(bus, options).await)
+    peers.meet_as(named, async |bus| serve(bus, options).await)
 }
 
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
@@ -204,10 +211,6 @@ fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
     })
 }
 
-fn name_tools(bus: Bus) -> Bus {
-    MCP.name_tools(bus).for_front("mcp")
-}
-
 /// Serves until a signal; what is under way then may end.
 async fn serve_http(
     bus: Rc<Bus>,
@@ -218,7 +221,7 @@ async fn serve_http(
     let listener = listen(at, &options).await?;
     let ended_by = Cell::new(Exit::Done);
     let stop = async {
-        ended_by.set(signals.next().await);
+        ended_by.set(signals.next().await.of_listener());
         bus.hurry();
     };
     mcp_http::serve(&Backs::of(bus.clone()), options, listener, stop)

@@ -70,7 +70,7 @@ async fn run(
 ) -> Result<(), Failed> {
     tokio::select! {
         opened = bus.open() => opened.map_err(|error| failure::not_open(&error))?,
-        exit = signals.next() => return Err(Failed::quietly(exit)),
+        exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
     }
     let server = Mediocre::new(bus, settings);
     let mut serving = JoinSet::new();
@@ -87,11 +87,13 @@ async fn run(
             },
             exit = signals.next() => {
                 server.stop();
-                tokio::select! {
-                    () = async { while serving.join_next().await.is_some() {} } => {}
+                let exit = tokio::select! {
+                    () = async { while serving.join_next().await.is_some() {} } => {
+                        exit.of_listener()
+                    }
                     // A second signal: calls in flight are not waited for.
-                    _ = signals.next() => {}
-                }
+                    exit = signals.next() => exit,
+                };
                 return Err(Failed::quietly(exit));
             }
         }

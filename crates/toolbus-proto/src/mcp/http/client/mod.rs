@@ -20,7 +20,8 @@ use self::beginning::Beginning;
 use self::pair::Pair;
 use super::headers::mirror_of;
 use super::inputs::Inputs;
-use crate::channel::{Calling as _, Notice, Outbox, Readiness, StreamId};
+use crate::channel::{Calling as _, Notice, Outbox, Readiness, StreamId, Ticket};
+use crate::counted::CountedSet;
 use crate::http::RequestHead;
 use crate::json::{Json, edit};
 use crate::mcp::calling::{self, MessageClient, Outgoing, RequestId};
@@ -79,6 +80,8 @@ pub struct HttpClient {
     resumes: Vec<(Instant, Request)>,
     /// By which arguments are repeated in headers.
     inputs: Inputs,
+    /// Calls that ask for tools in the wire's own words.
+    lists: CountedSet<Ticket>,
     /// Are tools listed before one of them is called with arguments?
     lists_first: bool,
     /// The tools were listed, or could not be.
@@ -215,6 +218,7 @@ impl HttpClient {
             refused: Vec::new(),
             resumes: Vec::new(),
             inputs: Inputs::default(),
+            lists: CountedSet::default(),
             lists_first: false,
             was_listed: false,
             next_stream: 1,

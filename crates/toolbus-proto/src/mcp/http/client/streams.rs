@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::{HttpClient, Parting, Purpose, Reading, Request};
 use crate::channel::{
@@ -11,8 +11,9 @@ use crate::channel::{
     Up, Writing,
 };
 use crate::http::{RequestHead, ResponseHead};
-use crate::mcp::http::headers::mirrored;
-use crate::tool::{Call, Failure, FailureKind, Outcome, ToolSpec};
+use crate::mcp::http::headers::{BadMirror, mirrored};
+use crate::mcp::http::inputs::Inputs;
+use crate::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 
 /// How often one request may be sent elsewhere.
 const REDIRECTS_MAX: u32 = 5;
@@ -193,6 +194,19 @@ impl HttpClient {
         };
         tools.iter().filter(is_fit).cloned().collect()
     }
+
+    /// The same of a page as the server wrote it.
+    fn fit_page(&mut self, page: Bytes) -> Bytes {
+        let notices = &mut self.notices;
+        let unfit = |tool: &str, why: BadMirror| {
+            notices.push_back(Notice::Unfit { tool: tool.to_owned(), why: why.to_string() });
+        };
+        let fit = match self.pair {
+            Some(_) => None,
+            None => Inputs::fit(str::from_utf8(&page).unwrap_or_default(), unfit),
+        };
+        fit.unwrap_or(page)
+    }
 }
 
 impl Machine for HttpClient {
@@ -234,6 +248,9 @@ impl HttpClient {
 impl Calling for HttpClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.start_until.get_or_insert(now + self.settings.start_timeout);
+        if matches!(&call.what, What::Native { method, .. } if method == "tools/list") {
+            self.lists.insert(ticket);
+        }
         self.client.call(now, ticket, call);
         self.settle(now);
     }
@@ -257,7 +274,11 @@ impl Calling for HttpClient {
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
         let (ticket, down) = self.client.poll_down()?;
+        let is_list = matches!(down, Down::Done(_)) && self.lists.remove(&ticket);
         let down = match down {
+            Down::Done(Ok(Outcome::Native(page))) if is_list => {
+                Down::Done(Ok(Outcome::Native(self.fit_page(page))))
+            }
             Down::Done(Ok(Outcome::Tools(tools))) => {
                 Down::Done(Ok(Outcome::Tools(self.fit(&tools))))
             }
@@ -271,7 +292,11 @@ impl Calling for HttpClient {
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.client.take_unsent()
+        let unsent = self.client.take_unsent();
+        for (ticket, _) in &unsent {
+            self.lists.remove(ticket);
+        }
+        unsent
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {

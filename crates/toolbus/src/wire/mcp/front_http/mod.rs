@@ -110,7 +110,7 @@ pub async fn serve_until(
     if let Some(about) = about {
         endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
     }
-    let front = Front::over_many(endpoint, backs.route.clone(), options.timeout);
+    let front = Front::over_many(endpoint, backs.told_route(), options.timeout);
     let welcomed = front.clone();
     let server = Server::start(listener, options.limits, move |exchange| {
         let (head, body, writer) = exchange.into_stream(garbled);
