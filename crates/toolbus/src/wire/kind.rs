@@ -61,6 +61,12 @@ pub trait PeerKind: Sync {
         &[]
     }
 
+    /// May a peer be called by more than it lists, or be listed without having been asked? Then it
+    /// decides about a tool that is not listed.
+    fn may_have_more(&self) -> bool {
+        !self.generic_tools().is_empty()
+    }
+
     /// How callers are served in it, if they are.
     fn front(&self) -> Option<&'static dyn FrontKind> {
         None

@@ -27,7 +27,7 @@ impl Listing {
     async fn of(bus: &Bus, deadline: Deadline) -> Result<Listing, Failure> {
         let mut listing = Listing { specs: Vec::new(), may_have_more: false };
         for Listed { back, address, tools } in bus.list_by(deadline).await {
-            listing.may_have_more |= !address.kind().generic_tools().is_empty();
+            listing.may_have_more |= address.kind().may_have_more();
             listing.specs.extend(tools?.iter().map(|spec| {
                 let name = bus.name_of(&back, &spec.name);
                 ToolSpec { name, ..spec.clone() }

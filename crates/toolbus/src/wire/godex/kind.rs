@@ -62,6 +62,11 @@ impl PeerKind for GodexKind {
             || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))
     }
 
+    /// Its one tool is known before anything is started, so a call shows what the program is.
+    fn may_have_more(&self) -> bool {
+        true
+    }
+
     /// Its front is the tool loop, to which no peer connects.
     fn is_wire(&self) -> bool {
         true
