@@ -142,6 +142,7 @@ fn every_key_is_read() {
                             Never,
                         ),
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [
                                 (
@@ -184,6 +185,7 @@ fn every_key_is_read() {
                                         1048576,
                                     ),
                                     share: Session,
+                                    era: None,
                                     headers: [],
                                     token: None,
                                     token_env: None,
@@ -206,6 +208,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -247,6 +250,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -290,6 +294,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -337,6 +342,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -358,6 +364,7 @@ fn every_key_is_read() {
                                     input_timeout: None,
                                     reply_bytes_max: None,
                                     share: All,
+                                    era: None,
                                     headers: [
                                         (
                                             "Authorization",
@@ -387,6 +394,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
