@@ -143,6 +143,7 @@ fn every_key_is_read() {
                             Never,
                         ),
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [
                                 (
@@ -185,6 +186,7 @@ fn every_key_is_read() {
                                         1048576,
                                     ),
                                     share: Session,
+                                    era: None,
                                     headers: [],
                                     token: None,
                                     token_env: None,
@@ -207,6 +209,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -248,6 +251,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -291,6 +295,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -338,6 +343,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
@@ -359,6 +365,7 @@ fn every_key_is_read() {
                                     input_timeout: None,
                                     reply_bytes_max: None,
                                     share: All,
+                                    era: None,
                                     headers: [
                                         (
                                             "Authorization",
@@ -388,6 +395,7 @@ fn every_key_is_read() {
                         stop_timeout: None,
                         restart: None,
                         clients: One,
+                        era: None,
                         program: ProgramSettings {
                             env: [],
                             env_pass: [],
