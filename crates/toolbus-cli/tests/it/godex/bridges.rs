@@ -30,7 +30,7 @@ use crate::matrix::harness::{
 
 const GODEX: &str = "godex";
 /// How often a tool is called behind one that was given up.
-const TRIES: usize = 24;
+const TRIES: usize = 3;
 const LIMITS: &[(Trait, &str)] = &[
     (Trait::Succeeds, "a model is told text: what is none, as the text of its JSON"),
     (
