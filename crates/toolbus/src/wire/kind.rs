@@ -18,6 +18,7 @@ use crate::address::{Address, Scheme};
 use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::bus::observe::NativeCall;
+use crate::child::supervisor::Judge;
 
 /// A kind of peer: a wire, or tools inside toolbus itself. It is a `static`, and stands in the
 /// [`Registry`](super::Registry).
@@ -107,8 +108,15 @@ pub trait PeerKind: Sync {
         false
     }
 
-    /// A line that makes a program show what it speaks, and does it no harm.
-    fn question(&self) -> Option<&'static str> {
+    /// Opens a program of unknown wire, if being spoken to in this one makes the programs of the
+    /// others show what they are, and does them no harm. It is left as soon as `judge` says that
+    /// it is one of those.
+    fn open_stranger(
+        &self,
+        _words: &[String],
+        _settings: &Settings,
+        _judge: Judge,
+    ) -> Option<Rc<dyn Back>> {
         None
     }
 

@@ -220,7 +220,7 @@ fn ask(
         credentials: how.http.credentials()?,
         ..Settings::default()
     };
-    let peers = Peers::of(&address, globals, settings)?;
+    let peers = Peers::of(&address, globals, settings)?.knowing_wires();
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
@@ -310,9 +310,7 @@ impl Server<'_> {
                 let what = method.split('/').next().unwrap_or_default();
                 Err(Failed::new(Exit::Failed, format!("this server has no {what}")))
             }
-            Err(failure) => {
-                Err(failure::failed(&self.peers.second_look_if_one(self.bus, failure, None).await))
-            }
+            Err(failure) => Err(failure::failed(&self.peers.with_meant_if_one(failure))),
         }
     }
 

@@ -169,7 +169,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         ..Settings::default()
     };
     crate::spans::say_if_missing();
-    let peers = Peers::of(&args.addresses, globals, settings)?;
+    let peers = Peers::of(&args.addresses, globals, settings)?.knowing_wires();
     if let Some(at) = &args.http {
         let at = at
             .parse::<At>()
