@@ -316,6 +316,9 @@ impl Running {
         // One that passes its only back through cannot do so with another.
         let (mut fronts, mut closing): (Vec<_>, Vec<_>) =
             fronts.partition(|front| front.can_lead_to(&before, &self.bus));
+        fronts.iter().chain(&closing).for_each(|front| {
+            front.warn_of_new_names(&before, &self.bus);
+        });
         let mut to_open = Vec::new();
         for plan in wanted.fronts {
             match fronts.iter().position(|front| front.is_set_up_as(&plan)) {
