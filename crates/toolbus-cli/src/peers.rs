@@ -280,7 +280,7 @@ impl Peers {
 
     /// Tells at once what went wrong where all of it has to end in time.
     fn told(&self, failed: Failed) -> Failed {
-        match self.deadline {
+        match self.until() {
             Some(_) if !self.tells_nothing => failed.told(&self.globals),
             _ => failed,
         }
