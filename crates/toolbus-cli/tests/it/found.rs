@@ -218,6 +218,7 @@ fn waiting_is_no_warning() {
     Page::of(&words).env(WAITS_TOLD_AFTER, "0").check(expect![[r#"
         stderr
         error: timed out after 1 s
+        hint: is it an MCP server? without `mcp+stdio:` it is found out what it speaks
         exit 4
     "#]]);
     // For people it stands beside the spinner, and is gone with it.
