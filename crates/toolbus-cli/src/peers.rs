@@ -3,20 +3,21 @@
 //! Everything on the bus happens on one thread, and ends the same way whatever ends it: the
 //! work is dropped, the peers are told goodbye, and only then do we leave.
 
-use std::borrow::Cow;
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
-use toolbus::address::{Address, AddressError};
+use tokio::time::{timeout, timeout_at};
+use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
 use toolbus::bus::journal::Journal;
-use toolbus::wire::found::Look;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
-use toolbus_proto::tool::{Deadline, Failure, LastWords};
+use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
 
 use crate::args::{Globals, peer};
 use crate::config;
@@ -26,16 +27,28 @@ use crate::render::spinner::Spinner;
 use crate::runtime::{self, Signals};
 use crate::spans;
 
-/// How long a program that did not get ready is looked at, to see what it does speak.
-const SECOND_LOOK: Duration = Duration::from_secs(5);
-/// The same for a user who has set a limit for all of the command.
-const QUICK_LOOK: Duration = Duration::from_millis(700);
+/// What a goodbye may take beyond the time that a user has given all of a command.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// Work that looks at the clock itself says more of what was late, and is given so long to do so.
+const SAYS_MORE: Duration = Duration::from_millis(200);
 
 /// The peers that a command line names, read but not opened.
 #[derive(Clone)]
-pub(crate) enum Peers {
+pub(crate) struct Peers {
+    whom: Whom,
+    /// When all must be done, if the user says so; the clock runs from when that was said.
+    deadline: Option<Deadline>,
+    /// Their wires must be known before a bus is made of them.
+    learns_wires: bool,
+    /// What goes wrong is the caller's to tell.
+    tells_nothing: bool,
+    globals: Globals,
+}
+
+#[derive(Clone)]
+enum Whom {
     Addresses(Vec<Address>, Box<Settings>),
-    Config(Config),
+    Config(Box<Config>),
 }
 
 impl Peers {
@@ -45,20 +58,40 @@ impl Peers {
         globals: &Globals,
         settings: Settings,
     ) -> Result<Peers, Failed> {
-        if addresses.is_empty() {
-            return config(globals.config.as_deref(), &settings).map(Peers::Config);
-        }
-        let read = |text: &_| {
-            Address::parse(AsRef::<str>::as_ref(text)).map_err(|error| no_address(&error))
+        let whom = match addresses {
+            [] => Whom::Config(Box::new(config(globals.config.as_deref(), &settings)?)),
+            texts => {
+                let read = |text: &_| {
+                    Address::parse(AsRef::<str>::as_ref(text)).map_err(|error| no_address(&error))
+                };
+                let addresses = texts.iter().map(read).collect::<Result<_, _>>()?;
+                Whom::Addresses(addresses, Box::new(settings))
+            }
         };
-        let addresses = addresses.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Peers::Addresses(addresses, Box::new(settings)))
+        let globals = globals.clone();
+        Ok(Peers { whom, deadline: None, learns_wires: false, tells_nothing: false, globals })
+    }
+
+    /// The same, but the words may also be names of backs of the config, which are meant then.
+    pub(crate) fn of_words(
+        words: &[String],
+        globals: &Globals,
+        settings: Settings,
+    ) -> Result<Peers, Failed> {
+        let mut peers = match words.is_empty() || !are_backs(words, globals) {
+            true => return Peers::of(words, globals, settings),
+            false => Peers::of(&[] as &[&str], globals, settings)?,
+        };
+        if let Whom::Config(config) = &mut peers.whom {
+            config.backs.retain(|back| words.contains(&back.name));
+        }
+        Ok(peers)
     }
 
     /// Leaves out the backs that a tool of this name cannot belong to, so that they
     /// are not started in vain. If none is left all stay: then the name is wrong.
     pub(crate) fn only_for_tool(mut self, tool: &str) -> Peers {
-        if let Peers::Config(config) = &mut self {
+        if let Whom::Config(config) = &mut self.whom {
             let back = tool.split_once('.').map_or(tool, |(back, _)| back);
             if config.backs.iter().any(|known| known.name == back) {
                 config.backs.retain(|known| known.name == back);
@@ -69,99 +102,77 @@ impl Peers {
 
     /// Each by itself, with its name.
     pub(crate) fn apart(self) -> Vec<(String, Peers)> {
-        match self {
-            Peers::Addresses(addresses, settings) => {
-                let alone = |address: Address| {
-                    let name = address.to_string();
-                    (name, Peers::Addresses(vec![address], settings.clone()))
+        let with = |whom| Peers { whom, ..self.clone() };
+        match &self.whom {
+            Whom::Addresses(addresses, settings) => {
+                let alone = |address: &Address| {
+                    let whom = Whom::Addresses(vec![address.clone()], settings.clone());
+                    (address.to_string(), with(whom))
                 };
-                addresses.into_iter().map(alone).collect()
+                addresses.iter().map(alone).collect()
             }
-            Peers::Config(config) => {
+            Whom::Config(config) => {
                 let alone = |back: &BackConfig| {
                     let config = Config { backs: vec![back.clone()], ..Config::default() };
-                    (back.name.clone(), Peers::Config(config))
+                    (back.name.clone(), with(Whom::Config(Box::new(config))))
                 };
                 config.backs.iter().map(alone).collect()
             }
         }
     }
 
-    /// The same, but finding out what a program speaks may take no longer than this.
-    pub(crate) fn within(mut self, limit: Option<Duration>) -> Peers {
-        if let (Peers::Addresses(addresses, settings), Some(limit)) = (&mut self, limit)
-            && addresses.iter().any(Address::is_bare)
-        {
-            let start = settings.start_timeout.unwrap_or(limit);
-            settings.start_timeout = Some(start.min(limit));
-        }
-        self
+    /// All that is done with them takes no longer than this, from now on, and half a second for
+    /// the goodbye. What goes wrong is told before that.
+    pub(crate) fn within(self, total: Option<Duration>) -> Peers {
+        let deadline = Deadline { total, ..Deadline::never(Instant::now()) };
+        Peers { deadline: Some(deadline), ..self }
     }
 
-    /// The same with the wire of each program, where that is not said. On a command line one that
-    /// does not show it is an error; in a config it is left as it is, to be tried again.
-    pub(crate) async fn found_out(&self) -> Result<Cow<'_, Peers>, Failed> {
-        match self {
-            Peers::Addresses(addresses, settings) if addresses.iter().any(Address::is_bare) => {
-                let _spinner = Spinner::while_found_out();
-                let mut found = Vec::new();
+    /// It is found out what programs speak before a bus is made of them, for those to whom it makes
+    /// a difference.
+    pub(crate) fn knowing_wires(self) -> Peers {
+        Peers { learns_wires: true, ..self }
+    }
+
+    /// What goes wrong is not told here, and may be nothing to the user.
+    pub(crate) fn telling_nothing(self) -> Peers {
+        Peers { tells_nothing: true, ..self }
+    }
+
+    /// On a command line one that does not show what it speaks is an error; in a config it is left
+    /// as it is, to be tried again.
+    async fn learn_wires(&self) -> Result<(), Failed> {
+        if !self.learns_wires || !self.addresses().any(Address::is_bare) {
+            return Ok(());
+        }
+        let _spinner = Spinner::while_found_out();
+        match &self.whom {
+            Whom::Addresses(addresses, settings) => {
                 for address in addresses {
-                    let one = found::found_out(address, settings).await;
-                    found.push(one.map_err(|failure| failure::failed(&failure))?);
+                    let learned = found::learn(address, settings).await;
+                    learned.map_err(|failure| failure::failed(&failure))?;
                 }
-                Ok(Cow::Owned(Peers::Addresses(found, settings.clone())))
             }
-            Peers::Config(config) if config.backs.iter().any(|back| back.address.is_bare()) => {
-                let _spinner = Spinner::while_found_out();
-                let mut config = config.clone();
-                found_out_backs(&mut config, Duration::MAX).await;
-                Ok(Cow::Owned(Peers::Config(config)))
-            }
-            known => Ok(Cow::Borrowed(known)),
+            Whom::Config(config) => learn_wires(config, Duration::MAX).await,
         }
+        Ok(())
     }
 
-    /// The failure of a program that did not get ready, with the address that would work.
-    pub(crate) async fn second_look(
-        &self,
-        bus: &Bus,
-        address: &Address,
-        failure: Failure,
-        limit: Option<Duration>,
-    ) -> Failure {
-        let settings = match self {
-            Peers::Addresses(_, settings) => Some(&**settings),
-            Peers::Config(config) => {
-                let back = config.backs.iter().find(|back| back.address == *address);
-                back.map(|back| &back.settings)
-            }
-        };
-        match settings {
-            Some(settings) if is_unproven(&failure) => {
-                // Nothing else is asked of them; what they could still say is of no interest.
-                let look = second_look(address, settings, failure, limit);
-                let (failure, ()) = tokio::join!(look, bus.shutdown());
-                failure
-            }
+    /// The failure with what would work, where it is clear whose failure it is.
+    pub(crate) fn with_meant_if_one(&self, failure: Failure) -> Failure {
+        let mut addresses = self.addresses();
+        match (addresses.next(), addresses.next()) {
+            (Some(one), None) => with_meant_or_bare(one, failure),
             _ => failure,
         }
     }
 
-    /// The same, where it is clear whose failure it is.
-    pub(crate) async fn second_look_if_one(
-        &self,
-        bus: &Bus,
-        failure: Failure,
-        limit: Option<Duration>,
-    ) -> Failure {
-        let addresses: Vec<&Address> = match self {
-            Peers::Addresses(addresses, _) => addresses.iter().collect(),
-            Peers::Config(config) => config.backs.iter().map(|back| &back.address).collect(),
+    fn addresses(&self) -> impl Iterator<Item = &Address> {
+        let (typed, backs) = match &self.whom {
+            Whom::Addresses(addresses, _) => (&addresses[..], &[][..]),
+            Whom::Config(config) => (&[][..], &config.backs[..]),
         };
-        match addresses.as_slice() {
-            [one] => self.second_look(bus, one, failure, limit).await,
-            _ => failure,
-        }
+        typed.iter().chain(backs.iter().map(|back: &BackConfig| &back.address))
     }
 
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
@@ -175,9 +186,9 @@ impl Peers {
 
     fn opened(&self) -> Result<Bus, Failed> {
         let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
-        match self {
-            Peers::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
-            Peers::Config(config) => {
+        match &self.whom {
+            Whom::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
+            Whom::Config(config) => {
                 let bus = opened(Bus::of_config(config))?;
                 Ok(match &config.journal {
                     Some(journal) => {
@@ -190,26 +201,19 @@ impl Peers {
         }
     }
 
-    /// Like [`Peers::meet`], but all of it takes no longer than `limit`, the start included.
+    /// Like [`Peers::meet`], for work that does not look at the clock itself.
     pub(crate) fn meet_within<T>(
         &self,
         limit: Option<Duration>,
         work: impl AsyncFnOnce(Rc<Bus>) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
-        let Some(limit) = limit else { return self.meet(work) };
-        let until = Instant::now() + limit;
-        // What is looked at before the work begins has a limit of its own.
-        self.clone().within(Some(limit)).meet(async |bus| {
-            match tokio::time::timeout_at(until.into(), work(bus.clone())).await {
-                Ok(worked) => worked,
-                Err(_) => {
-                    bus.hurry();
-                    let words = LastWords { is_unproven: true, ..LastWords::default() };
-                    let missed = Deadline::unanswered(limit).with_last_words(words);
-                    let missed = self.second_look_if_one(&bus, missed, Some(limit)).await;
-                    Err(failure::failed(&missed))
-                }
-            }
+        let peers = self.clone().within(limit);
+        let until = peers.until();
+        peers.meet(async |bus| match (until, limit) {
+            (Some(until), Some(limit)) => timeout_at(until.into(), work(bus))
+                .await
+                .unwrap_or_else(|_| Err(failure::failed(&Deadline::unanswered(limit)))),
+            _ => work(bus).await,
         })
     }
 
@@ -229,7 +233,7 @@ impl Peers {
     ) -> Result<T, Failed> {
         self.meet_with_signals(prepare, async |bus, signals| {
             tokio::select! {
-                worked = work(bus.clone()) => worked,
+                worked = self.bounded(work(bus.clone())) => worked.and_then(|worked| worked),
                 exit = signals.next() => {
                     bus.hurry();
                     Err(Failed::quietly(exit))
@@ -246,62 +250,153 @@ impl Peers {
     ) -> Result<T, Failed> {
         runtime::block_on(async {
             let mut signals = Signals::listen()?;
-            let found = tokio::select! {
-                found = self.found_out() => found?,
+            tokio::select! {
+                learned = self.bounded(self.learn_wires()) => learned??,
                 exit = signals.next() => return Err(Failed::quietly(exit)),
-            };
-            let bus = Rc::new(prepare(found.open()?));
+            }
+            let bus = Rc::new(prepare(self.open()?));
             let worked = work(bus.clone(), &mut signals).await;
-            signals.or_kill(bus.shutdown(), || bus.kill()).await;
+            // Told before the goodbye, which may take its time.
+            let worked = worked.map_err(|failed| self.told(failed));
+            self.say_goodbye(&mut signals, bus.shutdown(), || bus.kill()).await;
             worked
         })
     }
-}
 
-/// Finds out what the programs of a config speak, side by side. One that does not show it within
-/// `limit` is left as it is; the look at it goes on.
-pub(crate) async fn found_out_backs(config: &mut Config, limit: Duration) {
-    let look = |back: &BackConfig| {
-        let (address, settings) = (back.address.clone(), back.settings.clone());
-        spawn_local(async move { found::found_out(&address, &settings).await })
-    };
-    let looking: Vec<_> = config.backs.iter().map(look).collect();
-    let began = Instant::now();
-    for (back, looking) in config.backs.iter_mut().zip(looking) {
-        let left = limit.saturating_sub(began.elapsed());
-        if let Ok(Ok(Ok(address))) = tokio::time::timeout(left, looking).await {
-            back.address = address;
+    /// Ends work that has a goodbye of its own to say: what went wrong is told before, and the
+    /// goodbye has the time that is left.
+    pub(crate) async fn over<T>(
+        &self,
+        worked: Result<T, Failed>,
+        goodbye: impl Future<Output = ()>,
+    ) -> Result<T, Failed> {
+        let worked = worked.map_err(|failed| self.told(failed));
+        match self.until() {
+            Some(until) => drop(timeout_at(until.into(), goodbye).await),
+            None => goodbye.await,
+        }
+        worked
+    }
+
+    /// Tells at once what went wrong where all of it has to end in time.
+    fn told(&self, failed: Failed) -> Failed {
+        match self.until() {
+            Some(_) if !self.tells_nothing => failed.told(&self.globals),
+            _ => failed,
+        }
+    }
+
+    /// Waits for the goodbye, for as long as there is time for it.
+    pub(crate) async fn say_goodbye(
+        &self,
+        signals: &mut Signals,
+        goodbye: impl Future<Output = ()>,
+        kill: impl Fn(),
+    ) {
+        let until = self.until().map(|until| until + GOODBYE);
+        let bounded = async {
+            let mut goodbye = pin!(goodbye);
+            if let Some(until) = until
+                && timeout_at(until.into(), &mut goodbye).await.is_ok()
+            {
+                return;
+            }
+            if until.is_some() {
+                kill();
+            }
+            goodbye.await;
+        };
+        signals.or_kill(bounded, &kill).await;
+    }
+
+    /// When all must be done.
+    fn until(&self) -> Option<Instant> {
+        self.deadline.and_then(|deadline| Some(deadline.asked + deadline.total?))
+    }
+
+    /// Ends what takes too long and does not say so itself.
+    async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, Failed> {
+        match (self.until(), self.deadline.and_then(|deadline| deadline.total)) {
+            (Some(until), Some(total)) => timeout_at((until + SAYS_MORE).into(), work)
+                .await
+                .map_err(|_| failure::failed(&Deadline::unanswered(total))),
+            _ => Ok(work.await),
         }
     }
 }
 
-/// The failure of a program that did not show that it speaks its wire, with the address that
-/// would work. A user who has set a `limit` for all of a command does not wait long for that.
-pub(crate) async fn second_look(
-    address: &Address,
-    settings: &Settings,
-    failure: Failure,
-    limit: Option<Duration>,
-) -> Failure {
-    if !is_unproven(&failure) {
-        return failure;
+/// Are all of these names of backs of the config? What is wrong with the config is told to those
+/// who need it.
+pub(crate) fn are_backs(words: &[impl AsRef<str>], globals: &Globals) -> bool {
+    // No other word can be one.
+    let is_name = |word: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        !word.is_empty() && word.chars().all(is_part)
+    };
+    if !words.iter().all(|word| is_name(word.as_ref())) {
+        return false;
     }
-    let (start_timeout, look) = match limit {
-        None => (Some(SECOND_LOOK), Look::Again),
-        Some(_) => (Some(QUICK_LOOK), Look::Quick),
-    };
-    let settings = Settings { start_timeout, ..settings.clone() };
-    let Some(meant) = found::meant(address, &settings, look).await else {
-        return failure;
-    };
-    let hint = Some(format!("it is {}: write `{meant}`", meant.kind().summary()));
-    let words = failure.last_words.as_deref().cloned().unwrap_or_default();
-    failure.with_last_words(LastWords { hint, ..words })
+    let Ok(Some(found)) = config::read(globals.config.as_deref()) else { return false };
+    let backs = found.config.backs;
+    words.iter().all(|word| backs.iter().any(|back| back.name == word.as_ref()))
 }
 
-/// Did its process never show that it speaks its wire?
-fn is_unproven(failure: &Failure) -> bool {
-    failure.last_words.as_ref().is_some_and(|words| words.is_unproven)
+/// Finds out what the programs of a config speak, side by side. One that does not show it within
+/// `limit` is not waited for; the look at it goes on.
+pub(crate) async fn learn_wires(config: &Config, limit: Duration) {
+    let learn = |back: &BackConfig| {
+        let (address, settings) = (back.address.clone(), back.settings.clone());
+        spawn_local(async move { found::learn(&address, &settings).await })
+    };
+    let learning: Vec<_> = config.backs.iter().map(learn).collect();
+    let all = async {
+        for one in learning {
+            let _ = one.await;
+        }
+    };
+    let _ = timeout(limit, all).await;
+}
+
+/// The failure of a program that did not show that it speaks its wire, with the address that would
+/// work if what it said shows that; no process is started to find out.
+pub(crate) fn with_meant(address: &Address, failure: Failure) -> Failure {
+    match found::meant(address, &failure) {
+        Some(meant) => {
+            let hint = format!("it is {}: write `{meant}`", meant.kind().summary());
+            with_hint(failure, hint)
+        }
+        None => failure,
+    }
+}
+
+/// The same for those who take commands without a scheme, too.
+pub(crate) fn with_meant_or_bare(address: &Address, failure: Failure) -> Failure {
+    match found::meant(address, &failure) {
+        None if is_silent(address, &failure) => {
+            let (summary, scheme) = (address.kind().summary(), address.scheme());
+            let hint =
+                format!("is it {summary}? without `{scheme}` it is found out what it speaks");
+            with_hint(failure, hint)
+        }
+        _ => with_meant(address, failure),
+    }
+}
+
+fn with_hint(failure: Failure, hint: String) -> Failure {
+    let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+    failure.with_last_words(LastWords { hint: Some(hint), ..words })
+}
+
+/// Did a program whose wire is said live and say nothing?
+fn is_silent(address: &Address, failure: &Failure) -> bool {
+    let says_nothing = |words: &LastWords| {
+        let LastWords { exit, hint, said, is_unproven, .. } = words;
+        *is_unproven && said.is_empty() && exit.is_none() && hint.is_none()
+    };
+    failure.kind == FailureKind::TimedOut
+        && matches!(address.place(), Place::Command(_))
+        && !address.is_bare()
+        && failure.last_words.as_deref().is_some_and(says_nothing)
 }
 
 fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {

@@ -1,7 +1,9 @@
 //! The one thread that commands run on, and the signals that end them.
 
+use std::env;
 use std::fs::{self, File};
 use std::future::Future;
+use std::path::PathBuf;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,11 +16,23 @@ use crate::stdio;
 /// Runs a command on a current-thread runtime, where everything of a bus lives.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     check_descriptors()?;
+    if let Some(folder) = cache() {
+        toolbus::wire::found::remember_in(folder);
+    }
     let cannot = |error: std::io::Error| {
         Failed::new(Exit::Failed, "cannot start the event loop").caused_by(&error)
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     LocalSet::new().block_on(&runtime, command)
+}
+
+/// Where we keep what only saves time.
+fn cache() -> Option<PathBuf> {
+    // A path that is not absolute is to be ignored, its specification says.
+    let folder =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(caches.join("toolbus"))
 }
 
 /// So many files we open before the first peer: those of the event loop, of signals and of the

@@ -53,6 +53,15 @@ fn is_unseen(character: char) -> bool {
         | '\u{2060}'..='\u{2069}')
 }
 
+/// A size for people: that of a limit is mostly a number of MiB.
+pub fn size(bytes: usize) -> String {
+    const MIB: usize = 1 << 20;
+    match 0 < bytes && bytes.is_multiple_of(MIB) {
+        true => format!("{} MiB ({bytes} bytes)", bytes / MIB),
+        false => format!("{bytes} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

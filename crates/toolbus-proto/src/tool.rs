@@ -499,6 +499,8 @@ pub struct LastWords {
     /// The process never showed that it speaks the wire it was spoken to in: it may speak
     /// another.
     pub is_unproven: bool,
+    /// What such a process wrote to its standard output, as far as it was kept.
+    pub said: Bytes,
 }
 
 /// How a process ended.

@@ -82,7 +82,7 @@ fn addresses() -> String {
 const GLOBAL: &str = "Global options";
 
 /// Flags that every command takes, before or behind its name.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(crate) struct Globals {
     /// Read this config, ours or an editor's [default: toolbus.toml, here or above]

@@ -1,5 +1,6 @@
 //! `toolbus describe`: one tool, for people.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use toolbus::address::Address;
@@ -13,7 +14,7 @@ use crate::args::Globals;
 use crate::args::asked::EraArgs;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::failed::Failed;
-use crate::peers::Peers;
+use crate::peers::{Peers, are_backs};
 use crate::render::spinner::Spinner;
 use crate::render::style::Paint;
 use crate::render::{self, failure, printable, width};
@@ -24,7 +25,7 @@ const USAGE: &str = "toolbus describe [OPTIONS] [ADDRESS] TOOL";
 /// Show one tool: what it does, what it takes, and a call to try
 ///
 /// TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is asked;
-/// without, the tool is looked for in the config, as `<back>.<tool>`. With `--json` it is one
+/// without, the tool is looked for in the config, as `<back>.<tool>` or `<back> <tool>`. With `--json` it is one
 /// line, as `toolbus tools --json` prints it.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -56,7 +57,10 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
     let mut words = args.address.iter().chain(&args.tool).map(String::as_str).peekable();
     let address = words.next_if(|word| Address::begins_like_one(word));
     let tool = match (words.next(), words.next()) {
-        (Some(tool), None) => tool,
+        (Some(tool), None) => Cow::Borrowed(tool),
+        (Some(back), Some(tool)) if address.is_none() && are_backs(&[back], globals) => {
+            Cow::Owned(format!("{back}.{tool}"))
+        }
         (Some(first), Some(_)) => {
             let message = format!("`{first}` stands before the tool and is no address");
             return Err(Failed::usage(message)
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
                 .hint("`toolbus tools` lists what can be described"));
         }
     };
+    let tool = &*tool;
     let settings = Settings {
         start_timeout: args.limit.start_timeout,
         allow_shell: args.allow_shell,
@@ -89,8 +94,7 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
             Ok(found) => found,
             Err(failure) => {
                 let failure = with_hint(unknown_in_config(failure, address, tool));
-                let failure = peers.second_look_if_one(&bus, failure, deadline.total).await;
-                return Err(failure::failed(&failure));
+                return Err(failure::failed(&peers.with_meant_if_one(failure)));
             }
         };
         if globals.json {

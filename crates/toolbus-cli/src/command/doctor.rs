@@ -56,7 +56,8 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
         credentials: args.http.credentials()?,
         ..Settings::default()
     };
-    let peers = Peers::of(&args.addresses, globals, settings)?.apart();
+    let all = Peers::of_words(&args.addresses, globals, settings)?.within(args.limit.timeout);
+    let peers = all.clone().apart();
     let deadline = args.limit.deadline();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
@@ -101,7 +102,8 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), Failed> {
                 let _ = one.await;
             }
         };
-        signals.or_kill(goodbye, || buses.iter().for_each(|(_, bus)| bus.kill())).await;
+        let kill = || buses.iter().for_each(|(_, bus)| bus.kill());
+        all.say_goodbye(&mut signals, goodbye, kill).await;
         done
     })
 }
@@ -113,7 +115,7 @@ async fn try_out(bus: Bus, peers: Peers, deadline: Deadline) -> Tried {
     let seconds = began.elapsed().as_secs_f64();
     let tools = match listed.map(|listed| listed.tools) {
         Some(Ok(tools)) => Ok(tools.len()),
-        Some(Err(failure)) => Err(peers.second_look_if_one(&bus, failure, deadline.total).await),
+        Some(Err(failure)) => Err(peers.with_meant_if_one(failure)),
         None => Ok(0),
     };
     Tried { tools, seconds }

@@ -12,14 +12,15 @@ use crate::args::asked::EraArgs;
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::Peers;
+use crate::peers::{Peers, with_meant_or_bare};
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure, printable, table, width};
 use crate::schema::{Parameter, Parameters};
 
 /// List the tools of the config, or of the given addresses
 ///
-/// Each ADDRESS is started or connected to and asked for its tools. The list is a table, cut to
+/// Each ADDRESS is started or connected to and asked for its tools; the name of a back of the
+/// config stands for its address. The list is a table, cut to
 /// the width of the terminal; `toolbus describe` shows one tool as a whole. With `--json` it is
 /// one tool a line, sorted by name, with the schema of its input.
 ///
@@ -47,7 +48,7 @@ pub(crate) struct ToolsArgs {
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
-    let peers = Peers::of(
+    let peers = Peers::of_words(
         &args.addresses,
         globals,
         Settings {
@@ -72,9 +73,7 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         let mut ended = Ok(());
         for listed in &listed {
             if let Err(failure) = &listed.tools {
-                let failure = failure.clone();
-                let failure =
-                    peers.second_look(&bus, &listed.address, failure, deadline.total).await;
+                let failure = with_meant_or_bare(&listed.address, failure.clone());
                 ended = Err(unreachable(&listed.address, &failure).told(globals));
             }
         }

@@ -162,7 +162,7 @@ fn a_limit_names_the_flag_that_raises_it() {
     page.check(expect![[r#"
         stderr
         error: the reply is over the limit of 1024 bytes
-        hint: `--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come
+        hint: `--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come
         exit 3
     "#]]);
     let page = Page::of(&["call", "--reply-max", "32MiB", "builtin:", "blob", "bytes=20000000"]);

@@ -255,7 +255,7 @@ fn an_answer_over_the_limit() {
         expect![[r#"
             stderr
             error: the reply is over the limit of 16777216 bytes
-            hint: `--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come
+            hint: `--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come
             exit 3
         "#]],
     );

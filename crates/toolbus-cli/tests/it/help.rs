@@ -214,9 +214,10 @@ fn tools() {
             stdout
             List the tools of the config, or of the given addresses
 
-            Each ADDRESS is started or connected to and asked for its tools. The list is a table, cut to the
-            width of the terminal; `toolbus describe` shows one tool as a whole. With `--json` it is one tool a
-            line, sorted by name, with the schema of its input.
+            Each ADDRESS is started or connected to and asked for its tools; the name of a back of the config
+            stands for its address. The list is a table, cut to the width of the terminal; `toolbus describe`
+            shows one tool as a whole. With `--json` it is one tool a line, sorted by name, with the schema of
+            its input.
 
             An address that cannot be reached is reported, the others are listed, and the exit code is 3.
 
@@ -350,7 +351,7 @@ fn call_at_length() {
             Call one tool and print its answer
 
             TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is called; without,
-            the tool is looked for in the config, as `<back>.<tool>`.
+            the tool is looked for in the config, as `<back>.<tool>` or `<back> <tool>`.
 
             The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
             `key=value` words. The tool's schema says what a value is: a string where it takes one, else JSON,

@@ -242,6 +242,8 @@ pub(crate) fn command(words: &[&str]) -> Command {
             command.env(name, value);
         }
     }
+    // What one test finds out must not be known to the others.
+    command.env("XDG_CACHE_HOME", "/dev/null");
     command
 }
 

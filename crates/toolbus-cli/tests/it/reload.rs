@@ -288,3 +288,13 @@ fn all_kinds_of_fronts_are_served_at_once() {
     server.signal(Signal::TERM);
     assert_eq!(server.end(), "exit 0\n");
 }
+
+#[test]
+fn a_second_back_that_renames_the_tools_of_the_first_is_warned_of() {
+    let config = Config::of(&format!("{BUILTIN}{MCP}"));
+    let server = config.serve(1);
+    let two = format!("{BUILTIN}[back.more]\nconnect = \"builtin:\"\n{MCP}");
+    let heard = config.reload(&server, &two);
+    let warning = "spells the tools of `try` otherwise from now on: `tool` is `try_tool`";
+    assert!(heard.iter().any(|line| line.contains(warning)), "{heard:?}");
+}

@@ -137,3 +137,21 @@ fn every_generic_tool_is_listed() {
         exit 0
     "#]]);
 }
+
+#[test]
+fn a_back_of_the_config_is_meant_by_its_name() {
+    let config = "[back.own]\nconnect = \"builtin:\"\nallow = [\"upper\"]\n\
+                  [back.numbers]\nconnect = \"builtin:\"\nallow = [\"add\"]\n";
+    let page = |words: &[&str]| Page::of(words).config("names", config).run().to_string();
+    assert!(page(&["tools", "own"]).starts_with("stdout\nown.upper "));
+    assert!(!page(&["tools", "own"]).contains("numbers.add"));
+    assert_eq!(page(&["call", "own", "upper", "text=x"]), "stdout\n\"X\"\nexit 0\n");
+    assert!(page(&["describe", "numbers", "add"]).starts_with("stdout\nnumbers.add\n"));
+    assert!(page(&["doctor", "numbers"]).starts_with("stdout\nok numbers: 1 tool, "));
+    // Nothing is named that is not there.
+    assert_eq!(
+        page(&["call", "shop.add", "a=1", "b=2"]),
+        "stderr\nerror: no such tool: `shop.add`\n\
+         hint: `toolbus tools` lists what can be called\nexit 2\n"
+    );
+}

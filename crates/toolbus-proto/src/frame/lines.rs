@@ -7,6 +7,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 use thiserror::Error;
 
+use crate::printable::size;
+
 /// Cuts lines, remembering how far it has looked.
 #[derive(Debug)]
 pub struct Lines {
@@ -46,7 +48,7 @@ impl Glimpse {
 
 /// A line longer than its limit; it was skipped without being kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("line longer than the limit of {bytes_max} bytes")]
+#[error("line longer than the limit of {}", size(.bytes_max.to_owned()))]
 pub struct TooLong {
     /// The limit.
     pub bytes_max: usize,

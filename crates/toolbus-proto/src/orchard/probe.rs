@@ -120,7 +120,13 @@ impl ProbeError {
             ProbeError::Failed(exit) => Some(*exit),
             _ => None,
         };
-        let words = LastWords { exit, stderr, hint: self.hint(), is_unproven: true };
+        let words = LastWords {
+            exit,
+            stderr,
+            hint: self.hint(),
+            is_unproven: true,
+            ..LastWords::default()
+        };
         Failure::new(kind, message).with_last_words(words)
     }
 }

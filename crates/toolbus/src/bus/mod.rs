@@ -35,12 +35,13 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
 use toolbus_proto::tool::{
-    Call, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What, Wire,
+    Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
 };
 
 use crate::address::{Address, Place};
 use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
+use crate::did_you_mean::nearest;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
 use crate::wire::open::file_name;
 use crate::wire::settings::Settings;
@@ -357,11 +358,7 @@ impl Bus {
             asked.spawn_local(async move {
                 let Some(until) = until else { return (index, member.tools().await) };
                 let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
-                let tools = tools.unwrap_or_else(|_| {
-                    let words = LastWords { is_unproven: true, ..LastWords::default() };
-                    Err(deadline.missed().with_last_words(words))
-                });
-                (index, tools)
+                (index, tools.unwrap_or_else(|_| Err(deadline.missed())))
             });
         }
         let mut answers: Vec<_> = asked.join_all().await;
@@ -625,7 +622,7 @@ impl Bus {
     }
 
     /// The names of the backs, and the wires that they speak.
-    pub(crate) fn backs(&self) -> impl Iterator<Item = (Arc<str>, Wire)> {
+    pub fn backs(&self) -> impl Iterator<Item = (Arc<str>, Wire)> {
         self.members.iter().map(|member| (member.name.clone(), member.back.wire()))
     }
 
@@ -651,13 +648,19 @@ impl Bus {
 
     fn unknown(&self, name: &ToolName) -> Failure {
         let catalogue = self.catalogue.borrow().clone();
-        // Perhaps no back was asked for tools yet; the names of the backs are known all the same.
-        let tool = name.as_str().split_once('.').map_or("", |(_, tool)| tool);
-        let has =
-            |member: &&Rc<Member>| self.naming == Naming::Dotted && member.allows(&tool.into());
-        let guesses: Vec<_> = self.members.iter().filter(has).collect();
-        let guesses: Vec<_> =
-            guesses.iter().map(|member| format!("{}.{tool}", member.name)).collect();
+        let (back, tool) = name.as_str().split_once('.').unwrap_or((name.as_str(), ""));
+        let known = self.known.borrow();
+        let mut guesses = Vec::new();
+        for (member, known) in self.members.iter().zip(known.iter()) {
+            // One that was never asked for its tools may have it, if it is its name that is wrong.
+            let may_be_meant = self.naming == Naming::Dotted
+                && known.tools.is_none()
+                && member.allows(&tool.into())
+                && nearest(back, [&*member.name]).is_some();
+            if may_be_meant {
+                guesses.push(format!("{}.{tool}", member.name));
+            }
+        }
         let names = catalogue.names().map(ToolName::as_str);
         unknown_tool(name, names.chain(guesses.iter().map(String::as_str)))
     }

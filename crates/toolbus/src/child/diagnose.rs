@@ -181,6 +181,21 @@ pub fn early_exit(exit: Exit) -> Option<String> {
     })
 }
 
+/// How package runners, interpreters and shells say that a package, a module or a file is missing
+/// or broken.
+const MISSING: [&str; 10] = [
+    "E404",
+    "404 Not Found",
+    "MODULE_NOT_FOUND",
+    "Cannot find module",
+    "ModuleNotFoundError",
+    "No module named",
+    "not found in the package registry",
+    "command not found",
+    "No such file or directory",
+    "SyntaxError",
+];
+
 /// What to tell the user of a program that died at its start without these variables of ours.
 pub fn held_back<'a>(names: &[String], said: impl Iterator<Item = &'a str>) -> Option<String> {
     if names.is_empty() {
@@ -189,6 +204,11 @@ pub fn held_back<'a>(names: &[String], said: impl Iterator<Item = &'a str>) -> O
     let said: Vec<&str> = said.collect();
     let is_said = |name: &&String| said.iter().any(|line| mentions(line, name));
     let mentioned: Vec<_> = names.iter().filter(is_said).map(String::as_str).collect();
+    // What is missing is another thing, and is told by itself.
+    let is_told = |line: &&str| MISSING.iter().any(|missing| line.contains(missing));
+    if mentioned.is_empty() && said.iter().any(is_told) {
+        return None;
+    }
     Some(match mentioned.as_slice() {
         [] => format!(
             "it did not get {} of our environment variables; if it needs one, pass it on by \
@@ -329,5 +349,28 @@ fn machine_name(machine: u16) -> &'static str {
         40 => "ARM (32 bits)",
         243 => "RISC-V",
         _ => "another processor",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_named_where_they_may_be_what_is_missing() {
+        let names = ["WEATHER_KEY".to_owned(), "SHLVL".to_owned()];
+        let hint = |said: &str| held_back(&names, [said].into_iter()).unwrap_or_default();
+        assert!(hint("no WEATHER_KEY").starts_with("`WEATHER_KEY` was not passed on to it"));
+        assert!(hint("who are you?").starts_with("it did not get 2 of our"));
+        for said in [
+            "npm error code E404",
+            "  code: 'MODULE_NOT_FOUND',",
+            "ModuleNotFoundError: No module named 'mcp'",
+            "sh: 1: exec: server: No such file or directory",
+        ] {
+            assert_eq!(hint(said), "", "{said}");
+        }
+        // One that names a variable besides says enough.
+        assert!(hint("No such file or directory: WEATHER_KEY").contains("--env-pass WEATHER_KEY"));
     }
 }

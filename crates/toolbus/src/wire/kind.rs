@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::tool::{FailureKind, Wire};
+use toolbus_proto::tool::{FailureKind, ToolSpec, Wire};
 
 use super::OpenError;
 use super::check::CheckKind;
@@ -18,6 +18,7 @@ use crate::address::{Address, Scheme};
 use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::bus::observe::NativeCall;
+use crate::child::supervisor::Judge;
 
 /// A kind of peer: a wire, or tools inside toolbus itself. It is a `static`, and stands in the
 /// [`Registry`](super::Registry).
@@ -61,10 +62,11 @@ pub trait PeerKind: Sync {
         &[]
     }
 
-    /// May a peer be called by more than it lists, or be listed without having been asked? Then it
-    /// decides about a tool that is not listed.
-    fn may_have_more(&self) -> bool {
-        !self.generic_tools().is_empty()
+    /// May a peer that lists these be called by more, or be listed without having been asked? Then
+    /// it decides about a tool that is not listed.
+    fn may_have_more(&self, listed: &[ToolSpec]) -> bool {
+        let generic = self.generic_tools();
+        listed.iter().any(|spec| generic.contains(&spec.name.as_str()))
     }
 
     /// How callers are served in it, if they are.
@@ -113,8 +115,15 @@ pub trait PeerKind: Sync {
         false
     }
 
-    /// A line that makes a program show what it speaks, and does it no harm.
-    fn question(&self) -> Option<&'static str> {
+    /// Opens a program of unknown wire, if being spoken to in this one makes the programs of the
+    /// others show what they are, and does them no harm. It is left as soon as `judge` says that
+    /// it is one of those.
+    fn open_stranger(
+        &self,
+        _words: &[String],
+        _settings: &Settings,
+        _judge: Judge,
+    ) -> Option<Rc<dyn Back>> {
         None
     }
 

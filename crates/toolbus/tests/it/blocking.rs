@@ -239,7 +239,7 @@ fn a_bad_answer_fails_its_call_and_no_other() {
     check_answer(
         "head -c 104857600 /dev/zero | tr '\\0' x; echo",
         FailureKind::TooLarge,
-        "the oracle wrote a line longer than the limit of 1048576 bytes",
+        "the oracle wrote a line longer than the limit of 1 MiB (1048576 bytes)",
     );
     check_answer(
         r#"echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"no luck"}}'"#,

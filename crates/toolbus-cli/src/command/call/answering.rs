@@ -64,9 +64,12 @@ impl Answering {
 
     /// Says goodbye to the model.
     pub(crate) async fn close(&self) {
-        let bus = self.model.as_ref().and_then(|model| model.bus.take());
+        let Some(model) = &self.model else { return };
+        let bus = model.bus.borrow().clone();
         if let Some(bus) = bus {
             bus.shutdown().await;
+            // Not before: one whose goodbye is broken off is killed.
+            model.bus.take();
         }
     }
 }
@@ -74,7 +77,7 @@ impl Answering {
 impl Model {
     /// The result of a request for a message.
     async fn answer(&self, params: &str) -> Result<String, Failure> {
-        let bus = self.bus().await?;
+        let bus = self.bus()?;
         let tool = self.tool(&bus).await?;
         let arguments = arguments(&tool, params);
         let (inbox, reply_to) = Inbox::new();
@@ -88,7 +91,7 @@ impl Model {
         ))
     }
 
-    async fn bus(&self) -> Result<Rc<Bus>, Failure> {
+    fn bus(&self) -> Result<Rc<Bus>, Failure> {
         let known = self.bus.borrow().clone();
         if let Some(bus) = known {
             return Ok(bus);
@@ -97,8 +100,7 @@ impl Model {
             let message = failed.report.map_or(String::new(), |report| report.message);
             Failure::new(FailureKind::Unavailable, message)
         };
-        let found = self.peers.found_out().await.map_err(unavailable)?;
-        let bus = Rc::new(found.open().map_err(unavailable)?);
+        let bus = Rc::new(self.peers.open().map_err(unavailable)?);
         self.bus.replace(Some(bus.clone()));
         Ok(bus)
     }

@@ -211,6 +211,12 @@ fn is_pair(word: &str) -> bool {
     word.contains('=') && !looks_like_json(word)
 }
 
+/// May the word be a name, since it is no argument?
+pub(super) fn may_be_name(word: &str) -> bool {
+    let is_file = word == "-" || word.starts_with('@');
+    !is_file && !is_pair(word) && !looks_like_json(word) && as_json(word).is_err()
+}
+
 fn looks_like_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '[', '"'])
 }

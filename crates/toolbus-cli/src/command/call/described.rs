@@ -1,7 +1,5 @@
 //! The tool that is called, as its peer describes it; and what is said of a name that none has.
 
-use std::time::Instant;
-
 use toolbus::bus::{Bus, Listed};
 use toolbus_proto::did_you_mean::unknown_tool;
 use toolbus_proto::tool::{Code, Deadline, Failure, FailureKind, ToolName, ToolSpec};
@@ -27,8 +25,9 @@ impl Listing {
     async fn of(bus: &Bus, deadline: Deadline) -> Result<Listing, Failure> {
         let mut listing = Listing { specs: Vec::new(), may_have_more: false };
         for Listed { back, address, tools } in bus.list_by(deadline).await {
-            listing.may_have_more |= address.kind().may_have_more();
-            listing.specs.extend(tools?.iter().map(|spec| {
+            let tools = tools?;
+            listing.may_have_more |= address.kind().may_have_more(&tools);
+            listing.specs.extend(tools.iter().map(|spec| {
                 let name = bus.name_of(&back, &spec.name);
                 ToolSpec { name, ..spec.clone() }
             }));
@@ -101,7 +100,12 @@ pub(crate) async fn described(
 
 /// The failure as it is told where the peer turns out not to have the tool: the same on every
 /// wire, whatever words the peer has for it.
-pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> Failure {
+pub(crate) async fn explained(
+    bus: &Bus,
+    name: &ToolName,
+    failure: Failure,
+    deadline: Deadline,
+) -> Failure {
     let Some((_, own)) = bus.resolve(name) else { return failure };
     let is_doubtful = match failure.kind {
         FailureKind::UnknownTool => true,
@@ -117,15 +121,16 @@ pub(crate) async fn explained(bus: &Bus, name: &ToolName, failure: Failure) -> F
     if !is_doubtful || is_ours {
         return failure;
     }
-    match Listing::of(bus, Deadline::never(Instant::now())).await {
+    match Listing::of(bus, deadline).await {
         Ok(listing) if listing.find(name).is_none() => {
             match listing.may_have_more && failure.kind != FailureKind::UnknownTool {
                 true => failure,
                 false => {
                     let mut unknown = listing.unknown(name);
                     // Perhaps it speaks another wire, where the name is known.
-                    if failure.last_words.is_some_and(|words| words.is_unproven) {
-                        unknown.last_words.get_or_insert_default().is_unproven = true;
+                    if let Some(words) = failure.last_words.filter(|words| words.is_unproven) {
+                        let told = unknown.last_words.get_or_insert_default();
+                        (told.is_unproven, told.said) = (true, words.said);
                     }
                     unknown
                 }

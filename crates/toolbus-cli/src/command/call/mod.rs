@@ -8,6 +8,7 @@ pub(crate) mod question;
 mod receive;
 mod stream;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ use crate::args::asked::{AskedArgs, EraArgs};
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::failed::Failed;
-use crate::peers::Peers;
+use crate::peers::{Peers, are_backs};
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure};
 
@@ -40,7 +41,7 @@ const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 /// Call one tool and print its answer
 ///
 /// TOOL is a name as `toolbus tools` lists it. With an ADDRESS before it, that peer is
-/// called; without, the tool is looked for in the config, as `<back>.<tool>`.
+/// called; without, the tool is looked for in the config, as `<back>.<tool>` or `<back> <tool>`.
 ///
 /// The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
 /// `key=value` words. The tool's schema says what a value is: a string where it takes one, else
@@ -106,13 +107,15 @@ pub(crate) struct CallArgs {
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) address: Option<&'a str>,
-    pub(crate) tool: &'a str,
+    pub(crate) tool: Cow<'a, str>,
     arguments: Arguments,
 }
 
 impl CallArgs {
     /// Tells `ADDRESS TOOL ARGUMENT…` from `TOOL ARGUMENT…`, which only the first word can.
-    pub(crate) fn target(&self) -> Result<Target<'_>, Failed> {
+    ///
+    /// A tool of the config may be two words, its back and itself.
+    pub(crate) fn target(&self, globals: &Globals) -> Result<Target<'_>, Failed> {
         let words = self.address.iter().chain(&self.tool).chain(&self.arguments);
         let mut words = words.map(String::as_str).peekable();
         let address = words.next_if(|word| Address::begins_like_one(word));
@@ -121,7 +124,17 @@ impl CallArgs {
                 .lines([format!("usage: {USAGE}")])
                 .hint("`toolbus tools` lists what can be called"));
         };
-        let words: Vec<&str> = words.collect();
+        let mut words: Vec<&str> = words.collect();
+        let tool = match words.first() {
+            Some(own)
+                if address.is_none()
+                    && arguments::may_be_name(own)
+                    && are_backs(&[tool], globals) =>
+            {
+                Cow::Owned(format!("{tool}.{}", words.remove(0)))
+            }
+            _ => Cow::Borrowed(tool),
+        };
         let arguments = Arguments::read(&words).map_err(|error| {
             let failed = Failed::usage(error.to_string()).hint(error.hint());
             match std::error::Error::source(&error) {
@@ -134,23 +147,19 @@ impl CallArgs {
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
-    match prepared(args, globals).and_then(|(peers, asked)| {
+    let called = prepared(args, globals).and_then(|(peers, asked)| {
         let as_front = |bus: Bus| bus.for_front("call");
         peers.meet_as(as_front, async |bus| {
             let answering = asked.answering.clone();
             let answered = answer(&bus, asked, args, globals).await;
-            answering.close().await;
-            match answered? {
-                Err(failure) => {
-                    Ok(Err(peers.second_look_if_one(&bus, failure, args.timeout).await))
-                }
-                answered => Ok(answered),
-            }
+            // Before the report, which is made before the goodbye.
+            let answered = answered.map_err(|failed| told(globals, failed)).and_then(|answered| {
+                answered.map_err(|failure| failure::failed(&peers.with_meant_if_one(failure)))
+            });
+            peers.over(answered, answering.close()).await
         })
-    }) {
-        Ok(answered) => answered.map_err(|failure| failure::failed(&failure)),
-        Err(failed) => Err(told(globals, failed)),
-    }
+    });
+    called.map_err(|failed| told(globals, failed))
 }
 
 /// What is asked, before the tool was looked at.
@@ -163,7 +172,7 @@ struct Asked {
 
 /// Whom to call and what to ask, as far as that can be known without starting a peer.
 fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed> {
-    let Target { address, tool, arguments } = args.target()?;
+    let Target { address, tool, arguments } = args.target(globals)?;
     let forms = question::can_be_answered() && !args.stream;
     let (clients, answering) = args.asked.answering(globals, forms)?;
     let settings = Settings {
@@ -177,10 +186,10 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool).within(args.timeout);
+    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(&tool).within(args.timeout);
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     let deadline = Deadline { total: args.timeout, ..Deadline::never(Instant::now()) };
-    let (tool, answering) = (tool.into(), Rc::new(answering));
+    let (tool, answering) = ((&*tool).into(), Rc::new(answering));
     Ok((peers, Asked { tool, arguments, deadline, answering }))
 }
 
@@ -191,7 +200,8 @@ async fn answer(
     args: &CallArgs,
     globals: &Globals,
 ) -> Result<Result<(), Failure>, Failed> {
-    let (tool, answering) = (asked.tool.clone(), asked.answering.clone());
+    let Asked { tool, deadline, answering, .. } = &asked;
+    let (tool, deadline, answering) = (tool.clone(), *deadline, answering.clone());
     let spinner = Spinner::for_people(globals).filter(|_| !args.stream);
     let ended = match call(bus, asked, args, spinner.is_some()).await {
         Ok(call) => ended(bus, call, args, &answering, spinner.as_ref()).await,
@@ -206,7 +216,7 @@ async fn answer(
             render::print_json(&line, paint).map(Ok)
         }
         Err(failure) => {
-            let failure = described::explained(bus, &tool, failure).await;
+            let failure = described::explained(bus, &tool, failure, deadline).await;
             let address = args.address.as_deref().filter(|word| Address::begins_like_one(word));
             let failure = with_hint(unknown_in_config(failure, address, tool.as_str()));
             if globals.json {
@@ -312,7 +322,9 @@ pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &
 
 pub(crate) fn with_hint(failure: Failure) -> Failure {
     let words = failure.last_words.as_deref().cloned().unwrap_or_default();
-    let says_enough = words.exit.is_some() || !words.stderr.is_empty() || words.hint.is_some();
+    // How large a reply may be has nothing to do with what a process says.
+    let says_why = words.exit.is_some() || !words.stderr.is_empty();
+    let says_enough = words.hint.is_some() || says_why && failure.kind != FailureKind::TooLarge;
     let hint = match failure.kind {
         _ if says_enough => return failure,
         FailureKind::UnknownTool => "`toolbus tools` lists what can be called",
@@ -326,7 +338,7 @@ pub(crate) fn with_hint(failure: Failure) -> Failure {
             }
         }
         FailureKind::TooLarge => {
-            "`--reply-max SIZE` takes more, `--out FILE` writes bytes to a file as they come"
+            "`--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come"
         }
         _ => return failure,
     };

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,6 +11,7 @@ use toolbus::address::Place;
 use toolbus::bus::config::FrontConfig;
 use toolbus::bus::{Bus, LIST_TIMEOUT};
 use toolbus::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use toolbus_proto::tool::ToolName;
 
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -102,6 +104,25 @@ impl Front {
             // The sessions of a server that is passed through are its own.
             (true, true) => after.without(before).is_empty(),
             (true, false) | (false, true) => false,
+        }
+    }
+
+    /// Tells that clients have to call tools otherwise when it leads to the backs of `after`.
+    pub(super) fn warn_of_new_names(&self, before: &Bus, after: &Bus) {
+        let Some(kind) = self.config.serve.kind().front() else { return };
+        let [then, now] = [before, after].map(|bus| kind.name_tools(bus.clone()));
+        let stays = |(back, _): &(Arc<str>, _)| before.backs().any(|(known, _)| known == *back);
+        let any = ToolName::from("tool");
+        for (back, _) in after.backs().filter(stays) {
+            let [was, is] = [&then, &now].map(|bus| bus.name_of(&back, &any));
+            if was != is {
+                let name = &self.config.name;
+                let why = "names depend on how many backs there are";
+                tracing::warn!(
+                    "`front.{name}` spells the tools of `{back}` otherwise from now on: `{was}` is \
+                     `{is}`; {why}"
+                );
+            }
         }
     }
 

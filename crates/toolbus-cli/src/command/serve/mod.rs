@@ -1,7 +1,6 @@
 //! `toolbus serve`: every front of the config at once, until a signal.
 
 mod admin;
-mod found;
 mod front;
 
 use std::convert::Infallible;
@@ -24,7 +23,6 @@ use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;
-use self::found::FoundOut;
 use self::front::{Draining, Front, Plan};
 use super::wire::{self, WireFace};
 use crate::args::peer::{self, HttpArgs, ProgramArgs};
@@ -33,7 +31,7 @@ use crate::config::{self, Found};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::{self, DONE};
-use crate::peers::{not_opened, second_look};
+use crate::peers::{learn_wires, not_opened, with_meant};
 use crate::runtime::{self, Hangup, Hangups, Signals};
 use crate::{spans, stderr};
 
@@ -227,8 +225,6 @@ struct Running {
     looking: JoinSet<()>,
     /// The fronts listen: before that toolbus is not ready, whatever its backs are.
     listens: watch::Sender<bool>,
-    /// What programs speak whose addresses do not say it.
-    found: FoundOut,
     pages: Pages,
     spans: Option<Rc<dyn Observer>>,
 }
@@ -270,7 +266,6 @@ impl Running {
             leaving: Vec::new(),
             looking: JoinSet::new(),
             listens: watch::Sender::new(false),
-            found: FoundOut::default(),
             pages: Pages::default(),
             spans: spans::observer(),
         })
@@ -286,13 +281,13 @@ impl Running {
     }
 
     /// Opens everything for the first time. A front that cannot be opened is the end.
-    async fn begin(&mut self, mut wanted: Wanted) -> Result<(), Failed> {
-        self.found.out(&mut wanted.config).await;
+    async fn begin(&mut self, wanted: Wanted) -> Result<(), Failed> {
+        learn_wires(&wanted.config, SLOW).await;
         let (_, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
         if let Some(failed) = unserved {
             return Err(failed);
         }
-        self.look_for_missing(wanted.config);
+        self.look_for_missing();
         let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
         for plan in wanted.fronts {
             self.opened += 1;
@@ -308,8 +303,8 @@ impl Running {
     /// Reads the config again. What is wrong is told, and does not end us.
     async fn reload(&mut self, asked: &Asked<'_>) {
         let followed = match Wanted::read(asked) {
-            Ok(mut wanted) => {
-                self.found.out(&mut wanted.config).await;
+            Ok(wanted) => {
+                learn_wires(&wanted.config, SLOW).await;
                 self.follow(wanted, asked).await
             }
             Err(failed) => Err(failed),
@@ -339,6 +334,9 @@ impl Running {
         // One that passes its only back through cannot do so with another.
         let (mut fronts, mut closing): (Vec<_>, Vec<_>) =
             fronts.partition(|front| front.can_lead_to(&before, &self.bus));
+        fronts.iter().chain(&closing).for_each(|front| {
+            front.warn_of_new_names(&before, &self.bus);
+        });
         let mut to_open = Vec::new();
         for plan in wanted.fronts {
             match fronts.iter().position(|front| front.is_set_up_as(&plan)) {
@@ -370,7 +368,7 @@ impl Running {
         self.draining.extend(closing.into_iter().map(|front| front.drain(patience)));
         to_open.into_iter().for_each(|plan| self.open(plan));
         self.leave(before.without(&self.bus));
-        self.look_for_missing(wanted.config);
+        self.look_for_missing();
         Ok(())
     }
 
@@ -474,7 +472,7 @@ impl Running {
     }
 
     /// Asks all backs for their tools, and tells which cannot be reached.
-    fn look_for_missing(&mut self, config: Config) {
+    fn look_for_missing(&mut self) {
         let (bus, mut listens) = (self.bus.clone(), self.listens.subscribe());
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
@@ -483,9 +481,8 @@ impl Running {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
             for Listed { back, address, tools } in &listed {
-                let settings = config.backs.iter().find(|known| *known.name == **back);
-                if let (Err(failure), Some(known)) = (tools, settings) {
-                    tell_of_wire(back, address, &known.settings, failure).await;
+                if let Err(failure) = tools {
+                    tell_of_wire(back, address, failure);
                 }
             }
             // By itself: what waits for us listens after that.
@@ -553,9 +550,9 @@ fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
 }
 
 /// Tells the address that would work for a program that speaks another wire than it says.
-async fn tell_of_wire(back: &str, address: &Address, settings: &Settings, failure: &Failure) {
+fn tell_of_wire(back: &str, address: &Address, failure: &Failure) {
     let hint = |failure: &Failure| failure.last_words.as_ref().and_then(|words| words.hint.clone());
-    let looked_at = second_look(address, settings, failure.clone(), None).await;
+    let looked_at = with_meant(address, failure.clone());
     if let Some(found) = hint(&looked_at).filter(|_| hint(&looked_at) != hint(failure)) {
         tracing::warn!(peer = %back, "hint: {found}");
     }

@@ -332,6 +332,7 @@ fn a_provider_that_is_late() {
         [faulty-tool] thinking
         error: provider `faulty-tool` did not answer `describe` within 1s
           | thinking
+        hint: is it an Orchard provider? without `orchard+stdio:` it is found out what it speaks
         exit 4
     "#]]);
     let address = answering(&["stay"]);

@@ -158,7 +158,7 @@ fn what_cannot_be_served() {
         expect![[r#"
             stderr
             error: --listen is missing
-            usage: toolbus rpc serve --listen <URL> <ADDRESS>...
+            usage: toolbus rpc serve [OPTIONS] --listen <URL> [ADDRESS]...
             hint: `--help` tells more
             exit 2
         "#]],

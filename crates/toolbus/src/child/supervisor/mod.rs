@@ -28,6 +28,10 @@ pub use elsewhere::{Departure, Elsewhere, Next, Why};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
+/// Knows by what a process has written to its standard output and its standard error, and by how
+/// it ended, that it speaks another wire than the one it is spoken to in.
+pub type Judge = Arc<dyn Fn(&[u8], &[&str], Option<Exit>) -> bool + Send + Sync>;
+
 /// What the hands are to do, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -86,6 +90,7 @@ pub struct Supervisor<C> {
     restart: Restart,
     /// Those of our environment variables that it does not get.
     held_back: Arc<[String]>,
+    judge: Option<Judge>,
     runs: Vec<(RunId, Run<C>)>,
     next_run: u64,
     starts_failed: u32,
@@ -120,6 +125,7 @@ impl<C: Calling + Channel> Supervisor<C> {
             patience,
             restart,
             held_back: Arc::default(),
+            judge: None,
             runs: Vec::new(),
             next_run: 0,
             starts_failed: 0,
@@ -150,6 +156,12 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// the user is told of them.
     pub fn set_held_back(&mut self, names: Vec<String>) {
         self.held_back = names.into();
+    }
+
+    /// A process of which `judge` says so is left at once: it is asked nothing more, and its calls
+    /// end with what it has said.
+    pub fn set_judge(&mut self, judge: Judge) {
+        self.judge = Some(judge);
     }
 
     /// Asks; starts the program if it does not run.
@@ -228,7 +240,9 @@ impl<C: Calling + Channel> Supervisor<C> {
     /// Bytes arrived from the program.
     pub fn handle_bytes(&mut self, now: Instant, id: RunId, input: &mut BytesMut) -> Flow {
         let Some(at) = self.find(id) else { return Flow::Close };
-        let flow = self.runs[at].1.bytes(now, input);
+        let run = &mut self.runs[at].1;
+        let flow = run.bytes(now, input);
+        run.be_judged(now, &mut orders(id, &mut self.orders));
         self.settle(now, at);
         flow
     }
@@ -245,6 +259,18 @@ impl<C: Calling + Channel> Supervisor<C> {
         if let Some(at) = self.find(id) {
             self.runs[at].1.stderr(bytes, log);
         }
+    }
+
+    /// Is there one who knows other wires by what a process says?
+    pub fn has_judge(&self) -> bool {
+        self.judge.is_some()
+    }
+
+    /// Leaves the process if what it said so far shows that it speaks another wire.
+    pub fn be_judged(&mut self, now: Instant, id: RunId) {
+        let Some(at) = self.find(id) else { return };
+        self.runs[at].1.be_judged(now, &mut orders(id, &mut self.orders));
+        self.settle(now, at);
     }
 
     /// The program closed its standard error.
@@ -361,6 +387,7 @@ impl<C: Calling + Channel> Supervisor<C> {
         let (name, held_back) = (self.name.clone(), self.held_back.clone());
         let mut run = Run::new(name, self.patience, (self.make)(), held_back, put_off);
         run.set_elsewhere(self.is_elsewhere);
+        run.set_judge(self.judge.clone());
         run.tell_departure(self.tells_departures());
         run.timeout(now, &mut orders(id, &mut self.orders));
         self.runs.push((id, run));

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Notice, Readiness, Ticket,
 };
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
-use super::{Order, Why};
+use super::{Judge, Order, Why};
 use crate::child::{Abrupt, Patience, diagnose, stderr::Tail, wait_is_told};
 
 /// How often a session that outlives its leader is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What is kept of what a process writes before it has shown that it speaks its wire.
+const SAID_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) struct Run<C> {
     name: String,
@@ -48,6 +50,12 @@ pub(super) struct Run<C> {
     /// We have asked it to end by a signal.
     was_terminated: bool,
     tail: Tail,
+    /// What it wrote so far, until it has shown that it speaks its wire.
+    said: Option<BytesMut>,
+    /// How many bytes of the input that is at hand were looked at before.
+    looked_at: usize,
+    /// Knows by what a process says that it speaks another wire.
+    judge: Option<Judge>,
     /// Those of our environment variables that it did not get.
     held_back: Arc<[String]>,
     /// Calls that were never written and go to the next run.
@@ -137,6 +145,9 @@ impl<C: Calling + Channel> Run<C> {
             was_killed: false,
             was_terminated: false,
             tail: Tail::new(),
+            said: Some(BytesMut::new()),
+            looked_at: 0,
+            judge: None,
             moving_on: Vec::new(),
         }
     }
@@ -183,8 +194,8 @@ impl<C: Calling + Channel> Run<C> {
         };
         let stderr = self.tail.lines().map(str::to_owned).collect();
         let hint = self.exit.and_then(diagnose::early_exit).filter(|_| !self.was_ready);
-        let is_unproven = !self.is_proven();
-        Some((why, LastWords { exit: self.exit, stderr, hint, is_unproven }))
+        let words = LastWords { exit: self.exit, stderr, hint, ..self.proof() };
+        Some((why, words))
     }
 
     /// It is of no use from now on, and told so at that time at the latest.
@@ -192,6 +203,10 @@ impl<C: Calling + Channel> Run<C> {
         if self.tells_departure && self.departure == DepartureTold::NotDue {
             self.departure = DepartureTold::By(by);
         }
+    }
+
+    pub(super) fn set_judge(&mut self, judge: Option<Judge>) {
+        self.judge = judge;
     }
 
     pub(super) fn set_patience(&mut self, patience: Patience) {
@@ -233,12 +248,31 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     pub(super) fn bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
+        if let Some(said) = &mut self.said {
+            let new = input.get(self.looked_at..).unwrap_or_default();
+            let room = SAID_BYTES_MAX - said.len();
+            said.extend_from_slice(&new[..room.min(new.len())]);
+        }
         let flow = self.machine.handle_bytes(now, input);
         if flow == Flow::Close {
             // Its output is read no further, so its end will not be seen: it is not waited for.
             self.stdout_open = false;
         }
+        self.looked_at = input.len();
+        if self.said.is_some() && self.is_proven() {
+            self.said = None;
+        }
         flow
+    }
+
+    /// Breaks off if what it said so far shows that it speaks another wire.
+    pub(super) fn be_judged(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
+        let (Some(judge), Some(said)) = (&self.judge, &self.said) else { return };
+        let errors: Vec<&str> = self.tail.lines().collect();
+        if self.takes_calls() && judge(said, &errors, self.exit) {
+            let message = format!("`{}` speaks another protocol", self.name);
+            self.cut_off(now, &Failure::new(FailureKind::BrokeProtocol, message), order);
+        }
     }
 
     pub(super) fn eof(&mut self, now: Instant, input: &mut BytesMut) {
@@ -279,6 +313,7 @@ impl<C: Calling + Channel> Run<C> {
         order: &mut dyn FnMut(Order),
     ) {
         self.exit = Some(exit);
+        self.be_judged(now, order);
         self.depart_by(now + self.patience.last_words);
         self.move_on();
         if !session_left {
@@ -367,11 +402,15 @@ impl<C: Calling + Channel> Run<C> {
                 self.part(now, Farewell::Abrupt, order);
             }
             RunState::Starting { .. } if self.wait_told_at().is_some_and(|at| at <= now) => {
-                let Patience { start, .. } = self.patience;
-                self.tell_wait(&format!(", `{}` has {start:?} for that", self.name));
+                let (name, Patience { start, .. }) = (self.name.clone(), self.patience);
+                let is_stranger = self.judge.is_some();
+                self.tell_wait(|what| match is_stranger {
+                    true => format!("`{name}` {what}, it has {start:?} for that"),
+                    false => format!("{what}, `{name}` has {start:?} for that"),
+                });
             }
             RunState::Serving if self.wait_told_at().is_some_and(|at| at <= now) => {
-                self.tell_wait("");
+                self.tell_wait(str::to_owned);
             }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
             RunState::Parting { until } if until <= now => {
@@ -416,11 +455,10 @@ impl<C: Calling + Channel> Run<C> {
         }
     }
 
-    fn tell_wait(&mut self, limit: &str) {
+    fn tell_wait(&mut self, told: impl Fn(&str) -> String) {
         self.tell_wait_at = None;
         self.is_wait_told = true;
-        let told = |what| Notice::Waiting(Some(format!("{what}{limit}")));
-        self.notice = self.patience.waits_for.map(told);
+        self.notice = self.patience.waits_for.map(|what| Notice::Waiting(Some(told(what))));
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -519,7 +557,7 @@ impl<C: Calling + Channel> Run<C> {
             exit,
             stderr: self.tail.lines().map(str::to_owned).collect(),
             hint: hint.or_else(|| exit.and_then(|exit| self.diagnosis(exit))),
-            is_unproven: !self.is_proven(),
+            ..self.proof()
         });
         self.machine.handle_lost(now, &failure);
     }
@@ -533,6 +571,14 @@ impl<C: Calling + Channel> Run<C> {
     /// Has it shown that it speaks its wire?
     fn is_proven(&self) -> bool {
         self.was_ready && self.machine.has_answered()
+    }
+
+    /// Whether it has shown that, and if not, what it has said instead.
+    fn proof(&self) -> LastWords {
+        let is_unproven = !self.is_proven();
+        let said = self.said.as_ref().filter(|_| is_unproven);
+        let said = said.map_or(Bytes::new(), |said| Bytes::copy_from_slice(said));
+        LastWords { is_unproven, said, ..LastWords::default() }
     }
 
     /// What the exit suggests, if it came before the process was of use.
@@ -551,13 +597,14 @@ impl<C: Calling + Channel> Run<C> {
             Down::Done(Err(failure)) if wants_tail(&failure) => {
                 let stderr = self.tail.lines().map(str::to_owned).collect();
                 let words = failure.last_words.as_deref().cloned().unwrap_or_default();
-                let is_unproven = !self.is_proven();
-                let words = LastWords { stderr, is_unproven, ..words };
+                let LastWords { is_unproven, said, .. } = self.proof();
+                let words = LastWords { stderr, is_unproven, said, ..words };
                 Down::Done(Err(failure.with_last_words(words)))
             }
             Down::Done(Err(mut failure)) if !failure.from_peer && !self.is_proven() => {
                 if let Some(words) = &mut failure.last_words {
-                    words.is_unproven = true;
+                    let LastWords { is_unproven, said, .. } = self.proof();
+                    (words.is_unproven, words.said) = (is_unproven, said);
                 }
                 Down::Done(Err(failure))
             }

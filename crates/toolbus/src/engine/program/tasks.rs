@@ -139,6 +139,9 @@ async fn read_stderr<C: Calling + Channel + 'static>(
         inner.supervisor.borrow_mut().handle_stderr(run, &bytes, log);
         bytes.clear();
         inner.stderr(lines);
+        if inner.supervisor.borrow().has_judge() {
+            inner.act(|supervisor, now| supervisor.be_judged(now, run));
+        }
         turn_after_stderr(since, count).await;
     }
     let mut lines = Vec::new();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use toolbus_proto::capture::Side;
 use toolbus_proto::godex::decode::Decoder;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::tool::{Failure, ToolSpec, Wire};
 
 use super::back::{Godex, Options};
 use super::{WIRE, check};
@@ -63,7 +63,7 @@ impl PeerKind for GodexKind {
     }
 
     /// Its one tool is known before anything is started, so a call shows what the program is.
-    fn may_have_more(&self) -> bool {
+    fn may_have_more(&self, _listed: &[ToolSpec]) -> bool {
         true
     }
 

@@ -17,7 +17,7 @@ use super::processes::Processes;
 use super::sessions::{Private, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
-use crate::child::supervisor::{Restart, Supervisor};
+use crate::child::supervisor::{Judge, Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::program::Child;
@@ -54,14 +54,26 @@ enum Shared {
 impl Mcp {
     /// Starts nothing yet. Must be called inside a `LocalSet`.
     pub fn new(options: Options) -> Mcp {
+        Mcp::made(options, None)
+    }
+
+    /// The same of a program that may turn out to speak another wire.
+    pub(super) fn stranger(options: Options, judge: Judge) -> Mcp {
+        Mcp::made(options, Some(judge))
+    }
+
+    fn made(options: Options, judge: Option<Judge>) -> Mcp {
         let timeout = options.timeout;
         // The settings share what is known of the server's eras.
         let memory = options.settings.memory.clone();
         let share = match options.share {
-            Share::All => Shared::ByAll(Processes::new(memory, move || child(&options))),
+            Share::All => {
+                Shared::ByAll(Processes::new(memory, move || child(&options, judge.as_ref())))
+            }
             Share::Session => {
-                let modern = child(&options);
-                Shared::BySession(Sessions::new(move || child(&options)), modern)
+                let modern = child(&options, judge.as_ref());
+                let sessions = Sessions::new(move || child(&options, judge.as_ref()));
+                Shared::BySession(sessions, modern)
             }
         };
         Mcp { share, timeout }
@@ -78,11 +90,14 @@ impl Mcp {
     }
 }
 
-fn child(options: &Options) -> Child<Client> {
+fn child(options: &Options, judge: Option<&Judge>) -> Child<Client> {
     let Options { program, patience, restart, settings, .. } = options.clone();
     let name = settings.name.clone();
     let make = move || Client::new(settings.clone());
-    let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+    let mut supervisor = Supervisor::new(name.clone(), patience, restart, make);
+    if let Some(judge) = judge {
+        supervisor.set_judge(judge.clone());
+    }
     Child::new(name, program, Sharing::Shared, supervisor)
 }
 

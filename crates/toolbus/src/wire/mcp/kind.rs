@@ -22,7 +22,7 @@ use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::bus::observe::NativeCall;
-use crate::child::supervisor::Restart;
+use crate::child::supervisor::{Judge, Restart};
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::clients::ClientConfigs;
@@ -144,26 +144,32 @@ impl PeerKind for McpKind {
         Some(&FIXTURE)
     }
 
-    /// It answers our question, or says by a number why not.
+    /// It answers a question, or says by a number why not; of one that it cannot read also without
+    /// the id.
     fn recognises(&self, heard: &Heard<'_>) -> bool {
         heard.lines().any(|line| {
-            let is_answer = line["jsonrpc"] == "2.0" && line["id"] == 1;
-            is_answer && (line["result"].is_object() || line["error"]["code"].is_i64())
+            let is_answer = line["jsonrpc"] == "2.0" && line.get("method").is_none();
+            let is_error = line["error"]["code"].is_i64();
+            is_answer && (is_error || line["id"] == 1 && line["result"].is_object())
         })
     }
 
-    fn question(&self) -> Option<&'static str> {
-        Some(QUESTION)
+    /// Programs of other wires take its first request for one of theirs that they do not know.
+    fn open_stranger(
+        &self,
+        words: &[String],
+        settings: &Settings,
+        judge: Judge,
+    ) -> Option<Rc<dyn Back>> {
+        let mut options = options(words, settings);
+        options.patience.waits_for = Some("to show what it speaks");
+        Some(Rc::new(Mcp::stranger(options, judge)))
     }
 
     fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         Some(&McpClients)
     }
 }
-
-/// Understood by the servers of one era, and answered by those of the other as well. Other wires
-/// take it for a request of theirs that they do not know.
-const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolbus","version":"0"}}}"#;
 
 const FIXTURE: Fixture = Fixture {
     words: &["mcp"],

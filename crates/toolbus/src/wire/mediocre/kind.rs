@@ -175,7 +175,13 @@ impl CheckKind for MediocreKind {
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = address(Purpose::Call, text)?;
+        // A command with blanks or a path can be nothing else.
+        let is_command = Address::begins_like_one(text)
+            && Address::parse(text).is_ok_and(|address| address.is_bare());
+        let address = match is_command {
+            true => address(Purpose::Call, &format!("stdio:{text}"))?,
+            false => address(Purpose::Call, text)?,
+        };
         Ok(Box::new(check::Subject {
             place: check::Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
             method: wanted.option("method").map(str::to_owned),

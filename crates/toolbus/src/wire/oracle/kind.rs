@@ -141,7 +141,11 @@ impl CheckKind for OracleKind {
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = connection(text)?;
+        // A command with blanks or a path can be nothing else.
+        let bare = Address::parse(text)
+            .ok()
+            .filter(|address| address.is_bare() && Address::begins_like_one(text));
+        let address = bare.map_or_else(|| connection(text), Ok)?;
         let Place::Command(words) = address.place() else {
             let message = format!("`{text}` is no program that can be tested");
             return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));

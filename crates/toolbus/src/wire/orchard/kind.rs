@@ -103,7 +103,7 @@ impl PeerKind for OrchardKind {
     fn recognises(&self, heard: &Heard<'_>) -> bool {
         heard.lines().any(|line| {
             line.get("jsonrpc").is_none()
-                && line["id"].is_i64()
+                && line.get("id").is_some_and(|id| id.is_i64() || id.is_null())
                 && line["error"]["code"].is_string()
         })
     }

@@ -136,13 +136,16 @@ pub(super) struct HowArgs {
     era: EraArgs,
     #[command(flatten)]
     asked: AskedArgs,
+    /// What goes wrong is the caller's to tell.
+    #[arg(skip)]
+    tells_nothing: bool,
 }
 
 impl HowArgs {
-    /// As usual, but for no longer than this.
+    /// As usual, but for no longer than this, and without a word of what goes wrong.
     pub(super) fn within(limit: Duration) -> HowArgs {
         let limit = LimitArgs { timeout: Some(limit), start_timeout: Some(limit) };
-        HowArgs { limit, ..HowArgs::default() }
+        HowArgs { limit, tells_nothing: true, ..HowArgs::default() }
     }
 }
 
@@ -265,11 +268,13 @@ pub(super) fn ask<T>(
         clients,
         ..Settings::default()
     };
-    let peers = Peers::of(&address, globals, settings)?;
+    let peers = Peers::of(&address, globals, settings)?.knowing_wires();
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
+    let peers = if how.tells_nothing { peers.telling_nothing() } else { peers };
+    let peers = peers.within(how.limit.timeout);
     peers.meet_within(how.limit.timeout, async |bus| {
         if bus.native_wire() != Some(WIRE) {
             let message = "this needs one MCP server, and all of its tools allowed";
@@ -279,8 +284,7 @@ pub(super) fn ask<T>(
         let spinner = Spinner::for_people(globals);
         let (bus, peers, spinner) = (&bus, &peers, spinner.into());
         let worked = work(&Server { bus, peers, answering: &answering, spinner }).await;
-        answering.close().await;
-        worked
+        peers.over(worked, answering.close()).await
     })
 }
 
@@ -419,7 +423,7 @@ impl Server<'_> {
             }
             Err(failure) => {
                 let is_refused = failure.from_peer;
-                let failure = self.peers.second_look_if_one(self.bus, failure, None).await;
+                let failure = self.peers.with_meant_if_one(failure);
                 let failed = failure::failed(&with_hint(failure));
                 Err(if is_refused { Refused::ByPeer(failed) } else { Refused::Otherwise(failed) })
             }

@@ -185,7 +185,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         ..Settings::default()
     };
     crate::spans::say_if_missing();
-    let peers = Peers::of(&args.addresses, globals, settings)?;
+    let peers = Peers::of(&args.addresses, globals, settings)?.knowing_wires();
     let list_timeout = args.list_timeout.unwrap_or(LIST_TIMEOUT);
     let named = |bus: Bus| MCP.name_tools(bus).for_front("mcp").listing_within(list_timeout);
     if let Some(at) = &args.http {

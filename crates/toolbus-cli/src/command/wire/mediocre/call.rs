@@ -19,7 +19,7 @@ use super::{CallArgs, address};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::{not_opened, second_look};
+use crate::peers::{not_opened, with_meant};
 use crate::render::failure;
 use crate::runtime::{self, Signals};
 
@@ -59,7 +59,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
         let back = wire::open(&address, &settings).map_err(|error| not_opened(&error))?;
-        let whom = Whom { back: &*back, address: &address, settings: &settings };
+        let whom = Whom { back: &*back, address: &address };
         let done = tokio::select! {
             done = converse(&whom, args, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
@@ -75,7 +75,6 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
 struct Whom<'a> {
     back: &'a dyn Back,
     address: &'a Address,
-    settings: &'a Settings,
 }
 
 async fn converse(
@@ -104,7 +103,7 @@ async fn converse(
         };
         let is_done = matches!(down, Down::Done(_));
         if let Err(failure) = printer.take(down)? {
-            let failure = second_look(whom.address, whom.settings, failure, args.timeout).await;
+            let failure = with_meant(whom.address, failure);
             return Err(failed(&failure, printer.meta.as_ref()));
         }
         if is_done {

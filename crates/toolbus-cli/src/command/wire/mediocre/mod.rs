@@ -138,6 +138,9 @@ pub(crate) struct CallArgs {
     pub(crate) http: HttpArgs,
 }
 
+/// Said here, since clap would also name what was typed, as if that had to be.
+const SERVE_USAGE: &str = "toolbus rpc serve [OPTIONS] --listen <URL> [ADDRESS]...";
+
 /// Be a mediocre-rpc server
 ///
 /// Serves the tools of the addresses, or of the config, on each URL of `--listen`. Once one
@@ -151,7 +154,7 @@ pub(crate) struct CallArgs {
 /// `stdio:` is our own standard input and output; where that is all, the end of standard
 /// input ends us. SIGINT and SIGTERM leave calls in flight five seconds.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(override_usage = SERVE_USAGE, after_long_help = "Examples:
   toolbus rpc serve --listen tcp://127.0.0.1:7420 builtin:
   toolbus rpc serve --listen unix:/run/tools.sock 'stdio:./my-oracle'
   toolbus rpc serve --listen http://127.0.0.1:7422/rpc builtin:

@@ -23,7 +23,7 @@ use super::{InvokeArgs, batch, connection, functions};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::second_look;
+use crate::peers::with_meant;
 use crate::render::{self, failure};
 use crate::runtime::{self, Signals};
 
@@ -64,7 +64,7 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
             }
         })?;
         let is_asking = Cell::new(false);
-        let executor = Client { address, settings, back, timeout: args.timeout, form, is_asking };
+        let executor = Client { address, back, timeout: args.timeout, form, is_asking };
         let mut signals = Signals::listen()?;
         let done = tokio::select! {
             done = executor.run(single, &functions, leniency, args.line_max) => done,
@@ -80,7 +80,6 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
 /// What calls go through, and how their answers are shown.
 pub(super) struct Client {
     address: Address,
-    settings: Settings,
     back: Rc<dyn Back>,
     timeout: Option<Duration>,
     pub(super) form: Form,
@@ -100,9 +99,7 @@ impl Client {
             return batch::run(self, functions, leniency, line_bytes_max).await;
         };
         let outcome = match self.call(selector, calldata).await {
-            Err(failure) => {
-                Err(second_look(&self.address, &self.settings, failure, self.timeout).await)
-            }
+            Err(failure) => Err(with_meant(&self.address, failure)),
             outcome => outcome,
         };
         let value = outcome::value(self.form, function, outcome);

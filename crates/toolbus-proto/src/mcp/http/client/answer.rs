@@ -9,7 +9,8 @@ use crate::did_you_mean::hinted;
 use crate::frame::sse::Events;
 use crate::http::CREDENTIALS;
 use crate::json::{Json, Kind, edit};
-use crate::tool::{Failure, FailureKind};
+use crate::printable::printable;
+use crate::tool::{Failure, FailureKind, LastWords};
 
 /// How the body of an answer is read.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) enum Reading {
     /// There is no head yet.
     Nothing,
     /// As one body, which waits in the input up to its limit.
-    Whole { status: u16, bytes_max: usize, is_too_long: bool },
+    Whole { status: u16, bytes_max: usize, is_page: bool, is_too_long: bool },
     /// As events.
     Stream(Events),
 }
@@ -49,7 +50,8 @@ impl Reading {
         if status == 200 && media_type.eq_ignore_ascii_case("text/event-stream") {
             return Reading::Stream(Events::new(bytes_max));
         }
-        Reading::Whole { status, bytes_max, is_too_long: false }
+        let is_page = media_type.eq_ignore_ascii_case("text/html");
+        Reading::Whole { status, bytes_max, is_page, is_too_long: false }
     }
 
     pub(super) fn is_stream(&self) -> bool {
@@ -102,21 +104,88 @@ impl Reading {
             Reading::Stream(_) => Ok(Vec::new()),
             Reading::Whole { is_too_long: true, .. } => Ok(vec![Heard::TooLong]),
             Reading::Whole { status: status @ (401 | 403), .. } => Err(refused(*status)),
-            Reading::Whole { status, .. } => {
-                let body = in_a_line(input.split().freeze());
-                let text = str::from_utf8(&body).unwrap_or_default();
-                let json = Json::parse(body.clone()).ok();
-                let is_message = json.is_some_and(|json| json.kind() != Kind::Null);
-                let is_error = edit::member(text, "error").is_some();
+            Reading::Whole { status, is_page, .. } => {
+                let body = input.split().freeze();
                 match *status {
                     200..=299 if body.is_empty() => Ok(Vec::new()),
-                    200..=299 if is_message => Ok(vec![Heard::Message(body)]),
-                    _ if is_message && is_error => Ok(vec![Heard::Message(body)]),
-                    status => Err(refused(status)),
+                    200..=299 if is_message(&body) => Ok(vec![Heard::Message(in_a_line(body))]),
+                    _ if is_error(&body) => Ok(vec![Heard::Message(in_a_line(body))]),
+                    status => Err(unreadable(status, *is_page, &body)),
                 }
             }
         }
     }
+
+    /// What a user may want to know of an answer that is no message, besides its status: where
+    /// servers are, and what this one said, which may show that it speaks another wire.
+    pub(super) fn strange(&self, body: &[u8], path: &str) -> Option<LastWords> {
+        let Reading::Whole { status, is_page, .. } = self else { return None };
+        let is_elsewhere = *status == 404 || *is_page || is_markup(body);
+        let said = Bytes::copy_from_slice(&body[..body.len().min(SAID_BYTES_MAX)]);
+        let is_unproven = is_object(&said) && !is_message(&said);
+        let hint =
+            (is_elsewhere && path != USUAL_PATH).then(|| format!("is the path `{USUAL_PATH}`?"));
+        (is_unproven || hint.is_some()).then(|| LastWords {
+            hint,
+            is_unproven,
+            said,
+            ..LastWords::default()
+        })
+    }
+}
+
+/// Where most servers are.
+const USUAL_PATH: &str = "/mcp";
+/// What is kept of an answer that is no message of ours.
+const SAID_BYTES_MAX: usize = 16 * 1024;
+/// How much of such an answer is shown.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Is it JSON that may be a message, or several?
+fn is_message(body: &Bytes) -> bool {
+    let is_one = |json: &Json| {
+        let has = |name: &&str| edit::member(json.as_str(), name).is_some();
+        ["jsonrpc", "id", "method", "result", "error"].iter().any(has)
+    };
+    Json::parse(body.clone()).is_ok_and(|json| match json.kind() {
+        Kind::Object => is_one(&json),
+        kind => kind != Kind::Null,
+    })
+}
+
+fn is_object(body: &Bytes) -> bool {
+    Json::parse(body.clone()).is_ok_and(|json| json.kind() == Kind::Object)
+}
+
+fn is_error(body: &Bytes) -> bool {
+    let text = str::from_utf8(body).unwrap_or_default();
+    is_message(body) && edit::member(text, "error").is_some()
+}
+
+fn is_markup(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"<")
+}
+
+/// What is wrong with an answer that is no message: its beginning says most.
+fn unreadable(status: u16, is_page: bool, body: &Bytes) -> Failure {
+    let told = match status {
+        200..=299 => "what is no message of MCP".to_owned(),
+        status => format!("HTTP status {status}"),
+    };
+    let body = match is_object(body) {
+        true => in_a_line(body.clone()),
+        false => body.clone(),
+    };
+    let first = body.trim_ascii().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let message = match is_page || is_markup(&body) {
+        true => format!("the server answered with a web page, HTTP status {status}"),
+        false if first.is_empty() => return refused(status),
+        false => {
+            let shown = printable(first.trim_ascii_end(), SHOWN_CHARS_MAX);
+            format!("the server answered with {told}: {shown}")
+        }
+    };
+    Failure::new(FailureKind::Unavailable, message)
 }
 
 /// A message as it may stand in a line.

@@ -26,7 +26,7 @@ use crate::http::RequestHead;
 use crate::json::{Json, edit};
 use crate::mcp::calling::{self, MessageClient, Outgoing, RequestId};
 use crate::mcp::wire::{self, Era, Revision};
-use crate::tool::{Failure, FailureKind};
+use crate::tool::{Failure, FailureKind, LastWords};
 
 /// After how long a stream that broke is resumed, unless the server says.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
@@ -92,6 +92,8 @@ pub struct HttpClient {
     /// Notices of our own; the client has others.
     notices: VecDeque<Notice>,
     parting: Parting,
+    /// What may be told of a server that does not introduce itself.
+    strange: Option<LastWords>,
 }
 
 /// How far the end of the conversation is.
@@ -226,6 +228,7 @@ impl HttpClient {
             ready: VecDeque::new(),
             notices: VecDeque::new(),
             parting: Parting::No,
+            strange: None,
         }
     }
 
@@ -249,7 +252,9 @@ impl HttpClient {
     /// When the conversation broke, and why.
     pub fn broken(&self) -> Option<(Instant, Failure)> {
         match self.client.readiness() {
-            Readiness::Broken(fault) => Some((self.broken_at?, fault.failure.clone())),
+            Readiness::Broken(fault) => {
+                Some((self.broken_at?, self.with_strange(fault.failure.clone())))
+            }
             _ => None,
         }
     }

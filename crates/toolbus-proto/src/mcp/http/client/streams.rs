@@ -84,6 +84,7 @@ impl Streams for HttpClient {
 
     fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
         if let Some(request) = self.take(stream) {
+            self.look_at(&request, input);
             let ended = request.reading.end(input);
             self.handle_end(now, request, ended);
             self.settle(now);
@@ -175,6 +176,24 @@ impl HttpClient {
         let path = path.unwrap_or(location);
         let is_path = path.starts_with('/') && !path.starts_with("//");
         is_path.then(|| path.to_owned())
+    }
+
+    /// Keeps what may be told of a server that does not introduce itself.
+    fn look_at(&mut self, request: &Request, body: &[u8]) {
+        if self.client.revision().is_none() {
+            let path = request.path.as_ref().unwrap_or(&self.settings.path);
+            self.strange = request.reading.strange(body, path).or(self.strange.take());
+        }
+    }
+
+    /// The failure with what may be told of such a server.
+    pub(super) fn with_strange(&self, failure: Failure) -> Failure {
+        match &self.strange {
+            Some(words) if self.client.revision().is_none() && failure.last_words.is_none() => {
+                failure.with_last_words(words.clone())
+            }
+            _ => failure,
+        }
     }
 
     /// The tools that can be called over HTTP.
@@ -282,6 +301,7 @@ impl Calling for HttpClient {
             Down::Done(Ok(Outcome::Tools(tools))) => {
                 Down::Done(Ok(Outcome::Tools(self.fit(&tools))))
             }
+            Down::Done(Err(failure)) => Down::Done(Err(self.with_strange(failure))),
             down => down,
         };
         Some((ticket, down))
