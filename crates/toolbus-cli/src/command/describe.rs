@@ -221,7 +221,7 @@ fn told(hints: Hints) -> Option<String> {
     let said = [
         (hints.read_only == Some(true), "It changes nothing.\n"),
         (hints.destructive == Some(true), "It may destroy something.\n"),
-        (hints.idempotent == Some(true), "Calling it twice does no more than calling it once.\n"),
+        (hints.idempotent == Some(true), "It can be called twice without harm.\n"),
     ];
     let told: String = said.into_iter().filter(|(is, _)| *is).map(|(_, text)| text).collect();
     (!told.is_empty()).then_some(told)
