@@ -27,8 +27,11 @@ const STUBBORN: &str =
 const DAEMON: &str =
     "setsid sh -c 'trap \"\" TERM INT HUP; echo up; sleep 600; sleep 600' & exec sleep 600";
 
+/// A test and its name.
+type Test = (&'static str, fn(&str));
+
 /// Each is run with both forms of the guard.
-const TESTS: [(&str, fn(&str)); 10] = [
+const TESTS: [Test; 10] = [
     ("killed_while_starting", killed_while_starting),
     ("killed_while_serving", killed_while_serving),
     ("killed_while_stopping", killed_while_stopping),
