@@ -212,4 +212,8 @@ fn what_a_server_proposes_is_completed() {
     let values = r#"{"completion":{"values":["Ulm"]}}"#;
     let then = [&lists[..], &["read", "answer", values]].concat();
     assert_eq!(complete(&then, &["resource", "read", "SERVER", "city://U"]), "city://Ulm\n");
+    // Of one that cannot be asked nothing is said in the middle of a line.
+    Page::of(&["complete", "zsh", "toolbus", "prompt", "get", "builtin:", ""]).check(expect![[r"
+        exit 0
+    "]]);
 }
