@@ -91,8 +91,18 @@ pub(crate) struct HttpArgs {
     headers: HeaderArgs,
 }
 
+/// What goes with requests over HTTP, of commands whose `--token-env` is about their own callers.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct BackHttpArgs {
+    /// Environment variable that holds the token to show to peers over HTTP
+    #[arg(long, value_name = "VAR")]
+    back_token_env: Option<String>,
+    #[command(flatten)]
+    headers: HeaderArgs,
+}
+
 impl HeaderArgs {
-    pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
+    fn credentials(&self) -> Result<Credentials, Failed> {
         let header = |text: &String| {
             let wrong = || {
                 Failed::usage("`--header` needs a name, a `:` and a value")
@@ -113,6 +123,49 @@ impl HeaderArgs {
 impl HttpArgs {
     pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
         Ok(Credentials { token_env: self.token_env.clone(), ..self.headers.credentials()? })
+    }
+}
+
+impl BackHttpArgs {
+    pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
+        Ok(Credentials { token_env: self.back_token_env.clone(), ..self.headers.credentials()? })
+    }
+}
+
+/// Flags about peers, refused by a command whose peers are those of the config: there each peer has
+/// keys of its own, and a token for all of them would reach those that it is not for.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct RefusedArgs {
+    #[arg(long, value_name = "VAR", hide = true)]
+    token_env: Option<String>,
+    #[arg(long = "header", value_name = "NAME: VALUE", hide = true)]
+    headers: Vec<String>,
+    #[arg(long = "env", value_name = "NAME=VALUE", hide = true)]
+    vars: Vec<String>,
+    #[arg(long, value_name = "NAME", hide = true)]
+    env_pass: Vec<String>,
+}
+
+impl RefusedArgs {
+    /// None of them was given, or which was and the key to write in its place.
+    pub(crate) fn check(&self) -> Result<(), Failed> {
+        let (flag, key) = if let Some(name) = &self.token_env {
+            let key = format!(
+                "write `token_env = \"{name}\"` under `[front.NAME]` to ask callers for it, or \
+                 under `[back.NAME]` to show it to that peer"
+            );
+            ("--token-env", key)
+        } else if !self.headers.is_empty() {
+            ("--header", "write `headers = { NAME = \"VALUE\" }` under `[back.NAME]`".to_owned())
+        } else if !self.vars.is_empty() {
+            ("--env", "write `env = { NAME = \"VALUE\" }` under `[back.NAME]`".to_owned())
+        } else if let Some(name) = self.env_pass.first() {
+            ("--env-pass", format!("write `env_pass = [\"{name}\"]` under `[back.NAME]`"))
+        } else {
+            return Ok(());
+        };
+        let message = format!("`{flag}` has no place here: the backs are those of the config");
+        Err(Failed::usage(message).hint(key))
     }
 }
 

@@ -938,18 +938,6 @@ fn serve_at_length() {
             Usage: toolbus serve [OPTIONS]
 
             Options:
-                  --env <NAME=VALUE>
-                      Set this variable for the programs that are started; may repeat
-
-                  --env-pass <NAME>
-                      Pass this variable of ours on to the programs that are started; may repeat
-
-                  --token-env <VAR>
-                      Environment variable that holds the token to show to peers over HTTP
-
-                  --header <NAME: VALUE>
-                      Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
-
                   --list-timeout <TIME>
                       Wait this long for the first list until every back has listed its tools, where a front has
                       no `list_timeout`; `0` not at all [default: 15s]
@@ -1034,6 +1022,7 @@ fn mcp_in_short() {
                   --env <NAME=VALUE>      Set this variable for the programs that are started; may repeat
                   --env-pass <NAME>       Pass this variable of ours on to the programs that are started; may
                                           repeat
+                  --back-token-env <VAR>  Environment variable that holds the token to show to peers over HTTP
                   --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
                                           variable; may repeat
                   --era <ERA>             Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25),
@@ -1127,6 +1116,9 @@ fn mcp_at_length() {
 
                   --env-pass <NAME>
                       Pass this variable of ours on to the programs that are started; may repeat
+
+                  --back-token-env <VAR>
+                      Environment variable that holds the token to show to peers over HTTP
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat

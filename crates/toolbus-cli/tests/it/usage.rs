@@ -399,3 +399,37 @@ fn addresses_that_are_misspelled() {
     "#]]
     .assert_eq(&pages);
 }
+
+#[test]
+fn serve_takes_nothing_for_all_backs_alike() {
+    let refused = [
+        ["serve", "--token-env", "MY_TOKEN"],
+        ["serve", "--header", "A: b"],
+        ["serve", "--env", "A=b"],
+        ["serve", "--env-pass", "A"],
+    ];
+    let pages = refused.map(|words| format!("$ {}\n{}", words.join(" "), Page::of(&words).run()));
+    expect![[r#"
+        $ serve --token-env MY_TOKEN
+        stderr
+        error: `--token-env` has no place here: the backs are those of the config
+        hint: write `token_env = "MY_TOKEN"` under `[front.NAME]` to ask callers for it, or under `[back.NAME]` to show it to that peer
+        exit 2
+        $ serve --header A: b
+        stderr
+        error: `--header` has no place here: the backs are those of the config
+        hint: write `headers = { NAME = "VALUE" }` under `[back.NAME]`
+        exit 2
+        $ serve --env A=b
+        stderr
+        error: `--env` has no place here: the backs are those of the config
+        hint: write `env = { NAME = "VALUE" }` under `[back.NAME]`
+        exit 2
+        $ serve --env-pass A
+        stderr
+        error: `--env-pass` has no place here: the backs are those of the config
+        hint: write `env_pass = ["A"]` under `[back.NAME]`
+        exit 2
+    "#]]
+    .assert_eq(&pages.concat());
+}

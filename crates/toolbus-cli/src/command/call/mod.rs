@@ -156,10 +156,11 @@ pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
             let answered = answered.map_err(|failed| told(globals, failed)).and_then(|answered| {
                 answered.map_err(|failure| failure::failed(&peers.with_meant_if_one(failure)))
             });
-            peers.over(answered, answering.close()).await
+            // What the call itself ended with was told as its outcome.
+            Ok(peers.over(answered, answering.close()).await)
         })
     });
-    called.map_err(|failed| told(globals, failed))
+    called.map_err(|failed| told(globals, failed))?
 }
 
 /// What is asked, before the tool was looked at.

@@ -18,14 +18,13 @@ use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
 use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
-use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;
 use self::front::{Draining, Front, Plan};
 use super::wire::{self, WireFace};
-use crate::args::peer::{self, HttpArgs, ProgramArgs};
+use crate::args::peer::RefusedArgs;
 use crate::args::{Globals, value};
 use crate::config::{self, Found};
 use crate::exit::Exit;
@@ -67,9 +66,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 #[command(after_long_help = examples())]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    program: ProgramArgs,
-    #[command(flatten)]
-    http: HttpArgs,
+    refused: RefusedArgs,
     /// Wait this long for the first list until every back has listed its tools, where a front has
     /// no `list_timeout`; `0` not at all [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = value::duration_or_none,
@@ -93,7 +90,8 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
-    let asked = Asked { globals, peers: args.settings()?, list_timeout: args.list_timeout };
+    args.refused.check()?;
+    let asked = Asked { globals, list_timeout: args.list_timeout };
     let wanted = Wanted::read(&asked)?;
     spans::say_if_missing();
     runtime::block_on(async {
@@ -157,20 +155,8 @@ async fn serve(
 /// What the command line says.
 struct Asked<'a> {
     globals: &'a Globals,
-    /// About all backs.
-    peers: Settings,
     /// About fronts that say nothing of it.
     list_timeout: Option<Duration>,
-}
-
-impl ServeArgs {
-    fn settings(&self) -> Result<Settings, Failed> {
-        Ok(Settings {
-            program: self.program.settings()?,
-            credentials: self.http.credentials()?,
-            ..Settings::default()
-        })
-    }
 }
 
 /// What the config asks for, checked as far as it can be before anything is opened.
@@ -199,7 +185,6 @@ impl Wanted {
         }
         let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
         let admin = admin::plan(&config)?;
-        peer::add_to(&mut config, &asked.peers);
         Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }

@@ -16,6 +16,13 @@ use crate::wire::settings::Secret;
 /// The largest file that a secret is read from.
 const SECRET_BYTES_MAX: u64 = 1 << 20;
 
+/// Shorter than this is no secret.
+const SECRET_CHARS_MIN: usize = 6;
+
+/// Variables that tell where we are and who the user is: their values are no secrets.
+const PLAIN: [&str; 10] =
+    ["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"];
+
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
     pub(super) fn secret(&self) -> Result<Secret<String>, ConfigError> {
@@ -99,12 +106,20 @@ impl Entry<'_> {
             };
             expanded.push_str(before);
             let value = self.looked_up(variable)?;
-            secrets::hide(&value);
+            if self.can_be_secret(&value) {
+                secrets::hide(&value);
+            }
             expanded.push_str(&value);
             rest = behind;
         }
         expanded.push_str(rest);
         Ok(expanded)
+    }
+
+    /// Masking what is short, or stands in half of all paths, would hide more than it protects.
+    fn can_be_secret(&self, value: &str) -> bool {
+        let is_plain = |name: &&str| (self.source.env)(name).as_deref() == Some(value);
+        SECRET_CHARS_MIN <= value.chars().count() && !PLAIN.iter().any(|name| is_plain(&name))
     }
 
     /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends

@@ -175,8 +175,10 @@ impl CheckKind for MediocreKind {
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        // A command with blanks or a path can be nothing else.
-        let is_command = Address::begins_like_one(text)
+        // A command with blanks or a path can be nothing else. A URL is not looked at as that of
+        // another wire, to which what stands behind its `?` would be a secret.
+        let is_command = !text.contains("://")
+            && Address::begins_like_one(text)
             && Address::parse(text).is_ok_and(|address| address.is_bare());
         let address = match is_command {
             true => address(Purpose::Call, &format!("stdio:{text}"))?,

@@ -142,8 +142,9 @@ impl CheckKind for OracleKind {
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         // A command with blanks or a path can be nothing else.
-        let bare = Address::parse(text)
-            .ok()
+        let bare = (!text.contains("://"))
+            .then(|| Address::parse(text).ok())
+            .flatten()
             .filter(|address| address.is_bare() && Address::begins_like_one(text));
         let address = bare.map_or_else(|| connection(text), Ok)?;
         let Place::Command(words) = address.place() else {

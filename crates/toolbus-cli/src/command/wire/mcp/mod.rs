@@ -23,7 +23,7 @@ use toolbus_proto::tool::Wire;
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
 use crate::args::asked::EraArgs;
-use crate::args::peer::{HeaderArgs, ProgramArgs};
+use crate::args::peer::{BackHttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
@@ -167,7 +167,7 @@ pub(crate) struct McpArgs {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
-    headers: HeaderArgs,
+    back_http: BackHttpArgs,
     #[command(flatten)]
     era: EraArgs,
 }
@@ -179,7 +179,7 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         stop_timeout: Some(args.stop_timeout),
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
-        credentials: args.headers.credentials()?,
+        credentials: args.back_http.credentials()?,
         era: args.era.generation(),
         clients: if args.http.is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()

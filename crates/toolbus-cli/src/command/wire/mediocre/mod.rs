@@ -18,7 +18,7 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
 use crate::args::access::AccessArgs;
-use crate::args::peer::{HeaderArgs, HttpArgs, ProgramArgs};
+use crate::args::peer::{BackHttpArgs, HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -196,7 +196,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
-    pub(crate) headers: HeaderArgs,
+    pub(crate) back_http: BackHttpArgs,
 }
 
 /// Show what one direction of a mediocre-rpc connection says

@@ -52,7 +52,7 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     let backs = Settings {
         timeout: Some(args.call_timeout),
         program: args.program.settings()?,
-        credentials: args.headers.credentials()?,
+        credentials: args.back_http.credentials()?,
         ..Settings::default()
     };
     crate::spans::say_if_missing();
