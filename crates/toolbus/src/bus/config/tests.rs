@@ -668,3 +668,21 @@ fn nothing_secret_is_shown_by_a_config() {
     let said = "with k3y-of-environment and k3y-in-query";
     assert_eq!(crate::secrets::masked(said), "with *** and ***");
 }
+
+#[test]
+fn what_is_short_or_says_where_we_are_is_no_secret() {
+    let text = r#"
+        [back.p]
+        connect = "mcp+stdio:./p"
+        env = { A = "${HOME}/notes", B = "${SHORT}", C = "${LONG}" }
+    "#;
+    let env = |name: &str| match name {
+        "HOME" => Some("/homes/of-this-test".to_owned()),
+        "SHORT" => Some("q7xz5".to_owned()),
+        "LONG" => Some("q7xz5w-of-this-test".to_owned()),
+        _ => None,
+    };
+    Config::parse(text, &env).unwrap();
+    let said = "/homes/of-this-test has q7xz5 and q7xz5w-of-this-test";
+    assert_eq!(crate::secrets::masked(said), "/homes/of-this-test has q7xz5 and ***");
+}
