@@ -1,4 +1,4 @@
-//! Flags about what peers may ask of whoever called them, and how they are spoken to.
+//! Flags about what peers may ask of their caller, and how they are spoken to.
 
 use std::fs;
 use std::path::PathBuf;

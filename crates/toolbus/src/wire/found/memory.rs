@@ -2,7 +2,7 @@
 //! in a small file, where the program that embeds us wants that.
 //!
 //! It only saves time. A file that cannot be read or written, or says what is not so, costs that
-//! time and nothing else: whoever uses what is remembered here checks it by what the program says.
+//! time and nothing else: a caller of what is remembered here checks it by what the program says.
 //! Commands stand in it as numbers, since secrets may be among their words.
 
 use std::cell::RefCell;

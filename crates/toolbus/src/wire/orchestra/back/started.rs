@@ -304,7 +304,7 @@ struct Home {
 /// Removes a folder in the end.
 pub(in crate::wire::orchestra) struct Scratch(PathBuf);
 
-/// A folder for certificates that nobody else has, and that is removed even if we are killed: it
+/// A folder for the certificates of this process alone, which is removed even if we are killed: it
 /// holds the key of a CA.
 pub(in crate::wire::orchestra) fn scratch_folder() -> Result<(Folder, Scratch), Failure> {
     let ours = scratch::folder().map_err(|error| unavailable(&error))?;
