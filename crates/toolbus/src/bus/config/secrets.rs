@@ -119,7 +119,7 @@ impl Entry<'_> {
     /// Masking what is short, or stands in half of all paths, would hide more than it protects.
     fn can_be_secret(&self, value: &str) -> bool {
         let is_plain = |name: &&str| (self.source.env)(name).as_deref() == Some(value);
-        SECRET_CHARS_MIN <= value.chars().count() && !PLAIN.iter().any(|name| is_plain(name))
+        SECRET_CHARS_MIN <= value.chars().count() && !PLAIN.iter().any(is_plain)
     }
 
     /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends
