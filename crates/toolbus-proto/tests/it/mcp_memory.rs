@@ -191,7 +191,7 @@ fn a_list_of_tools_has_a_limit_that_is_named() {
     };
     let fine = list(&mut client(now), tools(10_000)).unwrap();
     assert!(matches!(fine, Outcome::Tools(tools) if tools.len() == 10_000));
-    let refused = list(&mut client(now), tools(300_000)).unwrap_err();
+    let refused = list(&mut client(now), tools(10_001)).unwrap_err();
     let why = "it offers more than 10000 tools, which is the limit for one peer";
     assert_eq!((refused.kind, &*refused.message), (FailureKind::TooLarge, why));
     let large = format!(r#"{{"tools":[{{"name":"t","description":"{}"}}]}}"#, "x".repeat(17 << 20));

@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use toolbus_proto::channel::{Asked, Calling, Channel, Down, Flow, Outbox, Serving, Ticket};
 use toolbus_proto::tool::{Failure, FailureKind};
 
+use crate::form::is_long;
 use crate::pair::{ToCalling, ToServing};
 
 /// What happens to the bytes that arrive.
@@ -30,11 +31,24 @@ enum Fault {
 const GARBLED: &[u8] = b"\n\xff\"}0";
 const FLOODS: &[&[u8]] = &[b"x", b"\n", b"[{\"", b"\xff\x00\xff\xff"];
 
-/// Every fault at every byte of a conversation of `len` bytes.
+/// In the short form of a test a flood comes before one byte in so many.
+const FLOODED_SHORT: usize = 8;
+
+/// What can go wrong at every byte of a conversation of `len` bytes: in the long form of a test
+/// all of it, in the short one an end and a silence at every byte, and the kinds of garbage and
+/// of floods in turn.
 fn all(len: usize) -> impl Iterator<Item = Fault> {
-    (0..=len).flat_map(|at| {
-        let garble = GARBLED.iter().map(move |&byte| Fault::Garble { at, byte });
-        let flood = FLOODS.iter().map(move |&with| Fault::Flood { at, with });
+    let is_long = is_long();
+    (0..=len).flat_map(move |at| {
+        let garble = GARBLED.iter().enumerate().filter_map(move |(kind, &byte)| {
+            let is_its_turn = is_long || at % GARBLED.len() == kind;
+            is_its_turn.then_some(Fault::Garble { at, byte })
+        });
+        let flood = FLOODS.iter().enumerate().filter_map(move |(kind, &with)| {
+            let is_its_turn =
+                is_long || at % (FLOODED_SHORT * FLOODS.len()) == FLOODED_SHORT * kind;
+            is_its_turn.then_some(Fault::Flood { at, with })
+        });
         [Fault::Cut { at }, Fault::Stall { at }].into_iter().chain(garble).chain(flood)
     })
 }

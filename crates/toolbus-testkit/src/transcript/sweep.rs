@@ -2,12 +2,14 @@
 
 use super::replay::{Cause, TellWhere, counted, play, steps};
 use super::{Player, dedent};
+use crate::form::short_or_long;
 
-/// More places than this to cut one run of bytes are not tried; they are spread over it.
-const CUTS_MAX: usize = 512;
+/// More places than this to cut one run of bytes are not tried in the short form of a test, and
+/// in the long one; they are spread over it.
+const CUTS_MAX: (usize, usize) = (8, 512);
 
-/// Replays `text` a byte at a time, and with each run of bytes that arrives cut in two at
-/// every byte. What leaves and what our side learns must be what it is without a cut.
+/// Replays `text` a byte at a time, and with each run of bytes that arrives cut in two, in the
+/// long form at every byte. What leaves and what our side learns must be what it is without a cut.
 ///
 /// The text may be that of an `expect!`, indented as the code around it.
 pub fn sweep<P: Player>(text: &str, mut make_player: impl FnMut() -> P) {
@@ -21,8 +23,11 @@ pub fn sweep<P: Player>(text: &str, mut make_player: impl FnMut() -> P) {
         runs.push(bytes.len());
         vec![bytes.to_vec()]
     });
+    let cuts_max = short_or_long(CUTS_MAX.0, CUTS_MAX.1);
     for (run, &len) in runs.iter().enumerate() {
-        for at in (1..len).step_by(len.div_ceil(CUTS_MAX)) {
+        let step = len.div_ceil(cuts_max).max(1);
+        // Each run begins elsewhere, so that together they are cut at places of every kind.
+        for at in (1 + run % step..len).step_by(step) {
             let halves = outcome(text, &mut make_player, |index, bytes| {
                 if index != run {
                     return vec![bytes.to_vec()];

@@ -203,7 +203,7 @@ fn two_may_wait_for_the_same_shutdown() {
 fn a_talkative_stderr_blocks_nobody() {
     run(async {
         let oracle = oracle(
-            "ready; next; yes 'much to say about little' | head -c 104857600 >&2; answer 0x1; next",
+            "ready; next; yes 'much to say about little' | head -c 16777216 >&2; answer 0x1; next",
         );
         assert_eq!(invoke(&oracle).await, ok("0x1"));
         oracle.shutdown().await;

@@ -9,6 +9,7 @@ use toolbus::engine::io::{Sink, Source, Stop, Writer};
 use toolbus::transport::quic::{Dialler, Idle, QuicReader, QuicWriter, Target};
 use toolbus_testkit::orchestra::conversations;
 use toolbus_testkit::runtime::run;
+use toolbus_testkit::side_by_side::side_by_side;
 use toolbus_testkit::transcript;
 
 use super::played::{Hub, Played};
@@ -17,7 +18,7 @@ use super::*;
 
 #[test]
 fn what_a_hub_routes() {
-    let mut count = 0;
+    let mut scripts = Vec::new();
     for file in conversations(&["hub serving "]) {
         let script = transcript::read(&file);
         // What is told of clocks and ends needs a clock and a process that the test moves.
@@ -26,11 +27,11 @@ fn what_a_hub_routes() {
         let names_a_stream = |line: &str| 1 < line.matches("hop-").count();
         let is_left_out = |line: &str| is_about_time(line) || names_a_stream(line);
         if !script.lines().any(is_left_out) && !script.contains("[from ") {
-            count += 1;
-            run(replay(&script));
+            scripts.push(script);
         }
     }
-    assert_eq!(count, 11);
+    assert_eq!(scripts.len(), 11);
+    side_by_side(scripts, |script| run(replay(&script)));
 }
 
 async fn replay(script: &str) {
