@@ -226,7 +226,7 @@ impl Page {
         }
         let signs = self.signs;
         let mut drawn = String::new();
-        let mut free = 3;
+        let mut free = margin.brackets + 3;
         for (at, mark) in marks.iter().filter(|mark| mark.crosses(line)).enumerate() {
             let corner = match mark.part_in(line) {
                 Some(Part::Begin) => signs.top_left,
@@ -234,6 +234,7 @@ impl Page {
                 Some(Part::End) => signs.bottom_left,
                 _ => {
                     drawn.push_str(&self.paint(mark.style, signs.vertical));
+                    free -= 1;
                     continue;
                 }
             };
@@ -243,7 +244,6 @@ impl Page {
             free = 1;
             break;
         }
-        free += margin.brackets.saturating_sub(drawn.chars().count());
         self.out.push_str(&drawn);
         self.out.push_str(&" ".repeat(free));
     }
