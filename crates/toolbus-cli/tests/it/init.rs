@@ -289,6 +289,40 @@ fn files_that_name_no_servers() {
 }
 
 #[test]
+fn what_is_wrong_with_the_config_of_an_editor_is_told_in_its_own_words() {
+    let scratch = folder(&[
+        ("m.json", r#"{"mcpServers": {"try": {"comand": "npx"}}}"#),
+        (
+            "n.json",
+            r#"{"mcpServers": {"try": {"comand": "npx"}, "far": {"url": "http://127.0.0.1:1", "headers": {"A": "${", "B": "${"}}}}"#,
+        ),
+    ]);
+    check(
+        scratch.path(),
+        &["tools", "--config", "m.json"],
+        expect![[r#"
+        stderr
+        error: `m.json` names no server to call
+          try: it has neither a command nor a URL; did you mean `command` where it says `comand`?
+        hint: a server has `"command": "PROGRAM"` and `"args"`, or a `"url"`
+        exit 2
+    "#]],
+    );
+    check(
+        scratch.path(),
+        &["tools", "--config", "n.json"],
+        expect![[r#"
+        stderr
+        warning: `try` is left out: it has neither a command nor a URL; did you mean `command` where it says `comand`?
+        error: `n.json` has 2 mistakes
+          `back.far.headers.A` has a `${` without its `}`
+          `back.far.headers.B` has a `${` without its `}`
+        exit 2
+    "#]],
+    );
+}
+
+#[test]
 fn the_config_is_found_in_a_folder_above_and_its_paths_with_it() {
     let config =
         "[back.x]\nconnect = \"mcp+stdio:sh ./server\"\nenv = { A = \"${file:secret}\" }\n";

@@ -8,8 +8,8 @@ use std::path::Path;
 use toml::de::DeValue;
 use toolbus_proto::json::{Json, write_string};
 
-use super::error::{ConfigError, Problem};
-use super::keys::Entry;
+use super::error::Problem;
+use super::keys::{Entry, Fault};
 use crate::secrets;
 use crate::wire::settings::Secret;
 
@@ -25,10 +25,10 @@ const PLAIN: [&str; 10] =
 
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
-    pub(super) fn secret(&self) -> Result<Secret<String>, ConfigError> {
+    pub(super) fn secret(&self) -> Result<Secret<String>, Fault> {
         let expanded = self.expanded(&self.string()?)?;
         match expanded.trim() {
-            "" => Err(self.error(Problem::Empty { key: self.path.clone() })),
+            "" => Err(self.fault(Problem::Empty { key: self.path.clone() })),
             secret => {
                 secrets::hide(secret);
                 Ok(Secret::new(secret.to_owned()))
@@ -37,24 +37,34 @@ impl Entry<'_> {
     }
 
     /// A table of strings, as in `env = { KEY = "${KEY}" }`, in the order of the file.
-    pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, ConfigError> {
+    pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, Fault> {
         let secret = |entry: &Entry<'_>| {
-            Ok((entry.name.to_owned(), Secret::new(entry.expanded(&entry.string()?)?)))
+            let expanded = entry.string().and_then(|text| entry.expanded(&text));
+            let value = self.source.faults.noted(expanded)?;
+            Some((entry.name.to_owned(), Secret::new(value)))
         };
-        self.entries()?.iter().map(secret).collect()
+        Ok(self.entries()?.iter().filter_map(secret).collect())
     }
 
     /// A table as a JSON object, its strings expanded.
-    pub(super) fn secret_object(&self) -> Result<Secret<Json>, ConfigError> {
+    pub(super) fn secret_object(&self) -> Result<Secret<Json>, Fault> {
         if !self.value.is_table() {
             return Err(self.wrong_type("a table"));
         }
         let mut text = Vec::new();
-        self.write_json(&mut text)?;
+        self.write_json(&mut text);
         Ok(Secret::new(Json::from_trusted(text)))
     }
 
-    fn write_json(&self, out: &mut Vec<u8>) -> Result<(), ConfigError> {
+    /// What cannot be written is a mistake, which is noted.
+    fn write_json(&self, out: &mut Vec<u8>) {
+        if self.source.faults.noted(self.try_write_json(out)).is_none() {
+            // It is JSON all the same.
+            out.extend_from_slice(b"null");
+        }
+    }
+
+    fn try_write_json(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         match self.value {
             DeValue::String(text) => write_string(out, &self.expanded(text)?),
             DeValue::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
@@ -75,7 +85,7 @@ impl Entry<'_> {
                     if index > 0 {
                         out.push(b',');
                     }
-                    element.write_json(out)?;
+                    element.write_json(out);
                 }
                 out.push(b']');
             }
@@ -87,7 +97,7 @@ impl Entry<'_> {
                     }
                     write_string(out, entry.name);
                     out.push(b':');
-                    entry.write_json(out)?;
+                    entry.write_json(out);
                 }
                 out.push(b'}');
             }
@@ -97,12 +107,12 @@ impl Entry<'_> {
 
     /// `${NAME}` becomes what the environment has for it and `${file:PATH}` what the file holds;
     /// everything else stays.
-    fn expanded(&self, text: &str) -> Result<String, ConfigError> {
+    fn expanded(&self, text: &str) -> Result<String, Fault> {
         let mut expanded = String::new();
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once("${") {
             let Some((variable, behind)) = behind.split_once('}') else {
-                return Err(self.error(Problem::Unclosed { key: self.path.clone() }));
+                return Err(self.fault(Problem::Unclosed { key: self.path.clone() }));
             };
             expanded.push_str(before);
             let value = self.looked_up(variable)?;
@@ -124,18 +134,18 @@ impl Entry<'_> {
 
     /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends
     /// of lines behind it, since editors and `echo` write one.
-    fn looked_up(&self, name: &str) -> Result<String, ConfigError> {
+    fn looked_up(&self, name: &str) -> Result<String, Fault> {
         let key = self.path.clone();
         let Some(path) = name.strip_prefix("file:") else {
             let variable = name.to_owned();
             return (self.source.env)(name)
-                .ok_or_else(|| self.error(Problem::Unset { key, variable }));
+                .ok_or_else(|| self.fault(Problem::Unset { key, variable }));
         };
         match held(&self.source.folder.join(path)) {
             Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
             Err(why) => {
                 let path = path.to_owned();
-                Err(self.error(Problem::Unreadable { key, path, why }))
+                Err(self.fault(Problem::Unreadable { key, path, why }))
             }
         }
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
 use crate::child::words;
+use crate::did_you_mean::nearest;
 use crate::wire::clients::{
     ClientConfigError, ClientConfigs, ClientPeer, ClientPlace, Surroundings, back_name,
 };
@@ -123,7 +124,7 @@ impl Server<'_> {
                     peer.connect = as_pair(&peer.connect);
                 }
             }
-            (None, None) => peer.left_out = Some("it has neither a command nor a URL".to_owned()),
+            (None, None) => peer.left_out = Some(self.unreachable()),
         }
         let is = |key: &str, value: bool| self.server.get(key) == Some(&Value::Bool(value));
         if is("disabled", true) || is("enabled", false) {
@@ -134,6 +135,16 @@ impl Server<'_> {
             peer.notes.push(note.to_owned());
         }
         peer
+    }
+
+    /// Why it cannot be reached that has neither a command nor a URL.
+    fn unreachable(&self) -> String {
+        let why = "it has neither a command nor a URL";
+        let meant = |key: &String| {
+            let meant = nearest(key, ["command", "url"])?;
+            Some(format!("{why}; did you mean `{meant}` where it says `{key}`?"))
+        };
+        self.server.keys().find_map(meant).unwrap_or_else(|| why.to_owned())
     }
 
     fn text(&self, key: &str) -> Option<String> {
