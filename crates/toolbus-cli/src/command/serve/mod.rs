@@ -539,6 +539,7 @@ fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
             Err(failure) => left_out(back, failure),
         }
     }
+    bus.warn_of_allowed_in_vain();
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
