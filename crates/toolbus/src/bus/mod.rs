@@ -44,7 +44,7 @@ use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
 use crate::did_you_mean::nearest;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
-use crate::wire::open::file_name;
+use crate::wire::open::{file_name, open_one_of};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
 
@@ -265,7 +265,7 @@ impl Bus {
                     (Member { in_flight, ..member }, before[same].clone())
                 }
                 None => {
-                    let opened = open(&back.address, &back.settings)?;
+                    let opened = open_one_of(&back.address, &back.settings)?;
                     (Member::new(name, address, opened, &back.settings), Known::default())
                 }
             };

@@ -53,7 +53,14 @@ pub struct Mistake {
 impl Mistake {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
-        match &*self.problem {
+        self.problem.hint()
+    }
+}
+
+impl Problem {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
             Problem::UnknownKey { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `{nearest}`?"))
             }

@@ -26,6 +26,8 @@ pub(super) struct Source<'a> {
     pub(super) registry: &'a Registry,
     /// What is wrong so far.
     pub(super) faults: &'a Faults,
+    /// What is not there, where that is no mistake of the config.
+    pub(super) missing: Option<&'a RefCell<Vec<Problem>>>,
 }
 
 impl Source<'_> {
@@ -227,6 +229,14 @@ impl<'a> Entry<'a> {
             at: value.span(),
         };
         Some(self.value.as_array()?.iter().enumerate().map(element).collect())
+    }
+
+    /// The same, where something may be missing that the environment or a file should have.
+    pub(super) fn lacking<'b>(&'b self, missing: &'b RefCell<Vec<Problem>>) -> Entry<'b> {
+        let (path, name, key_at, at) = (self.path.clone(), self.name, &self.key_at, &self.at);
+        let (key_at, at) = (key_at.clone(), at.clone());
+        let source = Source { missing: Some(missing), ..self.source };
+        Entry { source, path, name, key_at, value: self.value, at }
     }
 
     /// A value of this kind.

@@ -26,9 +26,18 @@ const PLAIN: [&str; 10] =
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
     pub(super) fn secret(&self) -> Result<Secret<String>, Fault> {
-        let expanded = self.expanded(&self.string()?)?;
+        let text = self.string()?;
+        let Some(expanded) = self.expanded(&text)? else {
+            return Ok(Secret::new(String::new()));
+        };
         match expanded.trim() {
-            "" => Err(self.fault(Problem::Empty { key: self.path.clone() })),
+            "" => {
+                let empty = Problem::Empty { key: self.path.clone() };
+                match text.trim() {
+                    "" => Err(self.fault(empty)),
+                    _ => self.without(empty).map(|()| Secret::new(String::new())),
+                }
+            }
             secret => {
                 secrets::hide(secret);
                 Ok(Secret::new(secret.to_owned()))
@@ -41,7 +50,7 @@ impl Entry<'_> {
         let secret = |entry: &Entry<'_>| {
             let expanded = entry.string().and_then(|text| entry.expanded(&text));
             let value = self.source.faults.noted(expanded)?;
-            Some((entry.name.to_owned(), Secret::new(value)))
+            Some((entry.name.to_owned(), Secret::new(value.unwrap_or_default())))
         };
         Ok(self.entries()?.iter().filter_map(secret).collect())
     }
@@ -66,7 +75,9 @@ impl Entry<'_> {
 
     fn try_write_json(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         match self.value {
-            DeValue::String(text) => write_string(out, &self.expanded(text)?),
+            DeValue::String(text) => {
+                write_string(out, &self.expanded(text)?.unwrap_or_default());
+            }
             DeValue::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
             DeValue::Datetime(time) => write_string(out, &time.to_string()),
             DeValue::Integer(_) => {
@@ -106,24 +117,46 @@ impl Entry<'_> {
     }
 
     /// `${NAME}` becomes what the environment has for it and `${file:PATH}` what the file holds;
-    /// everything else stays.
-    fn expanded(&self, text: &str) -> Result<String, Fault> {
-        let mut expanded = String::new();
+    /// everything else stays. `None` if one of them is not there and is noted as missing.
+    fn expanded(&self, text: &str) -> Result<Option<String>, Fault> {
+        let mut expanded = Some(String::new());
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once("${") {
             let Some((variable, behind)) = behind.split_once('}') else {
                 return Err(self.fault(Problem::Unclosed { key: self.path.clone() }));
             };
-            expanded.push_str(before);
-            let value = self.looked_up(variable)?;
-            if self.can_be_secret(&value) {
-                secrets::hide(&value);
+            match self.looked_up(variable) {
+                Ok(value) => {
+                    if self.can_be_secret(&value) {
+                        secrets::hide(&value);
+                    }
+                    if let Some(expanded) = &mut expanded {
+                        expanded.push_str(before);
+                        expanded.push_str(&value);
+                    }
+                }
+                Err(problem) => {
+                    self.without(problem)?;
+                    expanded = None;
+                }
             }
-            expanded.push_str(&value);
             rest = behind;
         }
-        expanded.push_str(rest);
+        if let Some(expanded) = &mut expanded {
+            expanded.push_str(rest);
+        }
         Ok(expanded)
+    }
+
+    /// Goes on without what is not there, if only this table needs it.
+    fn without(&self, problem: Problem) -> Result<(), Fault> {
+        match self.source.missing {
+            Some(missing) => {
+                missing.borrow_mut().push(problem);
+                Ok(())
+            }
+            None => Err(self.fault(problem)),
+        }
     }
 
     /// Masking what is short, or stands in half of all paths, would hide more than it protects.
@@ -134,19 +167,15 @@ impl Entry<'_> {
 
     /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends
     /// of lines behind it, since editors and `echo` write one.
-    fn looked_up(&self, name: &str) -> Result<String, Fault> {
+    fn looked_up(&self, name: &str) -> Result<String, Problem> {
         let key = self.path.clone();
         let Some(path) = name.strip_prefix("file:") else {
             let variable = name.to_owned();
-            return (self.source.env)(name)
-                .ok_or_else(|| self.fault(Problem::Unset { key, variable }));
+            return (self.source.env)(name).ok_or(Problem::Unset { key, variable });
         };
         match held(&self.source.folder.join(path)) {
             Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-            Err(why) => {
-                let path = path.to_owned();
-                Err(self.fault(Problem::Unreadable { key, path, why }))
-            }
+            Err(why) => Err(Problem::Unreadable { key, path: path.to_owned(), why }),
         }
     }
 }

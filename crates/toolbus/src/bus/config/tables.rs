@@ -1,5 +1,6 @@
 //! The tables of the config: which keys each has, and for whom (`docs/config.md`).
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -11,7 +12,7 @@ use super::keys::{Entry, Fault, Faults, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
 use crate::address::{Address, Place, Purpose};
 use crate::wire::access::AccessSettings;
-use crate::wire::settings::{ProgramSettings, Restart, Settings};
+use crate::wire::settings::{Missing, ProgramSettings, Restart, Settings};
 use crate::wire::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
@@ -23,7 +24,7 @@ pub(super) fn read(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
     let faults = Faults::default();
-    let source = Source { text, folder, env, registry, faults: &faults };
+    let source = Source { text, folder, env, registry, faults: &faults, missing: None };
     let table = DeTable::parse(text).map_err(|error| {
         // Its own rendering would show the line, and with it what may be a secret.
         let message = error.message().to_owned();
@@ -65,6 +66,8 @@ fn each<T>(
 /// `None` if there is a mistake in it, which is noted.
 fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
     let registry = entry.source.registry;
+    let missing = RefCell::default();
+    let entry = &entry.lacking(&missing);
     let mut keys = entry.keys()?;
     let address = keys.need("connect", |entry| entry.address(Purpose::Call));
     let allow = keys.take("allow", Entry::strings);
@@ -91,8 +94,34 @@ fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
     let values = of_kind(&mut keys, &address, registry, PeerKind::back_keys);
     keys.finish();
     let settings = address.kind().configure(&values, settings);
+    let settings = Settings { missing: told_missing(&missing.borrow()), ..settings };
     let allow = allow.map(|names| names.into_iter().map(ToolName::new).collect());
     Ok(Some(BackConfig { name: entry.name.to_owned(), address, allow, settings }))
+}
+
+/// All that a back needs and is not there, as its calls are told it.
+fn told_missing(problems: &[Problem]) -> Option<Missing> {
+    let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut variables: Vec<&str> = Vec::new();
+    for problem in problems {
+        if let Problem::Unset { variable, .. } = problem
+            && !variables.contains(&variable.as_str())
+        {
+            variables.push(variable);
+        }
+    }
+    let hint = match (problems, variables.as_slice()) {
+        ([], _) => return None,
+        ([first, ..], []) => first.hint().unwrap_or_else(|| {
+            "see that the file is there and can be read, or take it out of the config".to_owned()
+        }),
+        (_, [only]) => format!("set it: `export {only}=…`, or take it out of the config"),
+        (_, several) => {
+            let set: String = several.iter().map(|name| format!(" {name}=…")).collect();
+            format!("set them: `export{set}`, or take them out of the config")
+        }
+    };
+    Some(Missing { message, hint: Some(hint) })
 }
 
 /// The values of the keys that the kind of this peer has; those of other kinds are misplaced.
