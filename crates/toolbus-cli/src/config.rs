@@ -86,7 +86,8 @@ pub(crate) fn usual() -> Option<PathBuf> {
 
 /// The config of a client as one of ours; `None` if it is ours.
 fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
-    if !text.trim_start().starts_with('{') {
+    // Zed's begins with a comment.
+    if !text.trim_start().starts_with(['{', '/']) {
         return Ok(None);
     }
     let found = client_peers(path, text)?.ok_or_else(|| {
@@ -104,6 +105,11 @@ fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
     for (name, why) in left_out {
         tracing::warn!("`{name}` is left out: {why}");
     }
+    for peer in found.iter().filter(|peer| peer.left_out.is_none()) {
+        for limit in peer.not_taken.iter().filter(|not| not.is_limit) {
+            tracing::warn!("`{}`: not taken over: {limit}", peer.name);
+        }
+    }
     Ok(Some(found.iter().map(ClientPeer::to_toml).collect()))
 }
 
@@ -118,7 +124,7 @@ pub(crate) fn where_they_stand() -> String {
 pub(crate) fn client_peers(path: &Path, text: &str) -> Result<Option<Vec<ClientPeer>>, Failed> {
     with_surroundings(|surroundings| {
         for configs in Registry::default().kinds().filter_map(PeerKind::client_configs) {
-            let read = configs.read(text, surroundings).map_err(|error| {
+            let read = configs.read(path, text, surroundings).map_err(|error| {
                 Failed::usage(format!("the config `{}` {error}", path.display()))
             })?;
             if read.is_some() {
