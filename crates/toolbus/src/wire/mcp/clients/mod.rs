@@ -165,7 +165,6 @@ mod tests {
 
     use super::*;
 
-    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     fn check(text: &str, expect: Expect) {
         check_at("mcp.json", text, expect);
     }
