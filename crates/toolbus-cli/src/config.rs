@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use toolbus::bus::config::Config;
+use toolbus::bus::config::{Config, ConfigError, Mistake};
 use toolbus::wire::clients::{ClientConfigs, ClientPeer, Surroundings};
 use toolbus::wire::{PeerKind, Registry};
 
@@ -28,28 +28,45 @@ pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
         Failed::usage(format!("cannot read the config `{shown}`")).caused_by(&error)
     })?;
     let env = |name: &str| std::env::var(name).ok();
-    let config = match foreign(&path, &text)? {
+    if let Some(text) = foreign(&path, &text)? {
         // Lines of a text that the user has never seen say nothing.
-        Some(text) => Config::parse(&text, &env).map_err(|error| {
-            Failed::usage(format!("`{shown}`: {}", error.problem)).hint_if_any(error.hint())
-        })?,
-        None => {
-            let folder = path.parent().unwrap_or(Path::new(""));
-            // Below the config, programs start where it is.
-            let parsed = match asked.is_none() && path.has_root() {
-                true => Config::parse_in(folder, &text, &env),
-                false => Config::parse_beside(folder, &text, &env),
-            };
-            parsed.map_err(|error| {
-                Failed::usage(format!("`{shown}` {error}")).hint_if_any(error.hint())
-            })?
-        }
+        let tell = |mistake: &Mistake| mistake.problem.to_string();
+        let config = Config::parse(&text, &env)
+            .map_err(|error| wrong(&path, &format!("`{shown}`:"), &error, tell))?;
+        return Ok(Some(Found { path, config }));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // Below the config, programs start where it is.
+    let parsed = match asked.is_none() && path.has_root() {
+        true => Config::parse_in(folder, &text, &env),
+        false => Config::parse_beside(folder, &text, &env),
     };
+    let config =
+        parsed.map_err(|error| wrong(&path, &format!("`{shown}`"), &error, Mistake::to_string))?;
     if config.backs.is_empty() {
         return Err(Failed::usage(format!("`{shown}` names no backs"))
             .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"));
     }
     Ok(Some(Found { path, config }))
+}
+
+/// All that is wrong with a config, as one failure. What stands before a mistake alone is `whose`.
+fn wrong(
+    path: &Path,
+    whose: &str,
+    error: &ConfigError,
+    tell: impl Fn(&Mistake) -> String,
+) -> Failed {
+    let failed = |mistake: &Mistake, before: &str| {
+        Failed::usage(format!("{before}{}", tell(mistake))).hint_if_any(mistake.hint())
+    };
+    match error.mistakes.as_slice() {
+        [only] => failed(only, &format!("{whose} ")),
+        mistakes => {
+            let all: Vec<_> = mistakes.iter().map(|mistake| failed(mistake, "")).collect();
+            Failed::several(&format!("`{}`", path.display()), &all)
+        }
+    }
 }
 
 /// The config here, or the nearest above. Who may write a config may start programs, so one above
@@ -69,16 +86,28 @@ pub(crate) fn usual() -> Option<PathBuf> {
 
 /// The config of a client as one of ours; `None` if it is ours.
 fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
-    if !text.trim_start().starts_with('{') {
+    // Zed's begins with a comment.
+    if !text.trim_start().starts_with(['{', '/']) {
         return Ok(None);
     }
     let found = client_peers(path, text)?.ok_or_else(|| {
         Failed::usage(format!("`{}` is JSON, but names no servers", path.display()))
             .hint(format!("a config of ours is TOML; of an editor's, {}", where_they_stand()))
     })?;
-    for peer in &found {
-        if let Some(why) = &peer.left_out {
-            tracing::warn!("`{}` is left out: {why}", peer.name);
+    let left_out = found.iter().filter_map(|peer| Some((&peer.name, peer.left_out.as_ref()?)));
+    if left_out.clone().count() == found.len() {
+        let lines = left_out.map(|(name, why)| format!("  {name}: {why}"));
+        let failed = Failed::usage(format!("`{}` names no server to call", path.display()));
+        return Err(failed
+            .lines(lines)
+            .hint("a server has `\"command\": \"PROGRAM\"` and `\"args\"`, or a `\"url\"`"));
+    }
+    for (name, why) in left_out {
+        tracing::warn!("`{name}` is left out: {why}");
+    }
+    for peer in found.iter().filter(|peer| peer.left_out.is_none()) {
+        for limit in peer.not_taken.iter().filter(|not| not.is_limit) {
+            tracing::warn!("`{}`: not taken over: {limit}", peer.name);
         }
     }
     Ok(Some(found.iter().map(ClientPeer::to_toml).collect()))
@@ -95,7 +124,7 @@ pub(crate) fn where_they_stand() -> String {
 pub(crate) fn client_peers(path: &Path, text: &str) -> Result<Option<Vec<ClientPeer>>, Failed> {
     with_surroundings(|surroundings| {
         for configs in Registry::default().kinds().filter_map(PeerKind::client_configs) {
-            let read = configs.read(text, surroundings).map_err(|error| {
+            let read = configs.read(path, text, surroundings).map_err(|error| {
                 Failed::usage(format!("the config `{}` {error}", path.display()))
             })?;
             if read.is_some() {

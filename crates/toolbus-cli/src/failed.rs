@@ -43,6 +43,17 @@ impl Failed {
         Failed { exit, report: None }
     }
 
+    /// Several mistakes of one input, each with its own hint.
+    pub(crate) fn several(whose: &str, mistakes: &[Failed]) -> Failed {
+        let lines = mistakes.iter().flat_map(|mistake| {
+            let hint = mistake.report.as_ref().and_then(|report| report.hint.as_ref());
+            let hint = hint.map(|hint| format!("    hint: {hint}"));
+            [format!("  {}", mistake.message())].into_iter().chain(hint)
+        });
+        let lines: Vec<_> = lines.collect();
+        Failed::usage(format!("{whose} has {} mistakes", mistakes.len())).lines(lines)
+    }
+
     /// Tells the user now, so that only the exit code is left to tell.
     pub(crate) fn told(self, globals: &Globals) -> Failed {
         if let Some(report) = &self.report {

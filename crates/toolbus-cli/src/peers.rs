@@ -15,6 +15,7 @@ use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
 use toolbus::bus::journal::Journal;
+use toolbus::wire::access::token_of;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
@@ -412,6 +413,13 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         back.settings.clients = settings.clients.clone();
         back.settings.era = settings.era;
         back.settings.reply_bytes_max = settings.reply_bytes_max;
+    }
+    // What the command line says of all is wrong for all.
+    let is_url = |back: &BackConfig| matches!(back.address.place(), Place::Url(_));
+    if let Some(variable) = &settings.credentials.token_env
+        && config.backs.iter().any(is_url)
+    {
+        token_of(variable).map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
     }
     peer::add_to(&mut config, settings);
     Ok(config)

@@ -22,10 +22,11 @@ use crate::runtime::{self, Signals};
 ///
 /// All backs are started or connected to side by side and asked for their tools. Each gets a
 /// line: `ok BACK: 12 tools, 0.3 s`, or `FAIL BACK: why` with its last words and what to do
-/// about it. The exit code is 1 if one fails.
+/// about it, a variable that is not set for one. Under a back that works, `warning:` tells what
+/// `allow` names and it does not list. The exit code is 1 if one fails.
 ///
-/// With `--json` a line is `{"back":…,"outcome":"ok","tools":12,"seconds":0.3}` or
-/// `{"back":…,"outcome":"fail","why":…,"hint":…}`.
+/// With `--json` a line is `{"back":…,"outcome":"ok","tools":12,"seconds":0.3}`, with
+/// `"warnings":[…]` if there are any, or `{"back":…,"outcome":"fail","why":…,"hint":…}`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   toolbus doctor
@@ -46,6 +47,8 @@ pub(crate) struct DoctorArgs {
 /// What became of one back.
 struct Tried {
     tools: Result<usize, Failure>,
+    /// What should be looked at although it works.
+    warnings: Vec<String>,
     seconds: f64,
 }
 
@@ -118,7 +121,8 @@ async fn try_out(bus: Bus, peers: Peers, deadline: Deadline) -> Tried {
         Some(Err(failure)) => Err(peers.with_meant_if_one(failure)),
         None => Ok(0),
     };
-    Tried { tools, seconds }
+    let warnings = bus.allowed_in_vain().iter().map(ToString::to_string).collect();
+    Tried { tools, warnings, seconds }
 }
 
 /// Says what became of a back, and whether that is good.
@@ -126,17 +130,27 @@ async fn tell(name: &str, tried: JoinHandle<Tried>, globals: &Globals) -> Result
     let spinner = Spinner::for_people(globals);
     let tried = tried.await;
     drop(spinner);
-    let Ok(Tried { tools, seconds }) = tried else {
+    let Ok(Tried { tools, warnings, seconds }) = tried else {
         return Err(Failed::new(Exit::Failed, format!("`{name}` could not be tried")));
     };
     let line = match (&tools, globals.json) {
-        (Ok(1), false) => format!("ok {name}: 1 tool, {seconds:.1} s\n"),
-        (Ok(count), false) => format!("ok {name}: {count} tools, {seconds:.1} s\n"),
+        (Ok(count), false) => {
+            let tools = if *count == 1 { "tool" } else { "tools" };
+            let warning = |text: &String| format!("  warning: {}\n", printable(text));
+            let warnings: String = warnings.iter().map(warning).collect();
+            format!("ok {name}: {count} {tools}, {seconds:.1} s\n{warnings}")
+        }
         (Err(failure), false) => failed(name, failure),
-        (Ok(count), true) => format!(
-            "{{\"back\":{},\"outcome\":\"ok\",\"tools\":{count},\"seconds\":{seconds:.3}}}\n",
-            Json::of(&name)
-        ),
+        (Ok(count), true) => {
+            let warnings = match warnings.is_empty() {
+                true => String::new(),
+                false => format!(",\"warnings\":{}", Json::of(&warnings)),
+            };
+            format!(
+                "{{\"back\":{},\"outcome\":\"ok\",\"tools\":{count},\"seconds\":{seconds:.3}{warnings}}}\n",
+                Json::of(&name)
+            )
+        }
         (Err(failure), true) => failed_json(name, failure),
     };
     render::print(&masked(&line))?;

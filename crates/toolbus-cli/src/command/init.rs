@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, slice};
 
+use serde_json::json;
 use toolbus::address::Address;
-use toolbus::wire::clients::{ClientPeer, ClientPlace, back_name};
+use toolbus::wire::clients::{Ask, ClientPeer, ClientPlace, back_name};
 use toolbus::wire::{PeerKind, Registry};
-use toolbus_proto::json::Json;
 
 use super::wire::{self, WireFace};
 use crate::args::Globals;
@@ -17,14 +17,19 @@ use crate::config::{self, USUAL};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::no_address;
-use crate::render;
+use crate::render::{self, printable};
 
 /// Write a `toolbus.toml` to begin with
 ///
 /// The config names the addresses that are given. With `--from` it names the servers that the
-/// config of an editor or agent has: of Claude Code, Claude Desktop, Cursor, VS Code, Codex or
-/// Gemini CLI. Without FILE, and without any ADDRESS, their usual places are looked at; if there
-/// is nothing, the config names the tools inside toolbus.
+/// config of an editor or agent has: of Claude Code, Claude Desktop, Cursor, VS Code, Codex,
+/// Gemini CLI, Windsurf, Zed, Cline, Continue, opencode or Junie. Without FILE, and without any
+/// ADDRESS, their usual places are looked at; if there is nothing, the config names the tools
+/// inside toolbus.
+///
+/// What a client limits is kept: its list of tools becomes `allow`, its times `timeout` and
+/// `start_timeout`. What has no place here stands in the new file as a comment. Standard output says
+/// which servers have another name here, and for what VS Code asks: that is a variable now.
 ///
 /// A file that is there is never overwritten. `--config FILE` writes another file than
 /// `toolbus.toml`.
@@ -122,10 +127,7 @@ fn of_usual_places() -> Result<Option<Backs>, Failed> {
             }
         };
         for peer in peers {
-            let is_same = |known: &ClientPeer| {
-                ClientPeer { name: known.name.clone(), ..peer.clone() } == *known
-            };
-            if !found.peers.iter().any(is_same) {
+            if !found.peers.iter().any(|known| peer.is_same_as(known)) {
                 let taken: Vec<_> = found.peers.iter().map(|peer| peer.name.clone()).collect();
                 let name = back_name(&peer.name, &taken);
                 found.peers.push(ClientPeer { name, ..peer });
@@ -200,13 +202,27 @@ impl Backs {
         let names =
             |peers: &[&ClientPeer]| peers.iter().map(|peer| peer.name.clone()).collect::<Vec<_>>();
         if is_json {
-            return format!(
-                "{{\"path\":{},\"backs\":{},\"left_out\":{},\"from\":{}}}\n",
-                Json::of(&path),
-                Json::of(&names(&named)),
-                Json::of(&names(&out)),
-                Json::of(&self.origins)
-            );
+            let renamed = named.iter().filter(|peer| peer.is_renamed());
+            let renamed = renamed.map(|peer| json!({"from": peer.called, "to": peer.name}));
+            let asks = named.iter().flat_map(|peer| {
+                peer.asks.iter().map(|ask| match &ask.title {
+                    Some(title) => json!({"back": peer.name, "name": ask.name, "title": title}),
+                    None => json!({"back": peer.name, "name": ask.name}),
+                })
+            });
+            let not_taken = named.iter().flat_map(|peer| {
+                peer.not_taken.iter().map(|not| json!({"back": peer.name, "key": not.key}))
+            });
+            let told = json!({
+                "path": path,
+                "backs": names(&named),
+                "left_out": names(&out),
+                "from": self.origins,
+                "renamed": renamed.collect::<Vec<_>>(),
+                "asks": asks.collect::<Vec<_>>(),
+                "not_taken": not_taken.collect::<Vec<_>>(),
+            });
+            return format!("{told}\n");
         }
         let mut told = match named.len() {
             0 => format!("wrote {path}, with no backs yet\n"),
@@ -215,6 +231,16 @@ impl Backs {
         for peer in out {
             let why = peer.left_out.as_deref().unwrap_or_default();
             told.push_str(&format!("left out {}: {why}\n", peer.name));
+        }
+        for peer in named.iter().filter(|peer| peer.is_renamed()) {
+            told.push_str(&format!("renamed {}: {}\n", printable(&peer.called), peer.name));
+        }
+        for peer in &named {
+            for Ask { name, title } in &peer.asks {
+                let title = title.as_ref().map(|title| format!(" ({})", printable(title)));
+                let title = title.unwrap_or_default();
+                told.push_str(&format!("asks {}: {name}{title}\n", peer.name));
+            }
         }
         told
     }

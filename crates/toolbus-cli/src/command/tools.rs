@@ -66,6 +66,7 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         let spinner = Spinner::for_people(globals);
         let listed = bus.list_by(deadline).await;
         drop(spinner);
+        bus.warn_of_allowed_in_vain();
         // A tool that cannot be called by its name is not listed.
         bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };

@@ -101,10 +101,10 @@ fn a_config_of_addresses_works_at_once_and_is_never_overwritten() {
         here,
         &["init", "--config", "other.toml", "--json"],
         expect![[r#"
-        stdout
-        {"path":"other.toml","backs":["builtin"],"left_out":[],"from":[]}
-        exit 0
-    "#]],
+            stdout
+            {"path":"other.toml","backs":["builtin"],"left_out":[],"from":[],"renamed":[],"asks":[],"not_taken":[]}
+            exit 0
+        "#]],
     );
     check(
         here,
@@ -126,11 +126,12 @@ fn the_servers_of_an_editor_become_backs() {
         here,
         &["init", "--from", "mcp.json"],
         expect![[r#"
-        stdout
-        wrote toolbus.toml: small-tools
-        left out off: it is switched off where it comes from
-        exit 0
-    "#]],
+            stdout
+            wrote toolbus.toml: small-tools
+            left out off: it is switched off where it comes from
+            renamed small tools: small-tools
+            exit 0
+        "#]],
     );
     let text = fs::read_to_string(here.join("toolbus.toml")).unwrap();
     let text = text.replace(env!("CARGO_BIN_EXE_toolbus"), "toolbus");
@@ -140,6 +141,7 @@ fn the_servers_of_an_editor_become_backs() {
         # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
         # what can be called, and `toolbus serve` serves all of it.
 
+        # its client calls it `small tools`
         [back.small-tools]
         connect = "mcp+stdio:sh -c 'exec toolbus mcp builtin:'"
         env = { A = "1" }
@@ -201,34 +203,153 @@ fn the_usual_places_are_looked_at() {
         scratch.path(),
         &["init", "--json"],
         expect![[r#"
-        stdout
-        {"path":"toolbus.toml","backs":["codex","same","codex-2"],"left_out":[],"from":["FOLDER/.cursor/mcp.json","FOLDER/home/.claude.json","FOLDER/home/.codex/config.toml"]}
-        stderr
-        warning: the config `FOLDER/home/.gemini/settings.json` is not JSON: key must be a string at line 1 column 3
-        exit 0
-    "#]],
+            stdout
+            {"path":"toolbus.toml","backs":["codex","same","codex-2"],"left_out":[],"from":["FOLDER/.cursor/mcp.json","FOLDER/home/.claude.json","FOLDER/home/.codex/config.toml"],"renamed":[{"from":"codex","to":"codex-2"}],"asks":[],"not_taken":[]}
+            stderr
+            warning: the config `FOLDER/home/.gemini/settings.json` is not JSON: key must be a string at line 1 column 3
+            exit 0
+        "#]],
     );
     let empty = folder(&[]);
     check(
         empty.path(),
         &["init", "--from"],
         expect![[r#"
+            stderr
+            error: no config of an editor or agent is in its usual place, or names a server
+              FOLDER/.mcp.json (Claude Code)
+              FOLDER/.cursor/mcp.json (Cursor)
+              FOLDER/.vscode/mcp.json (VS Code)
+              FOLDER/.gemini/settings.json (Gemini CLI)
+              FOLDER/.junie/mcp/mcp.json (Junie)
+              FOLDER/opencode.json (opencode)
+              FOLDER/home/.claude.json (Claude Code)
+              FOLDER/home/.config/Claude/claude_desktop_config.json (Claude Desktop)
+              FOLDER/home/Library/Application Support/Claude/claude_desktop_config.json (Claude Desktop)
+              FOLDER/home/.cursor/mcp.json (Cursor)
+              FOLDER/home/.config/Code/User/mcp.json (VS Code)
+              FOLDER/home/Library/Application Support/Code/User/mcp.json (VS Code)
+              FOLDER/home/.codex/config.toml (Codex)
+              FOLDER/home/.gemini/settings.json (Gemini CLI)
+              FOLDER/home/.codeium/windsurf/mcp_config.json (Windsurf)
+              FOLDER/home/.config/zed/settings.json (Zed)
+              FOLDER/home/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json (Cline)
+              FOLDER/home/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json (Cline)
+              FOLDER/home/.config/opencode/opencode.json (opencode)
+              FOLDER/home/.junie/mcp/mcp.json (Junie)
+            hint: name one by `--from FILE`, or name the peers themselves
+            exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_that_a_client_says_is_lost_without_a_word() {
+    let vs_code = r#"{
+        "inputs": [{"id": "key", "type": "promptString", "description": "API Key", "password": true}],
+        "servers": {"perplexity": {"command": "server", "env": {"PERPLEXITY_API_KEY": "${input:key}"}}}
+    }"#;
+    let gemini = r#"{"mcpServers": {"file system": {"command": "s", "includeTools": ["read"], "timeout": 5000, "trust": true}}}"#;
+    let scratch = folder(&[
+        (".vscode/mcp.json", vs_code),
+        (".gemini/settings.json", gemini),
+        ("opencode.jsonc", r#"{"mcp": {"o": {"type": "local", "command": ["s", "1"]}}}"#),
+        (
+            ".continue/mcpServers/b.json",
+            r#"{"mcpServers": {"c": {"command": "s", "args": ["2"]}}}"#,
+        ),
+        (
+            "home/.config/zed/settings.json",
+            r#"{"context_servers": {"z": {"command": "s", "args": ["3"], "excludeTools": ["x"]}}}"#,
+        ),
+        (
+            "home/.codeium/windsurf/mcp_config.json",
+            r#"{"mcpServers": {"w": {"serverUrl": "https://h.example/mcp"}}}"#,
+        ),
+        ("home/.junie/mcp/mcp.json", r#"{"mcpServers": {"o": {"command": "s", "args": ["4"]}}}"#),
+    ]);
+    let here = scratch.path();
+    check(
+        here,
+        &["init"],
+        expect![[r#"
+        stdout
+        wrote toolbus.toml: perplexity, file-system, o, c, w, z, o-2
+        renamed file system: file-system
+        renamed o: o-2
+        asks perplexity: KEY (API Key)
+        exit 0
+    "#]],
+    );
+    let text = fs::read_to_string(here.join("toolbus.toml")).unwrap();
+    let text = text.replace(here.to_str().unwrap(), "FOLDER");
+    expect![[r##"
+        # A config of toolbus, made of FOLDER/.vscode/mcp.json, FOLDER/.gemini/settings.json, FOLDER/opencode.jsonc, FOLDER/.continue/mcpServers/b.json, FOLDER/home/.codeium/windsurf/mcp_config.json, FOLDER/home/.config/zed/settings.json, FOLDER/home/.junie/mcp/mcp.json.
+        #
+        # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
+        # what can be called, and `toolbus serve` serves all of it.
+
+        # VS Code asked you for `API Key`; it is ${KEY} now
+        [back.perplexity]
+        connect = "mcp+stdio:server"
+        env = { PERPLEXITY_API_KEY = "${KEY}" }
+
+        # its client calls it `file system`
+        # Not taken over: `trust`: toolbus asks nobody before a call
+        [back.file-system]
+        connect = "mcp+stdio:s"
+        allow = ["read"]
+        timeout = "5s"
+
+        [back.o]
+        connect = "mcp+stdio:s 1"
+
+        [back.c]
+        connect = "mcp+stdio:s 2"
+
+        [back.w]
+        connect = "https://h.example/mcp"
+
+        # Not taken over: `excludeTools`: name by `allow` what may be called, which is all now
+        [back.z]
+        connect = "mcp+stdio:s 3"
+
+        # its client calls it `o`
+        [back.o-2]
+        connect = "mcp+stdio:s 4"
+
+        # A secret need not stand here: "${NAME}" is that environment variable.
+    "##]].assert_eq(text.split_once("\n# What else").unwrap().0);
+    check(
+        here,
+        &["init", "--json", "--config", "other.toml"],
+        expect![[r#"
+        stdout
+        {"path":"other.toml","backs":["perplexity","file-system","o","c","w","z","o-2"],"left_out":[],"from":["FOLDER/.vscode/mcp.json","FOLDER/.gemini/settings.json","FOLDER/opencode.jsonc","FOLDER/.continue/mcpServers/b.json","FOLDER/home/.codeium/windsurf/mcp_config.json","FOLDER/home/.config/zed/settings.json","FOLDER/home/.junie/mcp/mcp.json"],"renamed":[{"from":"file system","to":"file-system"},{"from":"o","to":"o-2"}],"asks":[{"back":"perplexity","name":"KEY","title":"API Key"}],"not_taken":[{"back":"file-system","key":"trust"},{"back":"z","key":"excludeTools"}]}
+        exit 0
+    "#]],
+    );
+    // Without the variable that back fails, and says which.
+    check(
+        here,
+        &["doctor", "perplexity"],
+        expect![[r#"
+        stdout
+        FAIL perplexity: `back.perplexity.env.PERPLEXITY_API_KEY` asks for the environment variable `KEY`, which is not set
+          hint: set it: `export KEY=…`, or take it out of the config
+        exit 1
+    "#]],
+    );
+    // What it would keep from being called is told where its own config is used.
+    check(
+        here,
+        &["call", "--config", "home/.config/zed/settings.json", "z.x"],
+        expect![[r#"
         stderr
-        error: no config of an editor or agent is in its usual place, or names a server
-          FOLDER/.mcp.json (Claude Code)
-          FOLDER/.cursor/mcp.json (Cursor)
-          FOLDER/.vscode/mcp.json (VS Code)
-          FOLDER/.gemini/settings.json (Gemini CLI)
-          FOLDER/home/.claude.json (Claude Code)
-          FOLDER/home/.config/Claude/claude_desktop_config.json (Claude Desktop)
-          FOLDER/home/Library/Application Support/Claude/claude_desktop_config.json (Claude Desktop)
-          FOLDER/home/.cursor/mcp.json (Cursor)
-          FOLDER/home/.config/Code/User/mcp.json (VS Code)
-          FOLDER/home/Library/Application Support/Code/User/mcp.json (VS Code)
-          FOLDER/home/.codex/config.toml (Codex)
-          FOLDER/home/.gemini/settings.json (Gemini CLI)
-        hint: name one by `--from FILE`, or name the peers themselves
-        exit 2
+        warning: `z`: not taken over: `excludeTools`: name by `allow` what may be called, which is all now
+        error: there is no program `s` in PATH
+        hint: install `s`, or give its path
+        exit 3
     "#]],
     );
 }
@@ -241,11 +362,11 @@ fn files_that_name_no_servers() {
         here,
         &["init", "--from", "a.json"],
         expect![[r#"
-        stderr
-        error: `a.json` names no servers
-        hint: they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
-        exit 2
-    "#]],
+            stderr
+            error: `a.json` names no servers
+            hint: they stand in `mcpServers`, in `servers`, in `context_servers`, in `mcp`, or in `[mcp_servers.NAME]`
+            exit 2
+        "#]],
     );
     check(
         here,
@@ -260,11 +381,11 @@ fn files_that_name_no_servers() {
         here,
         &["init", "--from", "c.toml"],
         expect![[r#"
-        stderr
-        error: `c.toml` names no servers
-        hint: they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
-        exit 2
-    "#]],
+            stderr
+            error: `c.toml` names no servers
+            hint: they stand in `mcpServers`, in `servers`, in `context_servers`, in `mcp`, or in `[mcp_servers.NAME]`
+            exit 2
+        "#]],
     );
     check(
         here,
@@ -280,9 +401,43 @@ fn files_that_name_no_servers() {
         here,
         &["tools", "--config", "a.json"],
         expect![[r#"
+            stderr
+            error: `a.json` is JSON, but names no servers
+            hint: a config of ours is TOML; of an editor's, they stand in `mcpServers`, in `servers`, in `context_servers`, in `mcp`, or in `[mcp_servers.NAME]`
+            exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_config_of_an_editor_is_told_in_its_own_words() {
+    let scratch = folder(&[
+        ("m.json", r#"{"mcpServers": {"try": {"comand": "npx"}}}"#),
+        (
+            "n.json",
+            r#"{"mcpServers": {"try": {"comand": "npx"}, "far": {"url": "http://127.0.0.1:1", "headers": {"A": "${", "B": "${"}}}}"#,
+        ),
+    ]);
+    check(
+        scratch.path(),
+        &["tools", "--config", "m.json"],
+        expect![[r#"
         stderr
-        error: `a.json` is JSON, but names no servers
-        hint: a config of ours is TOML; of an editor's, they stand in `mcpServers`, in `servers`, or in `[mcp_servers.NAME]`
+        error: `m.json` names no server to call
+          try: it has neither a command nor a URL; did you mean `command` where it says `comand`?
+        hint: a server has `"command": "PROGRAM"` and `"args"`, or a `"url"`
+        exit 2
+    "#]],
+    );
+    check(
+        scratch.path(),
+        &["tools", "--config", "n.json"],
+        expect![[r#"
+        stderr
+        warning: `try` is left out: it has neither a command nor a URL; did you mean `command` where it says `comand`?
+        error: `n.json` has 2 mistakes
+          `back.far.headers.A` has a `${` without its `}`
+          `back.far.headers.B` has a `${` without its `}`
         exit 2
     "#]],
     );

@@ -369,8 +369,8 @@ fn a_file_that_holds_no_secret_is_named() {
     let mut told = String::new();
     let mut page = |what: &str| {
         let page = Page::of(&["tools", "--config", &config]).run();
-        assert_eq!(page.status.code(), Some(2), "{page}");
-        told.push_str(&format!("{what}: {}", page.stderr.replace(&config, "CONFIG")));
+        assert_eq!(page.status.code(), Some(3), "{page}");
+        told.push_str(&format!("{what}: {}", page.stderr));
     };
     page("missing");
     fs::write(&key, b"\xff\xfe\n").unwrap();
@@ -381,10 +381,14 @@ fn a_file_that_holds_no_secret_is_named() {
     fs::create_dir(&key).unwrap();
     page("a folder");
     expect![[r#"
-        missing: error: `CONFIG` line 3: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: No such file or directory (os error 2)
-        not text: error: `CONFIG` line 3: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: it is not UTF-8
-        too large: error: `CONFIG` line 3: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: it is larger than 1024 KiB
-        a folder: error: `CONFIG` line 3: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: Is a directory (os error 21)
+        missing: error: cannot list the tools of `mcp+stdio:x`: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: No such file or directory (os error 2)
+        hint: see that the file is there and can be read, or take it out of the config
+        not text: error: cannot list the tools of `mcp+stdio:x`: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: it is not UTF-8
+        hint: see that the file is there and can be read, or take it out of the config
+        too large: error: cannot list the tools of `mcp+stdio:x`: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: it is larger than 1024 KiB
+        hint: see that the file is there and can be read, or take it out of the config
+        a folder: error: cannot list the tools of `mcp+stdio:x`: `back.w.env.KEY` asks for the file `sub/key`, which cannot be read: Is a directory (os error 21)
+        hint: see that the file is there and can be read, or take it out of the config
     "#]]
     .assert_eq(&told);
 }

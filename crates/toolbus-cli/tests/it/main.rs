@@ -50,6 +50,7 @@ mod mcp_stop;
 // Looks at processes by /proc.
 #[cfg(target_os = "linux")]
 mod memory;
+mod missing;
 mod oracle_batch;
 mod oracle_calls;
 mod oracle_invoke;

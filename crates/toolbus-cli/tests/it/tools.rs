@@ -108,6 +108,31 @@ fn no_peer_to_ask() {
 }
 
 #[test]
+fn all_mistakes_of_a_config_are_told_at_once() {
+    let config = "[back.a]\nconnect = \"builtin:\"\ntimout = \"1s\"\n\
+                  [back.b]\nconnect = \"stdio:x\"\ntimeout = 30\n\
+                  [front.c]\nserve = \"mcp://127.0.0.1:8932/mcp\"\n";
+    Page::of(&["tools"]).config("tools_mistakes", config).check(expect![[r#"
+        stderr
+        error: `toolbus.toml` has 3 mistakes
+          line 3: there is no key `back.a.timout`
+            hint: did you mean `timeout`?
+          line 6: `back.b.timeout` must be a time with its unit, as in "30s"
+          line 8: `front.c.serve`: unsupported connection scheme: "mcp://127.0.0.1:8932/mcp"
+            hint: did you mean `mcp+http://127.0.0.1:8932/mcp`?
+        exit 2
+    "#]]);
+    // As one line for scripts.
+    let page = Page::of(&["tools", "--log-format", "json"]).config("tools_mistakes_json", config);
+    let page = page.run().to_string();
+    let lines = page.split_once(r#""lines":"#).map_or("", |(_, lines)| lines);
+    expect![[r#"
+        ["  line 3: there is no key `back.a.timout`","    hint: did you mean `timeout`?","  line 6: `back.b.timeout` must be a time with its unit, as in \"30s\"","  line 8: `front.c.serve`: unsupported connection scheme: \"mcp://127.0.0.1:8932/mcp\"","    hint: did you mean `mcp+http://127.0.0.1:8932/mcp`?"]}
+        exit 2
+    "#]].assert_eq(lines);
+}
+
+#[test]
 fn who_cannot_be_reached_does_not_hide_the_others() {
     let config = "[back.far]\nconnect = \"stdio:/nowhere/oracle\"\n\
                   [back.dead]\nconnect = \"stdio:sh -c 'echo last words >&2; exit 3'\"\n\

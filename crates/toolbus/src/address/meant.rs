@@ -24,8 +24,8 @@ pub(super) fn listed(registry: &Registry) -> String {
 }
 
 /// What to write in place of `text`, which begins with no scheme of the registry.
-pub(super) fn hint(registry: &Registry, text: &str) -> Option<String> {
-    let meant = meant(registry, text.trim());
+pub(super) fn hint(registry: &Registry, purpose: Purpose, text: &str) -> Option<String> {
+    let meant = meant(registry, purpose, text.trim());
     match meant.as_slice() {
         [] if schemes(registry).count() <= LISTED_MAX => None,
         [] => Some("`toolbus --help` lists what an address can be".to_owned()),
@@ -37,19 +37,19 @@ pub(super) fn hint(registry: &Registry, text: &str) -> Option<String> {
     }
 }
 
-fn meant(registry: &Registry, text: &str) -> Vec<String> {
+fn meant(registry: &Registry, purpose: Purpose, text: &str) -> Vec<String> {
     let Some((name, rest)) = text.split_once(':') else {
         // `builtin` without its colon.
         let known = schemes(registry).find(|scheme| scheme.name() == text);
         return known.map(|scheme| scheme.prefix.to_owned()).into_iter().collect();
     };
     if is_host_and_port(name, rest) {
-        return at_host(registry, text);
+        return at_host(registry, purpose, text);
     }
     let name = name.trim().to_ascii_lowercase();
     let scheme = schemes(registry)
         .find(|scheme| scheme.name() == name)
-        .or_else(|| of_wire(registry, &name, rest))
+        .or_else(|| of_wire(registry, purpose, &name, rest))
         .or_else(|| by_transport(registry, &name))
         .or_else(|| {
             let near = nearest(&name, schemes(registry).map(Scheme::name))?;
@@ -64,11 +64,23 @@ fn meant(registry: &Registry, text: &str) -> Vec<String> {
 }
 
 /// `mcp:COMMAND` and `mcp://HOST` name a wire and leave the rest to us.
-fn of_wire(registry: &Registry, name: &str, rest: &str) -> Option<&'static Scheme> {
+fn of_wire(
+    registry: &Registry,
+    purpose: Purpose,
+    name: &str,
+    rest: &str,
+) -> Option<&'static Scheme> {
     let kind = registry.find(name)?;
     let is_url = rest.starts_with("//");
-    let fits = |scheme: &&Scheme| matches!(scheme.form, Form::Url(_)) == is_url;
+    let fits = |scheme: &&Scheme| {
+        matches!(scheme.form, Form::Url(_)) == is_url && says_enough(purpose, scheme)
+    };
     kind.schemes().iter().find(fits)
+}
+
+/// What is to be served should say its wire: `http://` goes without it only for a peer to call.
+fn says_enough(purpose: Purpose, scheme: &Scheme) -> bool {
+    purpose == Purpose::Call || scheme.name().contains('+')
 }
 
 /// `tcp://HOST` leaves out the wire, where only one goes over it.
@@ -81,10 +93,11 @@ fn by_transport(registry: &Registry, name: &str) -> Option<&'static Scheme> {
 }
 
 /// The addresses that a host and port may be meant to be.
-fn at_host(registry: &Registry, text: &str) -> Vec<String> {
+fn at_host(registry: &Registry, purpose: Purpose, text: &str) -> Vec<String> {
     let has_path = text.contains('/');
     let at = |kind: &'static dyn PeerKind| {
-        kind.schemes().iter().find(|scheme| match scheme.form {
+        let mut schemes = kind.schemes().iter().filter(|scheme| says_enough(purpose, scheme));
+        schemes.find(|scheme| match scheme.form {
             Form::Url(url) => match url.transport {
                 Transport::Http => has_path || url.path == Some("/"),
                 Transport::Tcp => !has_path,

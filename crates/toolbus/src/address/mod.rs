@@ -95,7 +95,7 @@ impl Address {
             if let Some(wire) = registry.left_out(&text) {
                 return Err(AddressError::NotInThisBuild { text, wire });
             }
-            let (listed, hint) = (meant::listed(registry), meant::hint(registry, &text));
+            let (listed, hint) = (meant::listed(registry), meant::hint(registry, purpose, &text));
             return Err(AddressError::Scheme { text, listed, hint });
         };
         let place = Place::read(kind, scheme, purpose, text)?;

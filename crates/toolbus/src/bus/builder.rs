@@ -13,6 +13,7 @@ use super::catalogue::Naming;
 use super::config::Config;
 use super::{Bus, BusHandle, Member, unused};
 use crate::address::{Address, AddressError, Purpose};
+use crate::wire::open::open_one_of;
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, Registry, open};
 
@@ -64,7 +65,12 @@ struct Entry {
 }
 
 enum Source {
-    Address { address: Address, settings: Box<Settings>, allow: Option<Vec<ToolName>> },
+    Address {
+        address: Address,
+        settings: Box<Settings>,
+        allow: Option<Vec<ToolName>>,
+        is_of_config: bool,
+    },
     Foreign(Box<dyn FnOnce() -> Rc<dyn Back> + Send>),
 }
 
@@ -102,6 +108,7 @@ impl BusBuilder {
                 address: back.address.clone(),
                 settings: Box::new(back.settings.clone()),
                 allow: back.allow.clone(),
+                is_of_config: true,
             },
         }));
         self
@@ -143,7 +150,8 @@ impl BusBuilder {
         if settings.name.is_none() {
             settings.name.clone_from(&name);
         }
-        let source = Source::Address { address, settings: Box::new(settings), allow: None };
+        let settings = Box::new(settings);
+        let source = Source::Address { address, settings, allow: None, is_of_config: false };
         self.entries.push(Entry { name, source });
         Ok(self)
     }
@@ -197,8 +205,11 @@ impl BusBuilder {
                 check_name(name, members.iter().map(|member| &*member.name))?;
             }
             let mut member = match source {
-                Source::Address { address, settings, allow } => {
-                    let back = open(&address, &settings)?;
+                Source::Address { address, settings, allow, is_of_config } => {
+                    let back = match is_of_config {
+                        true => open_one_of(&address, &settings)?,
+                        false => open(&address, &settings)?,
+                    };
                     let name = name.unwrap_or_else(|| unused(&address.peer_name(), &members));
                     let allow = allow.map(|allow| allow.into_iter().collect());
                     Member { allow, ..Member::new(name, address, back, &settings) }

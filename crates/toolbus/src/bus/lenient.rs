@@ -228,6 +228,7 @@ impl Offered {
             }
             Some(patience) => self.list_within(patience, asking).await,
         };
+        self.bus.warn_of_allowed_in_vain();
         let mut first_failure = None;
         let mut is_all_heard = true;
         let mut listed = Vec::with_capacity(said.len());
@@ -422,6 +423,7 @@ impl Offered {
             Ok(_) => is_back(&member.name),
             Err(failure) => left_out(&member.name, failure),
         }
+        self.bus.warn_of_allowed_in_vain();
         let before = self.names();
         let mut listed = self.listed.borrow_mut();
         let Some(last) = listed.get_mut(index) else { return };

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "http")]
 pub mod admin;
+mod allow;
 mod answer;
 pub mod back;
 mod builder;
@@ -23,7 +24,7 @@ mod route;
 mod swappable;
 mod told;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
 use crate::did_you_mean::nearest;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
-use crate::wire::open::file_name;
+use crate::wire::open::{file_name, open_one_of};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
 
@@ -53,6 +54,7 @@ use self::health::Health;
 use self::lenient::LenientBus;
 use self::observe::{Observed, Observer, Observers};
 
+pub use allow::AllowedInVain;
 pub use answer::answer;
 pub use builder::{BuildError, BusBuilder};
 pub use handle::{BlockingBus, BusHandle, ReplyStream};
@@ -137,6 +139,8 @@ struct Member {
     settings: Settings,
     /// Its tools that may be called, by their own names; `None` for all.
     allow: Option<HashSet<ToolName>>,
+    /// It was said what of that it does not have.
+    is_warned_of_allow: Cell<bool>,
     /// Whether it answers, as far as that is known.
     health: Rc<Health>,
 }
@@ -261,7 +265,7 @@ impl Bus {
                     (Member { in_flight, ..member }, before[same].clone())
                 }
                 None => {
-                    let opened = open(&back.address, &back.settings)?;
+                    let opened = open_one_of(&back.address, &back.settings)?;
                     (Member::new(name, address, opened, &back.settings), Known::default())
                 }
             };
@@ -384,6 +388,7 @@ impl Bus {
                 return Err(BusError::Unreachable { address, failure });
             }
         }
+        self.warn_of_allowed_in_vain();
         Ok(self.offer(&listed)?)
     }
 
@@ -741,7 +746,17 @@ impl Member {
             (None, _) => name.clone(),
         };
         let (in_flight, health) = (Rc::default(), Rc::default());
-        Member { name, log_name, address, back, in_flight, settings, allow: None, health }
+        Member {
+            name,
+            log_name,
+            address,
+            back,
+            in_flight,
+            settings,
+            allow: None,
+            is_warned_of_allow: Cell::default(),
+            health,
+        }
     }
 
     /// One that was made by others.

@@ -217,6 +217,26 @@ fn a_config_makes_a_bus_that_keeps_to_it() {
 }
 
 #[test]
+fn what_allow_names_in_vain_is_known_once_its_back_was_listed() {
+    let text = "[back.a]\nconnect = \"builtin:\"\nallow = [\"zzz\", \"uper\", \"add\"]\n\
+                [back.b]\nconnect = \"builtin:\"\n";
+    let config = Config::parse(text, &|_| None).unwrap();
+    on_bus(async {
+        let bus = Bus::of_config(&config).unwrap();
+        assert_eq!(bus.allowed_in_vain(), []);
+        bus.open().await.unwrap();
+        let told = |name: AllowedInVain| format!("{}: {name}", name.back);
+        assert_eq!(
+            bus.allowed_in_vain().into_iter().map(told).collect::<Vec<_>>(),
+            [
+                "a: `allow` names `uper`, which it does not list; did you mean `upper`?",
+                "a: `allow` names `zzz`, which it does not list",
+            ]
+        );
+    });
+}
+
+#[test]
 fn a_config_that_is_read_again_keeps_the_backs_that_are_as_before() {
     let config = |text: &str| Config::parse(text, &|_| None).unwrap();
     let same = "[back.same]\nconnect = \"builtin:\"\n";

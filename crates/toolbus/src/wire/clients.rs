@@ -4,7 +4,9 @@
 //! A wire whose clients have such configs reads them ([`ClientConfigs`]); what it finds there is
 //! written as a back of our own config, so that there is one reader of settings.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 use toolbus_proto::json::Json;
@@ -19,10 +21,11 @@ pub trait ClientConfigs: Sync {
     /// Where in a config they stand: `they stand in …`.
     fn hint(&self) -> &'static str;
 
-    /// The peers that a config names, in the order of their names. `None` if it is no config of
-    /// such a client.
+    /// The peers that a config at this path names, in the order of the file. `None` if it is no
+    /// config of such a client.
     fn read(
         &self,
+        path: &Path,
         text: &str,
         surroundings: &Surroundings<'_>,
     ) -> Result<Option<Vec<ClientPeer>>, ClientConfigError>;
@@ -52,6 +55,8 @@ pub struct ClientPlace {
 pub struct ClientPeer {
     /// A name that a back can have.
     pub name: String,
+    /// What the client calls it.
+    pub called: String,
     /// Its address.
     pub connect: String,
     /// Set in its environment.
@@ -64,13 +69,61 @@ pub struct ClientPeer {
     pub headers: Vec<(String, String)>,
     /// The variable that holds its token.
     pub token_env: Option<String>,
-    /// What the user should know about it.
+    /// Its tools that may be called; `None` for all.
+    pub allow: Option<Vec<String>>,
+    /// How long a call may be quiet.
+    pub timeout: Option<Duration>,
+    /// How long until it must be ready.
+    pub start_timeout: Option<Duration>,
+    /// What the client asks its user for; a variable has to be set to it now.
+    pub asks: Vec<Ask>,
+    /// What the client says of it that has no place in our config.
+    pub not_taken: Vec<NotTaken>,
+    /// What else the user should know about it.
     pub notes: Vec<String>,
     /// Why it cannot be used, or is not wanted.
     pub left_out: Option<String>,
 }
 
+/// Something that a client asks its user for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// The variable that it is in our config.
+    pub name: String,
+    /// How the client puts it.
+    pub title: Option<String>,
+}
+
+/// A key that our config has no place for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotTaken {
+    /// Its name. Its value may be a secret.
+    pub key: String,
+    /// What follows from that.
+    pub why: Option<&'static str>,
+    /// It keeps tools from being called.
+    pub is_limit: bool,
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.key)?;
+        self.why.map_or(Ok(()), |why| write!(f, ": {why}"))
+    }
+}
+
 impl ClientPeer {
+    /// Has it another name here than the client calls it by?
+    pub fn is_renamed(&self) -> bool {
+        !self.called.is_empty() && self.called != self.name
+    }
+
+    /// Is it the same but for its name?
+    pub fn is_same_as(&self, other: &ClientPeer) -> bool {
+        let (name, called) = (other.name.clone(), other.called.clone());
+        ClientPeer { name, called, ..self.clone() } == *other
+    }
+
     /// Leaves it out if its address is none.
     #[must_use]
     pub fn checked(mut self) -> ClientPeer {
@@ -95,21 +148,34 @@ impl ClientPeer {
                 text.push_str(&format!("{key} = {value}\n"));
             }
         };
+        line("allow", self.allow.as_ref().map(|tools| array(tools)));
+        line("timeout", self.timeout.map(time));
+        line("start_timeout", self.start_timeout.map(time));
         line("env", table(&self.env));
-        line("env_pass", array(&self.env_pass));
+        line("env_pass", (!self.env_pass.is_empty()).then(|| array(&self.env_pass)));
         line("cwd", self.cwd.as_deref().map(quoted));
         line("headers", table(&self.headers));
         line("token_env", self.token_env.as_deref().map(quoted));
-        let note = |note: &String| format!("# {}\n", note.replace('\n', " "));
-        let notes: String = self.notes.iter().map(note).collect();
         match &self.left_out {
-            None => notes + &text,
+            None => self.comments() + &text,
             Some(why) => {
                 let lines = text.lines().map(|line| format!("# {line}\n"));
-                let why = why.replace('\n', " ");
-                format!("{notes}# Left out: {why}\n{}", lines.collect::<String>())
+                let lines: String = lines.collect();
+                format!("{}{}{lines}", comments(&self.notes), comment(&format!("Left out: {why}")))
             }
         }
+    }
+
+    /// What the reader of the config should know that it does not say.
+    fn comments(&self) -> String {
+        let renamed = self.is_renamed().then(|| format!("its client calls it `{}`", self.called));
+        let ask = |Ask { name, title }: &Ask| {
+            let title = title.as_ref().unwrap_or(name);
+            format!("VS Code asked you for `{title}`; it is ${{{name}}} now")
+        };
+        let not_taken = self.not_taken.iter().map(|not| format!("Not taken over: {not}"));
+        let all = renamed.into_iter().chain(self.asks.iter().map(ask)).chain(not_taken);
+        comments(&all.collect::<Vec<_>>()) + &comments(&self.notes)
     }
 }
 
@@ -145,9 +211,29 @@ fn key(name: &str) -> String {
     }
 }
 
-fn array(texts: &[String]) -> Option<String> {
+fn array(texts: &[String]) -> String {
     let texts: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
-    (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
+    format!("[{}]", texts.join(", "))
+}
+
+/// A time in the largest unit that divides it.
+fn time(time: Duration) -> String {
+    let milliseconds = time.as_millis();
+    match (milliseconds % 60_000, milliseconds % 1000) {
+        (0, _) => format!("\"{}m\"", milliseconds / 60_000),
+        (_, 0) => format!("\"{}s\"", milliseconds / 1000),
+        _ => format!("\"{milliseconds}ms\""),
+    }
+}
+
+fn comments(texts: &[String]) -> String {
+    texts.iter().map(|text| comment(text)).collect()
+}
+
+/// Of one line, whatever it says.
+fn comment(text: &str) -> String {
+    let in_line = |c: char| if c.is_control() { ' ' } else { c };
+    format!("# {}\n", text.chars().map(in_line).collect::<String>())
 }
 
 /// Why the config of a client cannot be read.

@@ -4,8 +4,14 @@
 use thiserror::Error;
 
 #[cfg(feature = "http")]
+use super::OpenError;
+#[cfg(feature = "http")]
 use super::access::{self, TokenError};
+#[cfg(feature = "http")]
+use super::missing::Missing;
 use super::settings::Secret;
+#[cfg(feature = "http")]
+use crate::address::Address;
 use crate::bus::config::{Key, KeyKind, Values};
 #[cfg(feature = "http")]
 use crate::secrets;
@@ -146,6 +152,17 @@ impl CredentialsError {
                 Some("use `https://`, or allow it by `insecure = true` in the config".to_owned())
             }
             CredentialsError::Header { .. } => None,
+        }
+    }
+
+    /// Why the address cannot be opened whose requests it should go with.
+    pub(crate) fn of(self, address: &Address) -> OpenError {
+        let (message, hint) = (self.to_string(), self.hint());
+        match self {
+            CredentialsError::Token(TokenError::Missing { .. }) => {
+                OpenError::Missing { address: address.clone(), missing: Missing { message, hint } }
+            }
+            _ => OpenError::unusable(address, message).hinted(hint),
         }
     }
 }

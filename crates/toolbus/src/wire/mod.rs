@@ -26,6 +26,8 @@ mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
+pub(crate) mod missing;
+#[cfg(feature = "bus")]
 pub(crate) mod open;
 #[cfg(feature = "bus")]
 pub mod program;
@@ -53,6 +55,8 @@ pub(crate) use authors::{AUTHORS, STARTED};
 pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 #[cfg(feature = "bus")]
 pub use kind::PeerKind;
+#[cfg(feature = "bus")]
+pub use missing::Missing;
 #[cfg(feature = "bus")]
 pub use open::{Cause, OpenError, open};
 #[cfg(feature = "bus")]

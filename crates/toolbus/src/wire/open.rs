@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::missing::{self, Missing};
 use super::settings::{ProgramSettings, Settings};
 use crate::address::Address;
 use crate::bus::back::Back;
@@ -14,7 +15,21 @@ use crate::child::{EnvPolicy, Patience, Program};
 
 /// Makes a back of an address. Nothing is started or connected to before it is asked.
 pub fn open(address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
-    address.kind().open(address, settings)
+    match &settings.missing {
+        None => address.kind().open(address, settings),
+        Some(missing) => Ok(missing::back(address, missing)),
+    }
+}
+
+/// The same for one of several backs: what is not there for it is no matter to the others.
+pub(crate) fn open_one_of(
+    address: &Address,
+    settings: &Settings,
+) -> Result<Rc<dyn Back>, OpenError> {
+    match open(address, settings) {
+        Err(OpenError::Missing { missing, .. }) => Ok(missing::back(address, &missing)),
+        opened => opened,
+    }
 }
 
 /// What an address needs and this build was made without.
@@ -73,6 +88,14 @@ pub enum OpenError {
         #[source]
         cause: Option<Cause>,
     },
+    /// Something that it needs is not there, such as a variable that holds its token.
+    #[error("cannot open `{address}`: {}", missing.message)]
+    Missing {
+        /// What was to be opened.
+        address: Address,
+        /// What it needs.
+        missing: Missing,
+    },
     /// Only a user who allows the shell gets it.
     #[error("`shell:` is off: whoever calls it can run any command")]
     ShellIsOff,
@@ -112,6 +135,7 @@ impl OpenError {
         match self {
             OpenError::NotInThisBuild { .. } => None,
             OpenError::Unusable { hint, .. } => hint.clone(),
+            OpenError::Missing { missing, .. } => missing.hint.clone(),
             OpenError::ShellIsOff => {
                 Some("allow it by `--allow-shell`, or `allow_shell = true` in the config".into())
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use super::credentials::Credentials;
+pub use super::missing::Missing;
 pub use crate::child::supervisor::Restart;
 
 /// All that can be set about a back. What is `None` is as the wire's spec says.
@@ -38,6 +39,8 @@ pub struct Settings {
     pub credentials: Credentials,
     /// May `shell:` be opened?
     pub allow_shell: bool,
+    /// What it needs and is not there: then it is not started, and fails with this.
+    pub missing: Option<Missing>,
     /// For backs of one wire.
     pub wire: WireSettings,
 }

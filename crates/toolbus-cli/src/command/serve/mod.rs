@@ -183,8 +183,19 @@ impl Wanted {
         for front in &mut config.fronts {
             front.list_timeout = front.list_timeout.or(asked.list_timeout);
         }
-        let fronts = config.fronts.iter().map(Plan::of).collect::<Result<_, _>>()?;
-        let admin = admin::plan(&config)?;
+        let mut wrong = Vec::new();
+        let plans = config.fronts.iter().map(Plan::of);
+        let fronts = plans.filter_map(|plan| plan.map_err(|failed| wrong.push(failed)).ok());
+        let fronts = fronts.collect();
+        let admin = admin::plan(&config).unwrap_or_else(|failed| {
+            wrong.push(failed);
+            None
+        });
+        match wrong.len() {
+            0 => {}
+            1 => return Err(wrong.remove(0)),
+            _ => return Err(Failed::several(&format!("`{}`", path.display()), &wrong)),
+        }
         Ok(Wanted { config: config.for_many_clients(), fronts, admin })
     }
 }
@@ -528,6 +539,7 @@ fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
             Err(failure) => left_out(back, failure),
         }
     }
+    bus.warn_of_allowed_in_vain();
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);

@@ -102,9 +102,9 @@ fn what_the_config_says_is_what_configure_gets() {
     "#]]);
     Page::of(&["call", "e.noop"]).config("orchard_config_unset", &text).check(expect![[r#"
         stderr
-        error: `toolbus.toml` line 3: `back.e.config.key` asks for the environment variable `ORCHARD_KEY`, which is not set
+        error: `back.e.config.key` asks for the environment variable `ORCHARD_KEY`, which is not set
         hint: set it: `export ORCHARD_KEY=…`, or take it out of the config
-        exit 2
+        exit 3
     "#]]);
 }
 

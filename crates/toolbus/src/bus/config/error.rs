@@ -1,26 +1,66 @@
 //! What can be wrong with a config: the line, the key, and what was probably meant. Never a
 //! value that may be a secret.
 
+use std::error::Error;
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::address::AddressError;
 use crate::units::{DurationError, SizeError};
 use crate::wire::at::AtError;
 
-/// What is wrong with a config, and where.
+/// What is wrong with a config: all of it, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// At least one.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl ConfigError {
+    /// What the reader can do about it, if there is one mistake. Of several each has its own.
+    pub fn hint(&self) -> Option<String> {
+        match self.mistakes.as_slice() {
+            [only] => only.hint(),
+            _ => None,
+        }
+    }
+}
+
+/// Each mistake has a line.
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.mistakes.iter().enumerate() {
+            let gap = if index == 0 { "" } else { "\n" };
+            write!(f, "{gap}{mistake}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for ConfigError {}
+
+/// One thing that is wrong with a config, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
-pub struct ConfigError {
+pub struct Mistake {
     /// Counted from one.
     pub line: usize,
     /// What is wrong there.
     pub problem: Box<Problem>,
 }
 
-impl ConfigError {
+impl Mistake {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
-        match &*self.problem {
+        self.problem.hint()
+    }
+}
+
+impl Problem {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
             Problem::UnknownKey { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `{nearest}`?"))
             }

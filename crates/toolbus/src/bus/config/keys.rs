@@ -1,5 +1,6 @@
 //! The keys of one table: taken one by one, by name and kind; what is left is a mistake.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, Problem};
+use super::error::{ConfigError, Mistake, Problem};
 use super::key::{KeyKind, Value};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
@@ -23,13 +24,50 @@ pub(super) struct Source<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// Which peers there are.
     pub(super) registry: &'a Registry,
+    /// What is wrong so far.
+    pub(super) faults: &'a Faults,
+    /// What is not there, where that is no mistake of the config.
+    pub(super) missing: Option<&'a RefCell<Vec<Problem>>>,
 }
 
 impl Source<'_> {
-    pub(super) fn error(&self, at: &Range<usize>, problem: Problem) -> ConfigError {
+    pub(super) fn fault(&self, at: &Range<usize>, problem: Problem) -> Fault {
         let before = self.text.get(..at.start).unwrap_or(self.text);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-        ConfigError { line, problem: Box::new(problem) }
+        Fault { at: at.start, mistake: Mistake { line, problem: Box::new(problem) } }
+    }
+}
+
+/// A mistake, and its place to the byte: two of one line are told in their order.
+pub(super) struct Fault {
+    at: usize,
+    mistake: Mistake,
+}
+
+/// Mistakes that reading goes on after, so that all are told at once.
+#[derive(Default)]
+pub(super) struct Faults(RefCell<Vec<Fault>>);
+
+impl Faults {
+    pub(super) fn note(&self, fault: Fault) {
+        self.0.borrow_mut().push(fault);
+    }
+
+    /// What was read; `None` if that is a mistake, which is noted.
+    pub(super) fn noted<T>(&self, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.note(fault)).ok()
+    }
+
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        let mut faults = self.0.into_inner();
+        faults.sort_by_key(|fault| fault.at);
+        match faults.is_empty() {
+            true => Ok(()),
+            false => {
+                let mistakes = faults.into_iter().map(|fault| fault.mistake).collect();
+                Err(ConfigError { mistakes })
+            }
+        }
     }
 }
 
@@ -41,6 +79,8 @@ pub(super) struct Keys<'a> {
     at: Range<usize>,
     left: Vec<Entry<'a>>,
     known: Vec<&'static str>,
+    /// Keys that it may have, or may not.
+    passed_over: Vec<&'static str>,
     /// Whose keys those asked for now are, where they are not this table's.
     foreign: Option<&'static str>,
 }
@@ -64,7 +104,8 @@ impl<'a> Keys<'a> {
         table: &'a DeTable<'a>,
     ) -> Keys<'a> {
         let left = entries(source, &path, table);
-        Keys { source, path, at, left, known: Vec::new(), foreign: None }
+        let (known, passed_over) = (Vec::new(), Vec::new());
+        Keys { source, path, at, left, known, passed_over, foreign: None }
     }
 
     /// The keys asked for from here on are `whose`, and there are none if `applies` is false.
@@ -72,80 +113,107 @@ impl<'a> Keys<'a> {
         self.foreign = (!applies).then_some(whose);
     }
 
-    /// Takes a key that may be absent.
+    /// Takes a key that may be absent, or be a mistake, which is noted.
     pub(super) fn take<T>(
         &mut self,
         name: &'static str,
-        read: impl FnOnce(&Entry<'a>) -> Result<T, ConfigError>,
-    ) -> Result<Option<T>, ConfigError> {
+        read: impl FnOnce(&Entry<'a>) -> Result<T, Fault>,
+    ) -> Option<T> {
+        self.taken(name, read)?
+    }
+
+    /// Takes a key; `Some(None)` if it is there and a mistake.
+    fn taken<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Entry<'a>) -> Result<T, Fault>,
+    ) -> Option<Option<T>> {
         if self.foreign.is_none() {
             self.known.push(name);
         }
-        let Some(index) = self.left.iter().position(|entry| entry.name == name) else {
-            return Ok(None);
-        };
-        let entry = self.left.remove(index);
-        match self.foreign {
-            None => read(&entry).map(Some),
+        let entry = self.removed(name)?;
+        let read = match self.foreign {
+            None => read(&entry),
             Some(whose) => {
                 let problem = Problem::Misplaced { key: entry.path, whose };
-                Err(self.source.error(&entry.key_at, problem))
+                Err(self.source.fault(&entry.key_at, problem))
             }
-        }
+        };
+        Some(self.source.faults.noted(read))
     }
 
-    /// Takes a key that must be there.
+    /// Takes a key that must be there; `None` if it is not, or is a mistake, which is noted.
     pub(super) fn need<T>(
         &mut self,
         name: &'static str,
-        read: impl FnOnce(&Entry<'a>) -> Result<T, ConfigError>,
-    ) -> Result<T, ConfigError> {
-        let taken = self.take(name, read)?;
-        taken.ok_or_else(|| {
-            // It may be there, but misspelled.
-            let is_near = |entry: &&Entry<'_>| nearest(entry.name, [name]).is_some();
-            if let Some(entry) = self.left.iter().find(is_near) {
-                let nearest = Some(name.to_owned());
-                let key = entry.path.clone();
-                let known = vec![name.to_owned()];
-                let problem = Problem::UnknownKey { key, nearest, known };
-                return self.source.error(&entry.key_at, problem);
+        read: impl FnOnce(&Entry<'a>) -> Result<T, Fault>,
+    ) -> Option<T> {
+        if let Some(taken) = self.taken(name, read) {
+            return taken;
+        }
+        // It may be there, but misspelled.
+        let is_near = |entry: &Entry<'_>| nearest(entry.name, [name]).is_some();
+        let fault = match self.left.iter().position(is_near) {
+            Some(index) => {
+                let entry = self.left.remove(index);
+                let (nearest, known) = (Some(name.to_owned()), vec![name.to_owned()]);
+                let problem = Problem::UnknownKey { key: entry.path, nearest, known };
+                self.source.fault(&entry.key_at, problem)
             }
-            let key = joined(&self.path, name);
-            self.source.error(&self.at, Problem::Missing { key })
-        })
+            None => {
+                let key = joined(&self.path, name);
+                self.source.fault(&self.at, Problem::Missing { key })
+            }
+        };
+        self.source.faults.note(fault);
+        None
+    }
+
+    /// Leaves these keys alone: whether they are right cannot be said.
+    pub(super) fn pass_over(&mut self, names: impl Iterator<Item = &'static str>) {
+        for name in names {
+            self.removed(name);
+            self.passed_over.push(name);
+        }
+    }
+
+    fn removed(&mut self, name: &str) -> Option<Entry<'a>> {
+        let index = self.left.iter().position(|entry| entry.name == name)?;
+        Some(self.left.remove(index))
     }
 
     /// Nothing may be left.
-    pub(super) fn finish(self) -> Result<(), ConfigError> {
-        let Some(entry) = self.left.first() else { return Ok(()) };
-        let nearest = nearest(entry.name, self.known.iter().copied()).map(str::to_owned);
-        let known = self.known.iter().map(ToString::to_string).collect();
-        let problem = Problem::UnknownKey { key: entry.path.clone(), nearest, known };
-        Err(self.source.error(&entry.key_at, problem))
+    pub(super) fn finish(self) {
+        for entry in self.left {
+            let names = self.known.iter().chain(&self.passed_over).copied();
+            let nearest = nearest(entry.name, names).map(str::to_owned);
+            let known = self.known.iter().map(ToString::to_string).collect();
+            let problem = Problem::UnknownKey { key: entry.path, nearest, known };
+            self.source.faults.note(self.source.fault(&entry.key_at, problem));
+        }
     }
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn error(&self, problem: Problem) -> ConfigError {
-        self.source.error(&self.at, problem)
+    pub(super) fn fault(&self, problem: Problem) -> Fault {
+        self.source.fault(&self.at, problem)
     }
 
-    pub(super) fn key_error(&self, problem: Problem) -> ConfigError {
-        self.source.error(&self.key_at, problem)
+    pub(super) fn key_fault(&self, problem: Problem) -> Fault {
+        self.source.fault(&self.key_at, problem)
     }
 
-    pub(super) fn wrong_type(&self, expected: &'static str) -> ConfigError {
-        self.error(Problem::WrongType { key: self.path.clone(), expected })
+    pub(super) fn wrong_type(&self, expected: &'static str) -> Fault {
+        self.fault(Problem::WrongType { key: self.path.clone(), expected })
     }
 
-    pub(super) fn keys(&self) -> Result<Keys<'a>, ConfigError> {
+    pub(super) fn keys(&self) -> Result<Keys<'a>, Fault> {
         let table = self.value.as_table().ok_or_else(|| self.wrong_type("a table"))?;
         Ok(Keys::new(self.source, self.path.clone(), self.key_at.clone(), table))
     }
 
     /// The entries of a table whose keys are names, in the order of the file.
-    pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>, ConfigError> {
+    pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>, Fault> {
         let table = self.value.as_table().ok_or_else(|| self.wrong_type("a table"))?;
         Ok(entries(self.source, &self.path, table))
     }
@@ -163,8 +231,16 @@ impl<'a> Entry<'a> {
         Some(self.value.as_array()?.iter().enumerate().map(element).collect())
     }
 
+    /// The same, where something may be missing that the environment or a file should have.
+    pub(super) fn lacking<'b>(&'b self, missing: &'b RefCell<Vec<Problem>>) -> Entry<'b> {
+        let (path, name, key_at, at) = (self.path.clone(), self.name, &self.key_at, &self.at);
+        let (key_at, at) = (key_at.clone(), at.clone());
+        let source = Source { missing: Some(missing), ..self.source };
+        Entry { source, path, name, key_at, value: self.value, at }
+    }
+
     /// A value of this kind.
-    pub(super) fn value(&self, kind: KeyKind) -> Result<Value, ConfigError> {
+    pub(super) fn value(&self, kind: KeyKind) -> Result<Value, Fault> {
         Ok(match kind {
             KeyKind::Text => Value::Text(self.string()?),
             KeyKind::Texts => Value::Texts(self.strings()?),
@@ -183,16 +259,16 @@ impl<'a> Entry<'a> {
         })
     }
 
-    pub(super) fn string(&self) -> Result<String, ConfigError> {
+    pub(super) fn string(&self) -> Result<String, Fault> {
         let text = self.value.as_str().ok_or_else(|| self.wrong_type("a string"))?;
         Ok(text.to_owned())
     }
 
-    pub(super) fn path_buf(&self) -> Result<PathBuf, ConfigError> {
+    pub(super) fn path_buf(&self) -> Result<PathBuf, Fault> {
         self.string().map(PathBuf::from)
     }
 
-    pub(super) fn strings(&self) -> Result<Vec<String>, ConfigError> {
+    pub(super) fn strings(&self) -> Result<Vec<String>, Fault> {
         let expected = "an array of strings";
         let elements = self.elements().ok_or_else(|| self.wrong_type(expected))?;
         let string = |element: &Entry<'_>| {
@@ -201,52 +277,49 @@ impl<'a> Entry<'a> {
         elements.iter().map(string).collect()
     }
 
-    pub(super) fn bool(&self) -> Result<bool, ConfigError> {
+    pub(super) fn bool(&self) -> Result<bool, Fault> {
         self.value.as_bool().ok_or_else(|| self.wrong_type("true or false"))
     }
 
-    pub(super) fn duration(&self) -> Result<Duration, ConfigError> {
+    pub(super) fn duration(&self) -> Result<Duration, Fault> {
         self.duration_by(units::duration)
     }
 
     /// The same, or no time at all.
-    pub(super) fn duration_or_none(&self) -> Result<Duration, ConfigError> {
+    pub(super) fn duration_or_none(&self) -> Result<Duration, Fault> {
         self.duration_by(units::duration_or_none)
     }
 
     fn duration_by(
         &self,
         read: impl FnOnce(&str) -> Result<Duration, DurationError>,
-    ) -> Result<Duration, ConfigError> {
+    ) -> Result<Duration, Fault> {
         let expected = "a time with its unit, as in \"30s\"";
         let text = self.value.as_str().ok_or_else(|| self.wrong_type(expected))?;
         let key = self.path.clone();
         let duration =
-            read(text).map_err(|why| self.error(Problem::Duration { key: key.clone(), why }))?;
+            read(text).map_err(|why| self.fault(Problem::Duration { key: key.clone(), why }))?;
         if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
-            return Err(self.error(Problem::NoUnit { key, text: text.to_owned() }));
+            return Err(self.fault(Problem::NoUnit { key, text: text.to_owned() }));
         }
         Ok(duration)
     }
 
-    pub(super) fn size(&self) -> Result<usize, ConfigError> {
+    pub(super) fn size(&self) -> Result<usize, Fault> {
         self.size_by(units::size)
     }
 
-    fn size_by(
-        &self,
-        read: impl FnOnce(&str) -> Result<usize, SizeError>,
-    ) -> Result<usize, ConfigError> {
+    fn size_by(&self, read: impl FnOnce(&str) -> Result<usize, SizeError>) -> Result<usize, Fault> {
         let expected = "a size, as in 65536 or \"64KiB\"";
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             _ => return Err(self.wrong_type(expected)),
         };
-        read(text).map_err(|why| self.error(Problem::Size { key: self.path.clone(), why }))
+        read(text).map_err(|why| self.fault(Problem::Size { key: self.path.clone(), why }))
     }
 
-    pub(super) fn count(&self) -> Result<usize, ConfigError> {
+    pub(super) fn count(&self) -> Result<usize, Fault> {
         let count = self.integer().and_then(|integer| usize::try_from(integer).ok());
         count.filter(|&count| 0 < count).ok_or_else(|| self.wrong_type("an integer above zero"))
     }
@@ -256,10 +329,10 @@ impl<'a> Entry<'a> {
         i64::from_str_radix(integer.as_str(), integer.radix()).ok()
     }
 
-    pub(super) fn address(&self, purpose: Purpose) -> Result<Address, ConfigError> {
+    pub(super) fn address(&self, purpose: Purpose) -> Result<Address, Fault> {
         let text = self.string()?;
         let address = self.source.registry.address(purpose, &text);
-        address.map_err(|why| self.error(Problem::Address { key: self.path.clone(), why }))
+        address.map_err(|why| self.fault(Problem::Address { key: self.path.clone(), why }))
     }
 }
 

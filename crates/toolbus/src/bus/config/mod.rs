@@ -22,7 +22,7 @@ use crate::wire::access::AccessSettings;
 use crate::wire::at::At;
 use crate::wire::settings::{Clients, Settings, WireSettings};
 
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Mistake, Problem};
 pub use key::{Key, KeyKind, Needs, Values};
 
 /// The whole config.

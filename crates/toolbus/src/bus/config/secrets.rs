@@ -8,8 +8,8 @@ use std::path::Path;
 use toml::de::DeValue;
 use toolbus_proto::json::{Json, write_string};
 
-use super::error::{ConfigError, Problem};
-use super::keys::Entry;
+use super::error::Problem;
+use super::keys::{Entry, Fault};
 use crate::secrets;
 use crate::wire::settings::Secret;
 
@@ -25,10 +25,19 @@ const PLAIN: [&str; 10] =
 
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
-    pub(super) fn secret(&self) -> Result<Secret<String>, ConfigError> {
-        let expanded = self.expanded(&self.string()?)?;
+    pub(super) fn secret(&self) -> Result<Secret<String>, Fault> {
+        let text = self.string()?;
+        let Some(expanded) = self.expanded(&text)? else {
+            return Ok(Secret::new(String::new()));
+        };
         match expanded.trim() {
-            "" => Err(self.error(Problem::Empty { key: self.path.clone() })),
+            "" => {
+                let empty = Problem::Empty { key: self.path.clone() };
+                match text.trim() {
+                    "" => Err(self.fault(empty)),
+                    _ => self.without(empty).map(|()| Secret::new(String::new())),
+                }
+            }
             secret => {
                 secrets::hide(secret);
                 Ok(Secret::new(secret.to_owned()))
@@ -37,26 +46,38 @@ impl Entry<'_> {
     }
 
     /// A table of strings, as in `env = { KEY = "${KEY}" }`, in the order of the file.
-    pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, ConfigError> {
+    pub(super) fn secrets(&self) -> Result<Vec<(String, Secret<String>)>, Fault> {
         let secret = |entry: &Entry<'_>| {
-            Ok((entry.name.to_owned(), Secret::new(entry.expanded(&entry.string()?)?)))
+            let expanded = entry.string().and_then(|text| entry.expanded(&text));
+            let value = self.source.faults.noted(expanded)?;
+            Some((entry.name.to_owned(), Secret::new(value.unwrap_or_default())))
         };
-        self.entries()?.iter().map(secret).collect()
+        Ok(self.entries()?.iter().filter_map(secret).collect())
     }
 
     /// A table as a JSON object, its strings expanded.
-    pub(super) fn secret_object(&self) -> Result<Secret<Json>, ConfigError> {
+    pub(super) fn secret_object(&self) -> Result<Secret<Json>, Fault> {
         if !self.value.is_table() {
             return Err(self.wrong_type("a table"));
         }
         let mut text = Vec::new();
-        self.write_json(&mut text)?;
+        self.write_json(&mut text);
         Ok(Secret::new(Json::from_trusted(text)))
     }
 
-    fn write_json(&self, out: &mut Vec<u8>) -> Result<(), ConfigError> {
+    /// What cannot be written is a mistake, which is noted.
+    fn write_json(&self, out: &mut Vec<u8>) {
+        if self.source.faults.noted(self.try_write_json(out)).is_none() {
+            // It is JSON all the same.
+            out.extend_from_slice(b"null");
+        }
+    }
+
+    fn try_write_json(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         match self.value {
-            DeValue::String(text) => write_string(out, &self.expanded(text)?),
+            DeValue::String(text) => {
+                write_string(out, &self.expanded(text)?.unwrap_or_default());
+            }
             DeValue::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
             DeValue::Datetime(time) => write_string(out, &time.to_string()),
             DeValue::Integer(_) => {
@@ -75,7 +96,7 @@ impl Entry<'_> {
                     if index > 0 {
                         out.push(b',');
                     }
-                    element.write_json(out)?;
+                    element.write_json(out);
                 }
                 out.push(b']');
             }
@@ -87,7 +108,7 @@ impl Entry<'_> {
                     }
                     write_string(out, entry.name);
                     out.push(b':');
-                    entry.write_json(out)?;
+                    entry.write_json(out);
                 }
                 out.push(b'}');
             }
@@ -96,24 +117,46 @@ impl Entry<'_> {
     }
 
     /// `${NAME}` becomes what the environment has for it and `${file:PATH}` what the file holds;
-    /// everything else stays.
-    fn expanded(&self, text: &str) -> Result<String, ConfigError> {
-        let mut expanded = String::new();
+    /// everything else stays. `None` if one of them is not there and is noted as missing.
+    fn expanded(&self, text: &str) -> Result<Option<String>, Fault> {
+        let mut expanded = Some(String::new());
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once("${") {
             let Some((variable, behind)) = behind.split_once('}') else {
-                return Err(self.error(Problem::Unclosed { key: self.path.clone() }));
+                return Err(self.fault(Problem::Unclosed { key: self.path.clone() }));
             };
-            expanded.push_str(before);
-            let value = self.looked_up(variable)?;
-            if self.can_be_secret(&value) {
-                secrets::hide(&value);
+            match self.looked_up(variable) {
+                Ok(value) => {
+                    if self.can_be_secret(&value) {
+                        secrets::hide(&value);
+                    }
+                    if let Some(expanded) = &mut expanded {
+                        expanded.push_str(before);
+                        expanded.push_str(&value);
+                    }
+                }
+                Err(problem) => {
+                    self.without(problem)?;
+                    expanded = None;
+                }
             }
-            expanded.push_str(&value);
             rest = behind;
         }
-        expanded.push_str(rest);
+        if let Some(expanded) = &mut expanded {
+            expanded.push_str(rest);
+        }
         Ok(expanded)
+    }
+
+    /// Goes on without what is not there, if only this table needs it.
+    fn without(&self, problem: Problem) -> Result<(), Fault> {
+        match self.source.missing {
+            Some(missing) => {
+                missing.borrow_mut().push(problem);
+                Ok(())
+            }
+            None => Err(self.fault(problem)),
+        }
     }
 
     /// Masking what is short, or stands in half of all paths, would hide more than it protects.
@@ -124,19 +167,15 @@ impl Entry<'_> {
 
     /// What stands for a `${NAME}`, or for a `${file:PATH}`: what the file holds, without the ends
     /// of lines behind it, since editors and `echo` write one.
-    fn looked_up(&self, name: &str) -> Result<String, ConfigError> {
+    fn looked_up(&self, name: &str) -> Result<String, Problem> {
         let key = self.path.clone();
         let Some(path) = name.strip_prefix("file:") else {
             let variable = name.to_owned();
-            return (self.source.env)(name)
-                .ok_or_else(|| self.error(Problem::Unset { key, variable }));
+            return (self.source.env)(name).ok_or(Problem::Unset { key, variable });
         };
         match held(&self.source.folder.join(path)) {
             Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-            Err(why) => {
-                let path = path.to_owned();
-                Err(self.error(Problem::Unreadable { key, path, why }))
-            }
+            Err(why) => Err(Problem::Unreadable { key, path: path.to_owned(), why }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The tables of the config: which keys each has, and for whom (`docs/config.md`).
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -7,13 +8,11 @@ use toolbus_proto::tool::ToolName;
 
 use super::error::{ConfigError, Problem};
 use super::key::{Key, Values};
-use super::keys::{Entry, Keys, Source};
+use super::keys::{Entry, Fault, Faults, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
 use crate::address::{Address, Place, Purpose};
 use crate::wire::access::AccessSettings;
-use crate::wire::settings::{
-    Clients, Credentials, ProgramSettings, Restart, Settings, WireSettings,
-};
+use crate::wire::settings::{Missing, ProgramSettings, Restart, Settings};
 use crate::wire::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
@@ -24,67 +23,105 @@ pub(super) fn read(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
-    let source = Source { text, folder, env, registry };
+    let faults = Faults::default();
+    let source = Source { text, folder, env, registry, faults: &faults, missing: None };
     let table = DeTable::parse(text).map_err(|error| {
         // Its own rendering would show the line, and with it what may be a secret.
         let message = error.message().to_owned();
-        source.error(&error.span().unwrap_or(0..0), Problem::Syntax { message })
-    })?;
-    let mut keys = Keys::new(source, String::new(), 0..0, table.get_ref());
+        source.fault(&error.span().unwrap_or(0..0), Problem::Syntax { message })
+    });
+    let config = faults.noted(table).map(|table| config(source, table.get_ref()));
+    faults.finish()?;
+    Ok(config.unwrap_or_default())
+}
+
+fn config(source: Source<'_>, table: &DeTable<'_>) -> Config {
+    let mut keys = Keys::new(source, String::new(), 0..0, table);
     let config = Config {
-        backs: keys.take("back", |entry| each(entry, back))?.unwrap_or_default(),
-        fronts: keys.take("front", |entry| each(entry, front))?.unwrap_or_default(),
-        journal: keys.take("journal", journal)?,
-        admin: keys.take("admin", admin)?,
+        backs: keys.take("back", |entry| each(entry, back)).unwrap_or_default(),
+        fronts: keys.take("front", |entry| each(entry, front)).unwrap_or_default(),
+        journal: keys.take("journal", journal).flatten(),
+        admin: keys.take("admin", admin).flatten(),
     };
-    keys.finish()?;
-    Ok(config)
+    keys.finish();
+    config
 }
 
 /// The tables of a kind, by name: `[back.math]`, `[back.weather]`.
 fn each<T>(
     kind: &Entry<'_>,
-    read: fn(&Entry<'_>) -> Result<T, ConfigError>,
-) -> Result<Vec<T>, ConfigError> {
+    read: fn(&Entry<'_>) -> Result<Option<T>, Fault>,
+) -> Result<Vec<T>, Fault> {
     let named = |entry: &Entry<'_>| {
         let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let faults = entry.source.faults;
         if entry.name.is_empty() || !entry.name.chars().all(is_letter) || entry.name == "toolbus" {
-            return Err(entry.key_error(Problem::Name { name: entry.name.to_owned() }));
+            faults.note(entry.key_fault(Problem::Name { name: entry.name.to_owned() }));
         }
-        read(entry)
+        faults.noted(read(entry)).flatten()
     };
-    kind.entries()?.iter().map(named).collect()
+    Ok(kind.entries()?.iter().filter_map(named).collect())
 }
 
-fn back(entry: &Entry<'_>) -> Result<BackConfig, ConfigError> {
+/// `None` if there is a mistake in it, which is noted.
+fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
+    let registry = entry.source.registry;
+    let missing = RefCell::default();
+    let entry = &entry.lacking(&missing);
     let mut keys = entry.keys()?;
-    let address = keys.need("connect", |entry| entry.address(Purpose::Call))?;
-    let allow = keys.take("allow", Entry::strings)?;
+    let address = keys.need("connect", |entry| entry.address(Purpose::Call));
+    let allow = keys.take("allow", Entry::strings);
     let settings = Settings {
         name: Some(entry.name.to_owned()),
-        timeout: keys.take("timeout", Entry::duration)?,
-        start_timeout: keys.take("start_timeout", Entry::duration)?,
-        stop_timeout: keys.take("stop_timeout", Entry::duration)?,
+        timeout: keys.take("timeout", Entry::duration),
+        start_timeout: keys.take("start_timeout", Entry::duration),
+        stop_timeout: keys.take("stop_timeout", Entry::duration),
         restart: keys.take("restart", |entry| {
             choice(entry, "\"on-demand\" or \"never\"", |text| match text {
                 "on-demand" => Some(Restart::OnDemand),
                 "never" => Some(Restart::Never),
                 _ => None,
             })
-        })?,
-        clients: Clients::default(),
-        era: None,
-        program: program(&mut keys, &address)?,
-        reply_bytes_max: None,
-        credentials: Credentials::default(),
-        allow_shell: false,
-        wire: WireSettings::default(),
+        }),
+        ..Settings::default()
     };
-    let values = of_kind(&mut keys, &address, entry.source.registry, PeerKind::back_keys)?;
-    keys.finish()?;
+    let Some(address) = address else {
+        keys.pass_over(PROGRAM_KEYS.into_iter().chain(names_of(registry, PeerKind::back_keys)));
+        keys.finish();
+        return Ok(None);
+    };
+    let settings = Settings { program: program(&mut keys, &address), ..settings };
+    let values = of_kind(&mut keys, &address, registry, PeerKind::back_keys);
+    keys.finish();
     let settings = address.kind().configure(&values, settings);
+    let settings = Settings { missing: told_missing(&missing.borrow()), ..settings };
     let allow = allow.map(|names| names.into_iter().map(ToolName::new).collect());
-    Ok(BackConfig { name: entry.name.to_owned(), address, allow, settings })
+    Ok(Some(BackConfig { name: entry.name.to_owned(), address, allow, settings }))
+}
+
+/// All that a back needs and is not there, as its calls are told it.
+fn told_missing(problems: &[Problem]) -> Option<Missing> {
+    let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut variables: Vec<&str> = Vec::new();
+    for problem in problems {
+        if let Problem::Unset { variable, .. } = problem
+            && !variables.contains(&variable.as_str())
+        {
+            variables.push(variable);
+        }
+    }
+    let hint = match (problems, variables.as_slice()) {
+        ([], _) => return None,
+        ([first, ..], []) => first.hint().unwrap_or_else(|| {
+            "see that the file is there and can be read, or take it out of the config".to_owned()
+        }),
+        (_, [only]) => format!("set it: `export {only}=…`, or take it out of the config"),
+        (_, several) => {
+            let set: String = several.iter().map(|name| format!(" {name}=…")).collect();
+            format!("set them: `export{set}`, or take them out of the config")
+        }
+    };
+    Some(Missing { message, hint: Some(hint) })
 }
 
 /// The values of the keys that the kind of this peer has; those of other kinds are misplaced.
@@ -93,33 +130,44 @@ fn of_kind(
     address: &Address,
     registry: &Registry,
     keys_of: impl Fn(&'static dyn PeerKind) -> &'static [Key],
-) -> Result<Values, ConfigError> {
+) -> Values {
     let mut values = Values::default();
     let own = address.kind();
     for key in keys_of(own) {
         keys.only_for(key.only_for, key.applies_to(address));
-        if let Some(value) = keys.take(key.name, |entry| entry.value(key.kind))? {
+        if let Some(value) = keys.take(key.name, |entry| entry.value(key.kind)) {
             values.0.push((key.name, value));
         }
     }
     // Behind its own, since two kinds may have keys of one name.
     for key in registry.kinds().filter(|kind| !kind.is(own)).flat_map(keys_of) {
         keys.only_for(key.only_for, false);
-        keys.take(key.name, |_| Ok(()))?;
+        keys.take(key.name, |_| Ok(()));
     }
-    Ok(values)
+    values
 }
 
-fn program(keys: &mut Keys<'_>, address: &Address) -> Result<ProgramSettings, ConfigError> {
+/// The keys that a peer may have of which it is not known what it is.
+fn names_of(
+    registry: &Registry,
+    keys_of: impl Fn(&'static dyn PeerKind) -> &'static [Key],
+) -> impl Iterator<Item = &'static str> {
+    registry.kinds().flat_map(keys_of).map(|key| key.name)
+}
+
+const PROGRAM_KEYS: [&str; 3] = ["env", "env_pass", "cwd"];
+
+fn program(keys: &mut Keys<'_>, address: &Address) -> ProgramSettings {
     keys.only_for("backs on stdio", matches!(address.place(), Place::Command(_)));
-    Ok(ProgramSettings {
-        env: keys.take("env", Entry::secrets)?.unwrap_or_default(),
-        env_pass: keys.take("env_pass", Entry::strings)?.unwrap_or_default(),
-        cwd: keys.take("cwd", Entry::path_buf)?,
-    })
+    ProgramSettings {
+        env: keys.take("env", Entry::secrets).unwrap_or_default(),
+        env_pass: keys.take("env_pass", Entry::strings).unwrap_or_default(),
+        cwd: keys.take("cwd", Entry::path_buf),
+    }
 }
 
-fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
+fn front(entry: &Entry<'_>) -> Result<Option<FrontConfig>, Fault> {
+    let registry = entry.source.registry;
     let mut keys = entry.keys()?;
     let serve = keys.need("serve", |entry| {
         let address = entry.address(Purpose::Serve)?;
@@ -127,52 +175,56 @@ fn front(entry: &Entry<'_>) -> Result<FrontConfig, ConfigError> {
             return Ok(address);
         }
         let (key, address) = (entry.path.clone(), address.to_string());
-        Err(entry.error(Problem::CannotServe { key, address }))
-    })?;
+        Err(entry.fault(Problem::CannotServe { key, address }))
+    });
     let keys_of = |kind: &'static dyn PeerKind| kind.front().map_or(&[][..], FrontKind::keys);
-    let list_timeout = keys.take("list_timeout", Entry::duration_or_none)?;
-    let values = of_kind(&mut keys, &serve, entry.source.registry, keys_of)?;
-    keys.finish()?;
+    let list_timeout = keys.take("list_timeout", Entry::duration_or_none);
+    let Some(serve) = serve else {
+        keys.pass_over(names_of(registry, keys_of));
+        keys.finish();
+        return Ok(None);
+    };
+    let values = of_kind(&mut keys, &serve, registry, keys_of);
+    keys.finish();
     let settings = serve.kind().front().map(|front| front.settings(&values)).unwrap_or_default();
-    Ok(FrontConfig { name: entry.name.to_owned(), serve, list_timeout, settings })
+    Ok(Some(FrontConfig { name: entry.name.to_owned(), serve, list_timeout, settings }))
 }
 
-fn journal(entry: &Entry<'_>) -> Result<JournalConfig, ConfigError> {
+fn journal(entry: &Entry<'_>) -> Result<Option<JournalConfig>, Fault> {
     let mut keys = entry.keys()?;
+    let path = keys.need("path", Entry::path_buf);
     let journal = JournalConfig {
-        path: keys.need("path", Entry::path_buf)?,
-        arguments: keys.take("arguments", Entry::bool)?.unwrap_or_default(),
-        results: keys.take("results", Entry::bool)?.unwrap_or_default(),
-        bytes_max: keys.take("bytes_max", Entry::size)?.unwrap_or(JOURNAL_BYTES_MAX),
-        required: keys.take("required", Entry::bool)?.unwrap_or_default(),
+        path: path.clone().unwrap_or_default(),
+        arguments: keys.take("arguments", Entry::bool).unwrap_or_default(),
+        results: keys.take("results", Entry::bool).unwrap_or_default(),
+        bytes_max: keys.take("bytes_max", Entry::size).unwrap_or(JOURNAL_BYTES_MAX),
+        required: keys.take("required", Entry::bool).unwrap_or_default(),
     };
-    keys.finish()?;
-    Ok(journal)
+    keys.finish();
+    Ok(path.map(|_| journal))
 }
 
-fn admin(entry: &Entry<'_>) -> Result<Admin, ConfigError> {
+fn admin(entry: &Entry<'_>) -> Result<Option<Admin>, Fault> {
     let mut keys = entry.keys()?;
-    let admin = Admin {
-        listen: keys.need("listen", |entry| {
-            let why = |why| entry.error(Problem::Listen { key: entry.path.clone(), why });
-            entry.string()?.parse().map_err(why)
-        })?,
-        access: AccessSettings {
-            token: keys.take("token", Entry::secret)?,
-            token_env: keys.take("token_env", Entry::string)?,
-            insecure: keys.take("insecure", Entry::bool)?.unwrap_or_default(),
-            origins: keys.take("origins", Entry::strings)?.unwrap_or_default(),
-            hosts: keys.take("hosts", Entry::strings)?.unwrap_or_default(),
-        },
+    let listen = keys.need("listen", |entry| {
+        let why = |why| entry.fault(Problem::Listen { key: entry.path.clone(), why });
+        entry.string()?.parse().map_err(why)
+    });
+    let access = AccessSettings {
+        token: keys.take("token", Entry::secret),
+        token_env: keys.take("token_env", Entry::string),
+        insecure: keys.take("insecure", Entry::bool).unwrap_or_default(),
+        origins: keys.take("origins", Entry::strings).unwrap_or_default(),
+        hosts: keys.take("hosts", Entry::strings).unwrap_or_default(),
     };
-    keys.finish()?;
-    Ok(admin)
+    keys.finish();
+    Ok(listen.map(|listen| Admin { listen, access }))
 }
 
 fn choice<T>(
     entry: &Entry<'_>,
     expected: &'static str,
     read: impl FnOnce(&str) -> Option<T>,
-) -> Result<T, ConfigError> {
+) -> Result<T, Fault> {
     entry.value.as_str().and_then(read).ok_or_else(|| entry.wrong_type(expected))
 }

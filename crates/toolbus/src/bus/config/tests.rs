@@ -170,6 +170,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: false,
+                        missing: None,
                         wire: WireSettings(
                             [
                                 McpSettings {
@@ -223,6 +224,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: false,
+                        missing: None,
                         wire: WireSettings(
                             [
                                 OracleSettings {
@@ -265,6 +267,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: false,
+                        missing: None,
                         wire: WireSettings(
                             [
                                 OrchardSettings {
@@ -309,6 +312,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: false,
+                        missing: None,
                         wire: WireSettings(
                             [
                                 MediocreSettings {
@@ -357,6 +361,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: false,
+                        missing: None,
                         wire: WireSettings(
                             [
                                 McpSettings {
@@ -409,6 +414,7 @@ fn every_key_is_read() {
                             insecure: false,
                         },
                         allow_shell: true,
+                        missing: None,
                         wire: WireSettings(
                             [],
                         ),
@@ -553,6 +559,70 @@ fn unknown_keys_are_told_with_what_was_meant() {
 }
 
 #[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let text = r#"
+        [front.a]
+        serve = "mcp://127.0.0.1:80/mcp"
+        tokn = "x"
+        token = 1
+        [back.x]
+        connect = "mpc+stdio:x"
+        timeout = 30
+        env = { A = 1 }
+        functions = 1
+        zzz = 1
+        [back.y]
+        conect = "stdio:x"
+        alow = []
+        [back."a.b"]
+        connect = "mcp+stdio:x"
+        env = { A = 1, B = "${", C = "${NOT_SET}", D = 2 }
+        strict = true
+        functions = []
+        [journal]
+        result = true
+        [back.z]
+        connect = "orchard+stdio:x"
+        config = { a = nan, b = [inf, 1] }
+        [admin]
+        listen = "here"
+        insecure = "no"
+        [bakc.x]
+    "#;
+    let error = parse(text).unwrap_err();
+    assert_eq!(error.hint(), None);
+    let told = |mistake: &Mistake| {
+        let hint = mistake.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{mistake}{hint}\n")
+    };
+    expect![[r#"
+        line 3: `front.a.serve`: unsupported connection scheme: "mcp://127.0.0.1:80/mcp"; did you mean `mcp+http://127.0.0.1:80/mcp`?
+        line 4: there is no key `front.a.tokn`; did you mean `token`?
+        line 7: `back.x.connect`: unsupported connection scheme: "mpc+stdio:x"; did you mean `mcp+stdio:x`?
+        line 8: `back.x.timeout` must be a time with its unit, as in "30s"
+        line 11: there is no key `back.x.zzz`; it can be connect, allow, timeout, start_timeout, stop_timeout, restart
+        line 13: there is no key `back.y.conect`; did you mean `connect`?
+        line 14: there is no key `back.y.alow`; did you mean `allow`?
+        line 15: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
+        line 17: `back.a.b.env.A` must be a string
+        line 17: `back.a.b.env.B` has a `${` without its `}`
+        line 17: `back.a.b.env.D` must be a string
+        line 18: `back.a.b.strict` is only for the mediocre wire
+        line 19: `back.a.b.functions` is only for oracle backs
+        line 20: `journal.path` is missing
+        line 21: there is no key `journal.result`; did you mean `results`?
+        line 24: `back.z.config.a` must be a finite number
+        line 24: `back.z.config.b[0]` must be a finite number
+        line 26: `admin.listen`: `here` is no address to listen on; write `HOST:PORT`, `:PORT` or `PORT`, e.g. `127.0.0.1:8932` or `[::1]:8932`
+        line 27: `admin.insecure` must be true or false
+        line 28: there is no key `bakc`; did you mean `back`?
+    "#]].assert_eq(&error.mistakes.iter().map(told).collect::<String>());
+    // Each has a line where there is one text for all.
+    let lines: Vec<_> = error.mistakes.iter().map(ToString::to_string).collect();
+    assert_eq!(error.to_string(), lines.join("\n"));
+}
+
+#[test]
 fn values_that_make_no_sense() {
     check(
         &[
@@ -581,6 +651,8 @@ fn values_that_make_no_sense() {
             &back("mediocre+tcp://h:1", "depth_max = 0"),
             &back("stdio:x", "env = { A = 1 }"),
             &back("orchard+stdio:x", "config = { a = nan }"),
+            "[front.a]\nserve = \"mcp://127.0.0.1:80/mcp\"",
+            "[front.a]\nserve = \"127.0.0.1:80\"",
             "[front.a]\nserve = \"stdio:x\"",
             "[front.a]\nserve = \"mediocre+stdio:x\"",
             "[front.a]\nserve = \"mcp+https://h\"",
@@ -614,6 +686,8 @@ fn values_that_make_no_sense() {
             line 3: `back.x.depth_max` must be an integer above zero
             line 3: `back.x.env.A` must be a string
             line 3: `back.x.config.a` must be a finite number
+            line 2: `front.a.serve`: unsupported connection scheme: "mcp://127.0.0.1:80/mcp"; did you mean `mcp+http://127.0.0.1:80/mcp`?
+            line 2: `front.a.serve`: unsupported connection scheme: "127.0.0.1:80"; did you mean `mcp+http://127.0.0.1:80` or `mediocre+tcp://127.0.0.1:80`?
             line 2: `front.a.serve`: nobody can listen on `stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
             line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
@@ -628,22 +702,55 @@ fn values_that_make_no_sense() {
 fn secrets_come_from_the_environment_and_are_not_shown() {
     check(
         &[
-            &back("stdio:x", "env = { A = \"${NOT_SET}\" }"),
+            "[front.x]\nserve = \"mcp+http://h\"\ntoken = \"${NOT_SET}\"",
+            "[front.x]\nserve = \"mcp+http://h\"\ntoken = \"${file:not/there}\"",
+            "[front.x]\nserve = \"mcp+http://h\"\ntoken = \"${EMPTY}\"",
+            "[admin]\nlisten = \":1\"\ntoken = \"${NOT_SET}\"",
             &back("stdio:x", "env = { A = \"${KEY}${\" }"),
-            &back("orchard+stdio:x", "config = { a = [\"${NOT_SET}\"] }"),
-            &back("mcp+http://h", "headers = { A = \"Bearer ${NOT_SET}\" }"),
+            &back("mcp+http://h", "token = \"\""),
             "[back.x]\nenv = { A = \"s3cret }",
             "[back.x]\nconnect = \"builtin:\"\nconnect = \"s3cret\"",
         ],
         expect![[r#"
-            line 3: `back.x.env.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 3: `front.x.token` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 3: `front.x.token` asks for the file `not/there`, which cannot be read: No such file or directory (os error 2)
+            line 3: `front.x.token` is empty; give `token` a value, see that the variable or file it names has one, or take it out of the config
+            line 3: `admin.token` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
             line 3: `back.x.env.A` has a `${` without its `}`
-            line 3: `back.x.config.a[0]` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
-            line 3: `back.x.headers.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+            line 3: `back.x.token` is empty; give `token` a value, see that the variable or file it names has one, or take it out of the config
             line 2: not TOML: unclosed inline table, expected `}`
             line 3: not TOML: duplicate key
         "#]],
     );
+}
+
+#[test]
+fn what_is_not_there_for_a_back_is_missing_for_that_back_alone() {
+    let told = |text: &String| {
+        let config = parse(text).expect(text);
+        let missing = config.backs[0].settings.missing.clone().expect(text);
+        format!("{}; {}\n", missing.message, missing.hint.unwrap_or_default())
+    };
+    let texts = [
+        back("stdio:x", "env = { A = \"${NOT_SET}\" }"),
+        back("stdio:x", "env = { A = \"${KEY}-${NOT_SET}${NOR_THIS}\", B = \"${NOT_SET}\" }"),
+        back("orchard+stdio:x", "config = { a = [\"${NOT_SET}\"] }"),
+        back("mcp+http://h", "headers = { A = \"Bearer ${NOT_SET}\" }"),
+        back("mcp+http://h", "token = \"${file:not/there}\""),
+        back("mcp+http://h", "token = \"${EMPTY}\""),
+        back("mcp+http://h", "token = \"${file:not/there}\"\nheaders = { A = \"${NOT_SET}\" }"),
+    ];
+    expect![[r#"
+        `back.x.env.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+        `back.x.env.A` asks for the environment variable `NOT_SET`, which is not set; `back.x.env.A` asks for the environment variable `NOR_THIS`, which is not set; `back.x.env.B` asks for the environment variable `NOT_SET`, which is not set; set them: `export NOT_SET=… NOR_THIS=…`, or take them out of the config
+        `back.x.config.a[0]` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+        `back.x.headers.A` asks for the environment variable `NOT_SET`, which is not set; set it: `export NOT_SET=…`, or take it out of the config
+        `back.x.token` asks for the file `not/there`, which cannot be read: No such file or directory (os error 2); see that the file is there and can be read, or take it out of the config
+        `back.x.token` is empty; give `token` a value, see that the variable or file it names has one, or take it out of the config
+        `back.x.headers.A` asks for the environment variable `NOT_SET`, which is not set; `back.x.token` asks for the file `not/there`, which cannot be read: No such file or directory (os error 2); set it: `export NOT_SET=…`, or take it out of the config
+    "#]].assert_eq(&texts.iter().map(told).collect::<String>());
+    let config = parse(&format!("{}[back.y]\nconnect = \"builtin:\"\n", texts[0])).unwrap();
+    assert_eq!(config.backs[1].settings.missing, None);
 }
 
 #[test]

@@ -92,6 +92,9 @@ pub async fn learn(address: &Address, settings: &Settings) -> Result<(), Failure
     if !address.is_bare() {
         return Ok(());
     }
+    if let Some(missing) = &settings.missing {
+        return Err(missing.failure());
+    }
     if let Some(kind) = memory::kind_of(words, settings).or_else(|| by_name(words)) {
         memory::learn(words, settings, kind);
         return Ok(());

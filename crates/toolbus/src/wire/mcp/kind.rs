@@ -109,9 +109,7 @@ impl PeerKind for McpKind {
             Place::Url(url) => {
                 let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
                 let options = back_http::Options::of(&name, url, is_pair(address), settings);
-                let options = options.map_err(|error| {
-                    OpenError::unusable(address, error.to_string()).hinted(error.hint())
-                })?;
+                let options = options.map_err(|error| error.of(address))?;
                 Ok(Rc::new(McpHttp::new(options)))
             }
             _ => Err(not_in_this_build(address, "HTTP")),

@@ -36,9 +36,7 @@ pub(super) fn site(
     credentials: &Credentials,
 ) -> Result<Site, OpenError> {
     let is_secure = url.carrier == Transport::Https;
-    let headers = credentials
-        .fields(&url.host, is_secure)
-        .map_err(|error| OpenError::unusable(address, error.to_string()).hinted(error.hint()))?;
+    let headers = credentials.fields(&url.host, is_secure).map_err(|error| error.of(address))?;
     let path = url
         .path
         .parse()

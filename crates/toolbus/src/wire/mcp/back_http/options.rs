@@ -8,11 +8,12 @@ use toolbus_proto::http::{BadReference, resolve};
 use toolbus_proto::mcp::calling;
 use toolbus_proto::mcp::http::ClientSettings;
 
-use crate::address::{Transport, Url};
+use crate::address::{Address, Transport, Url};
 use crate::bus::TIMEOUT;
 use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
 };
+use crate::wire::OpenError;
 use crate::wire::credentials::CredentialsError;
 use crate::wire::mcp::eras;
 use crate::wire::mcp::settings::{McpSettings, Share};
@@ -179,6 +180,15 @@ pub enum OptionsError {
 }
 
 impl OptionsError {
+    /// Why the address cannot be opened.
+    pub(crate) fn of(self, address: &Address) -> OpenError {
+        let (message, hint) = (self.to_string(), self.hint());
+        match self {
+            OptionsError::Credentials(error) => error.of(address),
+            _ => OpenError::unusable(address, message).hinted(hint),
+        }
+    }
+
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
