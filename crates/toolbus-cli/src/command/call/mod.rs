@@ -3,6 +3,7 @@
 pub(crate) mod answering;
 mod arguments;
 pub(crate) mod described;
+mod form;
 mod out;
 pub(crate) mod question;
 mod receive;
