@@ -5,6 +5,7 @@ mod arguments;
 pub(crate) mod described;
 mod form;
 mod out;
+mod people;
 pub(crate) mod question;
 mod receive;
 mod stream;
@@ -40,6 +41,7 @@ use crate::failed::Failed;
 use crate::peers::{Peers, are_backs};
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure};
+use crate::stdio::Terminal as _;
 
 const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 
@@ -54,7 +56,8 @@ const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 /// what a file holds. Arguments that cannot be right by the schema are not sent (exit 2), unless
 /// `--no-check` says so.
 ///
-/// The answer is one line of JSON on standard output; everything else goes to standard error. A
+/// The answer is one line of JSON on standard output, on a terminal it is shown for people unless
+/// `--json` says otherwise; everything else goes to standard error. A
 /// call that fails prints nothing on standard output, or with `--json` one line
 /// `{"error":{"kind":…,"message":…}}`.
 #[derive(Debug, clap::Args)]
@@ -221,6 +224,14 @@ async fn answer(
     match ended? {
         Ok(Printed::Text(text)) => render::print(&text).map(Ok),
         Ok(Printed::Json(line)) if globals.json => render::print(&line).map(Ok),
+        Ok(Printed::Json(line)) if args.out.is_none() && io::stdout().is_terminal() => {
+            let answer = Json::from_trusted(line);
+            people::shown(&answer).into_iter().try_for_each(|shown| match shown {
+                people::Shown::Text(text) => render::print(&ended_line(text)),
+                people::Shown::Json(json) => print_json(&json, globals),
+            })?;
+            Ok(Ok(()))
+        }
         Ok(Printed::Json(line)) => print_json(&line, globals).map(Ok),
         Err(failure) => {
             let failure = described::explained(bus, &tool, failure, deadline).await;
@@ -333,13 +344,21 @@ async fn ended(
         return Ok(Ok(Printed::Json(format!("{}\n", out.keep(outcome)?))));
     }
     Ok(Ok(match outcome {
-        Outcome::Text(text) if args.text => Printed::Text(format!("{text}\n")),
+        Outcome::Text(text) if args.text => Printed::Text(ended_line(text)),
         outcome => Printed::Json(format!("{}\n", json(outcome))),
     }))
 }
 
 fn print_json(line: &str, globals: &Globals) -> Result<(), Failed> {
     render::print_json(line, globals.color.paint(&io::stdout()))
+}
+
+/// The text with an end to its last line; most have one, those of files above all.
+fn ended_line(text: String) -> String {
+    match text.ends_with('\n') {
+        true => text,
+        false => text + "\n",
+    }
 }
 
 /// How the answer looks as JSON, without blanks.
