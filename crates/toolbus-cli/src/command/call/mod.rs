@@ -19,12 +19,14 @@ use std::time::{Duration, Instant};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
+use toolbus::units::HELD_BYTES_MAX;
 use toolbus::wire::Registry;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::did_you_mean::hinted;
 use toolbus_proto::json::Json;
 use toolbus_proto::judge;
+use toolbus_proto::printable::size;
 use toolbus_proto::tool::{
     Call, Code, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
 };
@@ -398,6 +400,9 @@ pub(crate) fn with_hint(failure: Failure) -> Failure {
                 true => "it wants what cannot be typed into a form here",
                 false => "it asks questions, which a user can answer on a terminal",
             }
+        }
+        FailureKind::TooLarge if failure.message.contains(&size(HELD_BYTES_MAX)) => {
+            "no reply may be larger; `--out FILE` writes those that come in parts to a file as they come"
         }
         FailureKind::TooLarge => {
             "`--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come"

@@ -116,7 +116,7 @@ fn blobs_may_become_files() {
 fn a_blob_that_is_too_large_to_print_needs_a_folder() {
     super::call(&builtin(), &["blob", r#"{"bytes":16777217}"#]).check(expect![[r#"
         stderr
-        error: a blob is over the limit of 16777216 bytes
+        error: a blob is over the limit of 16 MiB (16777216 bytes)
         hint: `--out DIR` writes blobs of any size to files
         exit 1
     "#]]);
