@@ -25,7 +25,8 @@ fn our_own_tools_are_called_and_listed() {
     Page::of(&["call", &address, "add", "a=1"]).check(expect![[r#"
         stderr
         error: argument `b` is missing
-        exit 1
+        hint: `toolbus describe` shows what it takes, `--no-check` sends the arguments as they are
+        exit 2
     "#]]);
     Page::of(&["call", &address, "fail", "message=oops", "code=7"]).check(expect![[r#"
         stderr
@@ -99,7 +100,6 @@ fn a_program_that_is_not_there() {
     Page::of(&["call", "--no-check", "-q", &dies, "f"]).check(expect![[r#"
         stderr
         error: `faulty-tool` ended with exit status 3 before it was ready
-        exit status 3
           | no licence
         exit 3
     "#]]);

@@ -188,7 +188,6 @@ fn programs_are_called_over_their_pipes() {
         expect![[r#"
             stderr
             error: `sh` ended with exit status 7 before it answered
-            exit status 7
               | ouch
             exit 3
         "#]],
