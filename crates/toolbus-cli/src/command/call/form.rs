@@ -429,7 +429,10 @@ mod tests {
 
     #[test]
     fn a_prompt_says_what_can_be_typed() {
-        let prompt = |schema: &str, required| with(schema, required, |field| field.prompt());
+        fn prompted(field: &Field<'_>) -> String {
+            field.prompt()
+        }
+        let prompt = |schema: &str, required| with(schema, required, prompted);
         for (schema, expected) in [
             (r#"{"type":"string"}"#, "a, string, may be empty: "),
             (
