@@ -1,11 +1,12 @@
 //! What the schema of a tool says of its arguments, as people and completions need it.
 //!
 //! Only as much of JSON Schema is understood as tells how a typed word is meant: names, types,
-//! defaults, lists of values. Whether arguments fit is the tool's to say.
+//! defaults, lists of values. Whether arguments fit is said by `toolbus_proto::judge`.
 
 use std::borrow::Cow;
 
 use toolbus_proto::json::{Json, Kind, edit};
+use toolbus_proto::judge;
 
 /// How deep references and alternatives are followed.
 const DEPTH_MAX: usize = 8;
@@ -13,8 +14,6 @@ const DEPTH_MAX: usize = 8;
 /// The arguments of a tool, in the order of its schema.
 pub(crate) struct Parameters<'a> {
     pub(crate) list: Vec<Parameter<'a>>,
-    /// Are arguments of other names refused?
-    pub(crate) is_closed: bool,
 }
 
 /// One argument of a tool.
@@ -24,6 +23,15 @@ pub(crate) struct Parameter<'a> {
     schema: &'a str,
     /// The whole schema, which references lead into.
     root: &'a str,
+}
+
+/// One of the only values that something may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// As JSON.
+    pub(crate) value: String,
+    /// What people read: its title if it has one, else itself.
+    pub(crate) title: String,
 }
 
 /// What a JSON value is, by the names of JSON Schema.
@@ -42,17 +50,11 @@ impl<'a> Parameters<'a> {
     /// The arguments that this schema describes; none if it describes no object.
     pub(crate) fn of(input: &'a Json) -> Parameters<'a> {
         let root = input.as_str();
-        let object = resolved(root, root);
-        let is_closed = edit::member(object, "additionalProperties") == Some("false");
-        Parameters { list: properties(root, object), is_closed }
+        Parameters { list: properties(root, resolved(root, root)) }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Parameter<'a>> {
         self.list.iter().find(|parameter| parameter.name == name)
-    }
-
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.list.iter().map(|parameter| &*parameter.name)
     }
 }
 
@@ -76,6 +78,31 @@ impl<'a> Parameter<'a> {
         let mut types = Vec::new();
         add_types(&mut types, self.root, self.schema, 0);
         types
+    }
+
+    /// What people are told that the value must be, if it surely is not that.
+    pub(crate) fn wanted(&self, value: &str) -> Option<String> {
+        judge::wanted(self.root, self.schema, value)
+    }
+
+    pub(crate) fn title(&self) -> Option<Cow<'a, str>> {
+        edit::text(self.schema, "title").filter(|title| !title.is_empty())
+    }
+
+    /// How a text is written: `email`, `date`.
+    pub(crate) fn format(&self) -> Option<Cow<'a, str>> {
+        edit::text(resolved(self.root, self.schema), "format")
+    }
+
+    /// The only values that it may have, with their titles.
+    pub(crate) fn choices(&self) -> Vec<Choice> {
+        choices(self.root, self.schema, self.values())
+    }
+
+    /// The same for the elements of an array.
+    pub(crate) fn element_choices(&self) -> Vec<Choice> {
+        let items = edit::member(resolved(self.root, self.schema), "items");
+        items.map_or(Vec::new(), |items| choices(self.root, items, self.element_values()))
     }
 
     pub(crate) fn description(&self) -> Option<Cow<'a, str>> {
@@ -128,7 +155,7 @@ impl<'a> Parameter<'a> {
         all
     }
 
-    /// `from 1 to 10`, `format date`.
+    /// `from 1 to 10`, `of 2 to 9 characters`, `format date`.
     pub(crate) fn limits(&self) -> Option<String> {
         let schema = resolved(self.root, self.schema);
         let format = edit::text(schema, "format");
@@ -142,11 +169,18 @@ impl<'a> Parameter<'a> {
             let is_small = bound.parse().is_ok_and(|bound: f64| bound.abs() < 1e9);
             is_small.then(|| bound.to_owned())
         };
+        let lengths = match (bound("minLength"), bound("maxLength")) {
+            (Some(least), Some(most)) => Some(format!("of {least} to {most} characters")),
+            (Some(least), None) if least == "1" => Some("not empty".to_owned()),
+            (Some(least), None) => Some(format!("of at least {least} characters")),
+            (None, Some(most)) => Some(format!("of at most {most} characters")),
+            (None, None) => None,
+        };
         match (bound("minimum"), bound("maximum")) {
             (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
             (Some(least), None) => Some(format!("from {least}")),
             (None, Some(most)) => Some(format!("up to {most}")),
-            (None, None) => None,
+            (None, None) => lengths,
         }
     }
 
@@ -170,7 +204,7 @@ impl<'a> Parameter<'a> {
         types
     }
 
-    fn element_types(&self) -> Vec<Type> {
+    pub(crate) fn element_types(&self) -> Vec<Type> {
         let mut types = Vec::new();
         if let Some(items) = edit::member(resolved(self.root, self.schema), "items") {
             add_types(&mut types, self.root, items, 0);
@@ -196,6 +230,21 @@ impl<'a> Parameter<'a> {
             Some(Type::String) | None => "\"…\"".to_owned(),
         }
     }
+}
+
+/// Values with the titles that a schema has for them: beside each, or in a list of their own.
+fn choices(root: &str, schema: &str, values: Vec<&str>) -> Vec<Choice> {
+    let [any, one, names] = edit::pick(resolved(root, schema), ["anyOf", "oneOf", "enumNames"]);
+    let branches: Vec<_> = [any, one].into_iter().flatten().flat_map(edit::elements).collect();
+    let names: Vec<_> = names.into_iter().flat_map(edit::elements).map(text).collect();
+    let choice = |(at, value): (usize, &str)| {
+        let branch = branches.iter().find(|branch| edit::member(branch, "const") == Some(value));
+        let title = branch.and_then(|branch| edit::text(branch, "title"));
+        let title = title.or_else(|| names.get(at).cloned().flatten());
+        let own = || Json::from_trusted(value.to_owned()).shown();
+        Choice { value: value.to_owned(), title: title.map_or_else(own, Cow::into_owned) }
+    };
+    values.into_iter().enumerate().map(choice).collect()
 }
 
 /// What the schema of an object says of its members.
@@ -375,13 +424,13 @@ mod tests {
     fn references_are_followed_and_loops_end() {
         let input = Json::parse(
             r##"{"$ref":"#/$defs/A","$defs":{"A":{"properties":{"c":{"$ref":"#/$defs/C"},
-            "l":{"$ref":"#/$defs/L"},"x":{"$ref":"#/nowhere"}},"additionalProperties":false},
+            "l":{"$ref":"#/$defs/L"},"x":{"$ref":"#/nowhere"}}},
             "C":{"enum":["red","blue"],"description":"A colour"},"L":{"$ref":"#/$defs/L"}}}"##,
         )
         .unwrap();
         let parameters = Parameters::of(&input);
-        assert!(parameters.is_closed);
-        assert_eq!(parameters.names().collect::<Vec<_>>(), ["c", "l", "x"]);
+        let names: Vec<_> = parameters.list.iter().map(|parameter| &*parameter.name).collect();
+        assert_eq!(names, ["c", "l", "x"]);
         let color = parameters.find("c").unwrap();
         assert_eq!(color.values(), [r#""red""#, r#""blue""#]);
         assert_eq!(color.description().unwrap(), "A colour");

@@ -5,6 +5,7 @@
 
 use crate::channel::{Down, Up};
 use crate::json::{Json, write_string};
+use crate::printable::size;
 use crate::tool::{Failure, FailureKind, Outcome, Part, Piece};
 
 /// What a collected reply may weigh.
@@ -53,7 +54,7 @@ impl Collector {
             self.weight += down.weight();
         }
         if self.bytes_max < self.weight {
-            let message = format!("the reply is over the limit of {} bytes", self.bytes_max);
+            let message = format!("the reply is over the limit of {}", size(self.bytes_max));
             return Some(Err(Failure::new(FailureKind::TooLarge, message)));
         }
         match down {
@@ -130,7 +131,7 @@ impl InputCollector {
     pub fn take(&mut self, up: Up) -> Option<Result<Option<Json>, Failure>> {
         self.parts.weight += up.weight();
         if self.parts.bytes_max < self.parts.weight {
-            let message = format!("the input is over the limit of {} bytes", self.parts.bytes_max);
+            let message = format!("the input is over the limit of {}", size(self.parts.bytes_max));
             return Some(Err(Failure::new(FailureKind::TooLarge, message)));
         }
         match up {

@@ -17,6 +17,7 @@ pub mod frame;
 pub mod http;
 pub mod json;
 pub mod jsonrpc;
+pub mod judge;
 pub mod listing;
 pub mod outstanding;
 pub mod pattern;

@@ -8,6 +8,7 @@ use toolbus::wire::settings::{Askable, Clients, Generation};
 
 use super::Globals;
 use crate::command::call::answering::Answering;
+use crate::command::call::question;
 use crate::failed::Failed;
 
 /// Which generation of its protocol a peer is spoken to in.
@@ -48,6 +49,13 @@ pub(crate) struct AskedArgs {
     /// Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex exec`
     #[arg(long, value_name = "ADDRESS")]
     sample_with: Option<String>,
+}
+
+/// What a peer is told that it may ask where tools are only listed: some list other tools then, and
+/// whoever looks at the list will call them here.
+pub(crate) fn listing_clients() -> Clients {
+    let forms = question::can_be_answered();
+    Clients::User(Askable { forms, ..Askable::default() })
 }
 
 impl AskedArgs {

@@ -11,7 +11,7 @@ use toolbus_proto::tool::{Hints, ToolSpec};
 use super::call::{described, unknown_in_config, with_hint};
 use super::tools;
 use crate::args::Globals;
-use crate::args::asked::EraArgs;
+use crate::args::asked::{EraArgs, listing_clients};
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::failed::Failed;
 use crate::peers::{Peers, are_backs};
@@ -79,6 +79,7 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         allow_shell: args.allow_shell,
         program: args.program.settings()?,
         credentials: args.http.credentials()?,
+        clients: listing_clients(),
         era: args.era.generation(),
         ..Settings::default()
     };

@@ -8,7 +8,7 @@ use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};
 
 use crate::args::Globals;
-use crate::args::asked::EraArgs;
+use crate::args::asked::{EraArgs, listing_clients};
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -56,6 +56,7 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
             allow_shell: args.allow_shell,
             program: args.program.settings()?,
             credentials: args.http.credentials()?,
+            clients: listing_clients(),
             era: args.era.generation(),
             ..Settings::default()
         },

@@ -61,7 +61,9 @@ pub(crate) fn not_open(error: &BusError) -> Failed {
 }
 
 pub(crate) fn with_last_words(failed: Failed, words: &LastWords) -> Failed {
-    let exit = words.exit.iter().map(ToString::to_string);
+    // Most messages say how it ended.
+    let message = failed.message();
+    let exit = words.exit.iter().map(ToString::to_string).filter(|exit| !message.contains(exit));
     let stderr = words.stderr.iter().map(|line| format!("  | {line}"));
     let failed = failed.lines(exit.chain(stderr));
     match &words.hint {

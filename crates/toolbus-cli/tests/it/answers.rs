@@ -89,13 +89,13 @@ fn a_text_is_what_the_schema_says() {
         let result = result.replace('\\', "\\\\");
         let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
         let listing = listing(schema);
-        // The list is asked for after the call, whose arguments need no schema.
+        // The list is asked for after a call whose arguments are not looked at.
         let steps = ["read", "read", "answer", &result, "read", "answer", &listing, "readall"];
         let late = mcp_server(&[&opening[..], &steps].concat());
         let steps = ["read", "read", "answer", &listing, "read", "answer", &result, "readall"];
         let early = mcp_server(&[&opening[..], &steps].concat());
-        for (address, arguments) in [(late, "{}"), (early, "a=1")] {
-            let page = Page::of(&["call", &address, "f", arguments]).run();
+        for (address, arguments) in [(late, &["--no-check", "{}"][..]), (early, &["a=1"])] {
+            let page = Page::of(&[&["call", &address, "f"], arguments].concat()).run();
             assert_eq!(page.stdout, format!("{printed}\n"), "{text} as {schema}: {page}");
         }
     };
@@ -113,19 +113,21 @@ fn a_text_is_what_the_schema_says() {
 #[test]
 fn text_is_that_of_the_blocks() {
     let wrapped = r#"{"content":[{"type":"text","text":"two"},{"type":"text","text":"lines"}],"structuredContent":{"result":"two lines"}}"#;
-    Page::of(&["call", "--text", &answering(wrapped), "f", "{}"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "--text", &answering(wrapped), "f", "{}"]).check(expect![[
+        r#"
         stdout
         two
         lines
         exit 0
-    "#]]);
-    Page::of(&["call", &answering(wrapped), "f", "{}"]).check(expect![[r#"
+    "#
+    ]]);
+    Page::of(&["call", "--no-check", &answering(wrapped), "f", "{}"]).check(expect![[r#"
         stdout
         {"result":"two lines"}
         exit 0
     "#]]);
     let bare = r#"{"content":[],"structuredContent":{"a":1}}"#;
-    Page::of(&["call", "--text", &answering(bare), "f", "{}"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "--text", &answering(bare), "f", "{}"]).check(expect![[r#"
         stdout
         {"a":1}
         exit 0
@@ -143,7 +145,8 @@ fn bytes_go_into_files() {
     assert_eq!(fs::metadata(&file).unwrap().len(), 20_000_000);
     let folder = format!("{}/", scratch.file("folder"));
     let image = r#"{"content":[{"type":"text","text":"a dot"},{"type":"image","data":"aGk=","mimeType":"image/png"}]}"#;
-    let page = Page::of(&["call", "--out", &folder, &answering(image), "f", "{}"]).run();
+    let page =
+        Page::of(&["call", "--no-check", "--out", &folder, &answering(image), "f", "{}"]).run();
     let told = format!(
         "[{{\"type\":\"text\",\"text\":\"a dot\"}},{{\"$file\":\"{folder}1.png\",\"bytes\":2}}]\n"
     );
@@ -167,6 +170,28 @@ fn a_limit_names_the_flag_that_raises_it() {
     "#]]);
     let page = Page::of(&["call", "--reply-max", "32MiB", "builtin:", "blob", "bytes=20000000"]);
     assert_eq!(page.run().status.code(), Some(0));
+}
+
+#[test]
+fn a_text_ends_its_line_once() {
+    for text in [r##"{"text":"# hi\n"}"##, r##"{"text":"# hi"}"##] {
+        let page = Page::of(&["call", "--text", "builtin:", "upper", text]).run();
+        assert_eq!(page.stdout, "# HI\n", "{page}");
+    }
+}
+
+#[test]
+fn on_a_terminal_text_is_text_and_bytes_are_named() {
+    let shown = |words: &[&str]| Terminal::of(80).env("NO_COLOR", "1").shown(words);
+    let words = ["call", "builtin:", "upper", r#"{"text":"two\nlines \u001b[2J"}"#];
+    assert_eq!(shown(&words), "TWO\nLINES \\u001b[2J\n");
+    assert_eq!(shown(&[&["--json"], &words[..]].concat()), "\"TWO\\nLINES \\u001b[2J\"\n");
+    let wrapped =
+        r#"{"content":[{"type":"text","text":"hi"}],"structuredContent":{"result":"hi\\nyou"}}"#;
+    assert_eq!(shown(&["call", "--no-check", &answering(wrapped), "f"]), "hi\nyou\n");
+    let image = r#"{"content":[{"type":"text","text":"a dot"},{"type":"image","data":"aGk=","mimeType":"image/png"}]}"#;
+    let told = "a dot\n<image/png, 2 bytes; --out FILE keeps it>\n";
+    assert_eq!(shown(&["call", "--no-check", &answering(image), "f"]), told);
 }
 
 #[test]

@@ -254,7 +254,7 @@ fn an_answer_over_the_limit() {
         "call builtin: blob bytes=20000000",
         expect![[r#"
             stderr
-            error: the reply is over the limit of 16777216 bytes
+            error: the reply is over the limit of 16 MiB (16777216 bytes)
             hint: `--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come
             exit 3
         "#]],

@@ -5,8 +5,10 @@ use std::fs;
 use expect_test::expect;
 use toolbus::wire::Registry;
 use toolbus_testkit::scratch::Scratch;
+use toolbus_testkit::side_by_side::side_by_side;
 
-use crate::page::{Page, check, mcp_ourselves, our_command, ourselves};
+use crate::mcp::DISCOVERED;
+use crate::page::{Page, check, mcp_ourselves, mcp_server, our_command, ourselves};
 
 #[test]
 fn a_word_is_what_the_schema_says() {
@@ -108,6 +110,69 @@ fn an_argument_that_a_tool_does_not_take() {
             hint: it takes `text`
             exit 2
         "#]]);
+}
+
+/// An MCP server of the new era with one tool; what it is called with it says on standard error.
+fn described(then: &[&str]) -> String {
+    let schema = r#"{"type":"object","properties":{"level":{"type":"string","enum":["error","success","debug"]},"n":{"type":"integer","minimum":1,"maximum":5},"entities":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}},"required":["level"],"additionalProperties":false}"#;
+    let tools = format!(
+        r#"{{"resultType":"complete","tools":[{{"name":"f","inputSchema":{schema}}}],"ttlMs":0,"cacheScope":"private"}}"#
+    );
+    let steps = ["read", "answer", DISCOVERED, "read", "answer", &tools];
+    mcp_server(&[&steps[..], then, &["readall"]].concat())
+}
+
+#[test]
+fn arguments_of_an_mcp_tool_are_judged_before_they_are_sent() {
+    let way_out =
+        "`toolbus describe` shows what it takes, `--no-check` sends the arguments as they are";
+    let cases: [(&[&str], &str, &str); 8] = [
+        (&[], "argument `level` is missing", way_out),
+        (&["n=1"], "argument `level` is missing", way_out),
+        (&["levl=error"], "`f` takes no argument `levl`", "did you mean `level`?"),
+        (
+            &["level=sucess"],
+            "argument `level` must be `error`, `success` or `debug`",
+            "did you mean `success`?",
+        ),
+        (&["level=debug", "n=9"], "argument `n` must be an integer from 1 to 5", way_out),
+        (&[r#"{"level":"debug","n":"1"}"#], "argument `n` must be an integer from 1 to 5", way_out),
+        (
+            &["level=debug", r#"entities=[{"name":"a",}]"#],
+            "argument `entities` is not valid JSON: trailing comma at line 1 column 14",
+            "it must be an array: `entities='[…]'`",
+        ),
+        (
+            &["level=debug", r#"entities=[{"nme":"a"}]"#],
+            "argument `entities[0].name` is missing",
+            "did you mean `entities[0].name` by `nme`?",
+        ),
+    ];
+    side_by_side(&cases, |(words, error, hint)| {
+        let server = described(&[]);
+        let words: Vec<_> =
+            ["call", &server, "f"].into_iter().chain(words.iter().copied()).collect();
+        let page = Page::of(&words).run();
+        let told = format!("error: {error}\nhint: {hint}\n");
+        assert_eq!((page.stderr.as_str(), page.status.code()), (&*told, Some(2)), "{page}");
+    });
+}
+
+#[test]
+fn arguments_are_sent_as_they_are_if_the_user_wants_that() {
+    let done = r#"{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#;
+    let server = described(&["read", "err", "$LINE", "answer", done]);
+    let words = ["-v", "call", "--no-check", &server, "f", "levl=1", "entities=[1,"];
+    let page = Page::of(&words).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("\"done\"\n", Some(0)), "{page}");
+    assert!(page.stderr.contains(r#""arguments":{"levl":1,"entities":"[1,"}"#), "{page}");
+    // What is no word needs no schema, and none is asked for.
+    let server = mcp_server(&["read", "answer", DISCOVERED, "read", "answer", done, "readall"]);
+    Page::of(&["call", "--no-check", &server, "f", "{}"]).check(expect![[r#"
+        stdout
+        "done"
+        exit 0
+    "#]]);
 }
 
 #[test]

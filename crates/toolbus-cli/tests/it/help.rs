@@ -313,6 +313,8 @@ fn call_in_short() {
                                            without bytes itself
                   --reply-max <SIZE>       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
                                            go to --out unbounded]
+                  --no-check               Send the arguments as they are, whatever the tool's schema says of
+                                           them
                   --allow-shell            Allow the address `shell:`, whose one tool runs any command
                   --env <NAME=VALUE>       Set this variable for the programs that are started; may repeat
                   --env-pass <NAME>        Pass this variable of ours on to the programs that are started; may
@@ -356,11 +358,12 @@ fn call_at_length() {
             The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
             `key=value` words. The tool's schema says what a value is: a string where it takes one, else JSON,
             or a string if it is not JSON. `key:=JSON` is JSON whatever the schema says, `key=@FILE` what a file
-            holds.
+            holds. Arguments that cannot be right by the schema are not sent (exit 2), unless `--no-check` says
+            so.
 
-            The answer is one line of JSON on standard output; everything else goes to standard error. A call
-            that fails prints nothing on standard output, or with `--json` one line
-            `{"error":{"kind":…,"message":…}}`.
+            The answer is one line of JSON on standard output, on a terminal it is shown for people unless
+            `--json` says otherwise; everything else goes to standard error. A call that fails prints nothing on
+            standard output, or with `--json` one line `{"error":{"kind":…,"message":…}}`.
 
             Usage: toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...
 
@@ -396,6 +399,9 @@ fn call_at_length() {
                   --reply-max <SIZE>
                       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out
                       unbounded]
+
+                  --no-check
+                      Send the arguments as they are, whatever the tool's schema says of them
 
                   --allow-shell
                       Allow the address `shell:`, whose one tool runs any command

@@ -37,6 +37,10 @@ collected as `{\"elements\":[…]}`. These are the tools of `builtin:` over each
 ";
 
 const KEPT: &str = "
+A pipe gets this, and a terminal with `--json`. On a terminal otherwise, an answer that is a text, or \
+an object whose only member `result` is one, is shown as that text, and bytes by what they are and how \
+many.
+
 - oracle: a function's return type says what its felts are. A tool without an output schema returns \
 a text; what is none is then the text of its JSON.
 - orchard: outputs are an object, and are printed as they are. An answer that is none is its member \
@@ -45,7 +49,7 @@ a text; what is none is then the text of its JSON.
 can say what it means, also if it starts so slowly that it is found out by the older handshake. An \
 older revision carries objects so, and all else as text alone. Such a text is printed as the value \
 whose JSON it is if the output schema in the server's list says number, integer, boolean, array or \
-object; it is asked for the list only if the text could be one. Without such a schema a text is a \
+object. Without such a schema a text is a \
 string: `3` may have been one.
 - mediocre: values are JSON.
 - orchestra: a result is an object, and is printed as it is. A text is its member `text`; another \

@@ -89,7 +89,7 @@ fn a_tool_that_is_not_there_is_told_before_an_odd_error() {
     let odd = ["read", "refuse", "-32603", "Arguments are required", "read", "answer", tools];
     let opening = ["read", "refuse", "-32601", "no", "read", "answer", INITIALIZED, "read"];
     let server = mcp_server(&[&opening[..], &odd, &["readall"]].concat());
-    Page::of(&["call", &server, "for"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", &server, "for"]).check(expect![[r#"
         stderr
         error: no such tool: `for`
         hint: did you mean `fork`?
@@ -102,7 +102,7 @@ fn the_era_can_be_said() {
     let opening = ["read", "err", "$LINE"];
     let server = |answers: &[&str]| mcp_server(&[&opening[..], answers, &["readall"]].concat());
     let old = server(&["answer", INITIALIZED, "read", "read", "answer", DONE]);
-    let page = Page::of(&["-v", "call", "--era", "legacy", &old, "f"]).run();
+    let page = Page::of(&["-v", "call", "--no-check", "--era", "legacy", &old, "f"]).run();
     assert_eq!(page.stdout, "\"done\"\n", "{page}");
     assert!(page.stderr.contains(r#""method":"initialize""#), "{page}");
     let none = r#"{"resultType":"complete","prompts":[],"ttlMs":0,"cacheScope":"private"}"#;
@@ -111,7 +111,7 @@ fn the_era_can_be_said() {
     assert!(page.stderr.contains(r#""method":"server/discover""#), "{page}");
     assert_eq!(page.status.code(), Some(0), "{page}");
     let config = format!("[back.old]\nconnect = '''{old}'''\nera = \"legacy\"\n");
-    let page = Page::of(&["-v", "call", "old.f"]).config("era", &config).run();
+    let page = Page::of(&["-v", "call", "--no-check", "old.f"]).config("era", &config).run();
     assert!(page.stderr.contains(r#""method":"initialize""#), "{page}");
     assert_eq!(page.stdout, "\"done\"\n", "{page}");
 }
@@ -122,7 +122,7 @@ fn a_server_that_cannot_ask_is_asked_for_in_the_other_era() {
     let tools = r#"{"resultType":"complete","tools":[{"name":"ask","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}"#;
     let steps = ["read", "answer", DISCOVERED, "read", "refuse", "-32600", told];
     let server = mcp_server(&[&steps[..], &["read", "answer", tools, "readall"]].concat());
-    Page::of(&["call", &server, "ask"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", &server, "ask"]).check(expect![[r#"
         stderr
         error: -32600: Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.
         hint: it can ask only in the old era: `--era legacy`, or `era = "legacy"` of its back
@@ -135,8 +135,17 @@ fn folders_are_told_to_a_server_that_asks() {
     let question = r#"{"jsonrpc":"2.0","id":"r","method":"roots/list"}"#;
     let done = r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"done"}]}}"#;
     let then = ["read", "say", question, "read", "err", "$LINE", "say", done];
-    let page =
-        Page::of(&["-v", "call", "--root", "/", &legacy(INITIALIZED, &then), "f", "{}"]).run();
+    let page = Page::of(&[
+        "-v",
+        "call",
+        "--no-check",
+        "--root",
+        "/",
+        &legacy(INITIALIZED, &then),
+        "f",
+        "{}",
+    ])
+    .run();
     assert!(page.stderr.contains(r#""capabilities":{"roots":{}},"#), "{page}");
     assert!(page.stderr.contains(r#""result":{"roots":[{"uri":"file:///"}]}"#), "{page}");
     assert_eq!(page.stdout, "\"done\"\n", "{page}");
@@ -158,7 +167,8 @@ fn a_model_answers_what_a_server_asks_it() {
     let said = r#"{"resultType":"complete","content":[],"structuredContent":{"text":"Hello"}}"#;
     let model = ["read", "answer", DISCOVERED, "read", "answer", tools, "read", "err", "$LINE"];
     let model = mcp_server(&[&model[..], &["answer", said, "readall"]].concat());
-    let page = Page::of(&["-v", "call", "--sample-with", &model, &server, "f", "{}"]).run();
+    let page =
+        Page::of(&["-v", "call", "--no-check", "--sample-with", &model, &server, "f", "{}"]).run();
     assert!(
         page.stderr.contains(r#""arguments":{"prompt":"Hi","instructions":"Be brief"}"#),
         "{page}"
@@ -178,7 +188,7 @@ fn a_tool_that_must_be_a_task_is_called_as_one() {
     let refuse = ["read", "refuse", "-32601", "Tool slow requires task augmentation"];
     let then = ["read", "answer", working, "read", "answer", completed, "read", "answer", DONE];
     let server = legacy(initialized, &[&refuse[..], &then].concat());
-    let page = Page::of(&["call", "--stream", &server, "slow"]).run();
+    let page = Page::of(&["call", "--no-check", "--stream", &server, "slow"]).run();
     let expected = "{\"progress\":{\"progress\":1,\"message\":\"half\"}}\n{\"end\":\"done\"}\n";
     assert_eq!(page.stdout, expected, "{page}");
 }

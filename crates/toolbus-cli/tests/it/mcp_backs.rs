@@ -25,7 +25,8 @@ fn our_own_tools_are_called_and_listed() {
     Page::of(&["call", &address, "add", "a=1"]).check(expect![[r#"
         stderr
         error: argument `b` is missing
-        exit 1
+        hint: `toolbus describe` shows what it takes, `--no-check` sends the arguments as they are
+        exit 2
     "#]]);
     Page::of(&["call", &address, "fail", "message=oops", "code=7"]).check(expect![[r#"
         stderr
@@ -58,7 +59,7 @@ fn a_server_of_the_old_era_is_asked_in_it() {
     let opening = ["read", "refuse", "-32601", "no such method", "read", "answer", INITIALIZED];
     let call = ["read", "err", "$LINE", "read", "err", "$LINE", "answer", FINE, "readall"];
     let address = mcp_server(&[&opening[..], &call].concat());
-    Page::of(&["call", "-v", &address, "f", r#"{"x":1}"#]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "-v", &address, "f", r#"{"x":1}"#]).check(expect![[r#"
         stdout
         "fine"
         stderr
@@ -78,11 +79,13 @@ fn a_server_that_dies_of_the_question_is_started_again() {
     let scratch = Scratch::new();
     let dies = ["once", &scratch.file("asked"), "{", "read", "exit", "1", "}"];
     let lives = ["read", "answer", INITIALIZED, "read", "read", "answer", FINE, "readall"];
-    Page::of(&["call", &mcp_server(&[&dies[..], &lives].concat()), "f"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", &mcp_server(&[&dies[..], &lives].concat()), "f"]).check(
+        expect![[r#"
         stdout
         "fine"
         exit 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -94,10 +97,9 @@ fn a_program_that_is_not_there() {
         exit 3
     "#]]);
     let dies = mcp_server(&["err", "no licence", "exit", "3"]);
-    Page::of(&["call", "-q", &dies, "f"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "-q", &dies, "f"]).check(expect![[r#"
         stderr
         error: `faulty-tool` ended with exit status 3 before it was ready
-        exit status 3
           | no licence
         exit 3
     "#]]);
@@ -140,7 +142,7 @@ fn the_first_retry_is_at_once_though_two_eras_were_tried() {
 fn what_is_not_json_is_skipped() {
     let noise = ["say", "Welcome!", "read", "raw", r"\xff\n", "say", "[1"];
     let steps = [&noise[..], &["answer", FINE, "readall"]].concat();
-    Page::of(&["call", "-v", &modern(&steps), "f"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "-v", &modern(&steps), "f"]).check(expect![[r#"
         stdout
         "fine"
         stderr
@@ -159,7 +161,7 @@ fn what_is_not_json_is_skipped() {
 #[test]
 fn the_environment_is_clean() {
     let server = modern(&["env", "SECRET", "env", "HOME", "read", "answer", FINE, "readall"]);
-    let page = Page::of(&["call", "-v", &server, "f"]);
+    let page = Page::of(&["call", "--no-check", "-v", &server, "f"]);
     page.env("SECRET", "hidden").env("HOME", "/nowhere").check(expect![[r#"
         stdout
         "fine"
@@ -176,7 +178,7 @@ fn the_environment_is_clean() {
     let config = format!(
         "[back.x]\nconnect = \"\"\"{server}\"\"\"\nenv_pass = [\"SECRET\"]\nenv = {{ HOME = \"/home\" }}\n"
     );
-    let page = Page::of(&["call", "-v", "x.f"]).config("mcp_environment", &config);
+    let page = Page::of(&["call", "--no-check", "-v", "x.f"]).config("mcp_environment", &config);
     page.env("SECRET", "passed").check(expect![[r#"
         stdout
         "fine"
@@ -272,7 +274,8 @@ fn a_server_that_dies_fails_its_call_at_once_and_serves_the_next() {
 #[test]
 fn a_reply_of_20_mb() {
     let text = r#"{"content":[{"type":"text","text":"\{78*20000000}"}]}"#;
-    let page = Page::of(&["call", &modern(&["read", "answer", text, "readall"]), "f"]).run();
+    let page =
+        Page::of(&["call", "--no-check", &modern(&["read", "answer", text, "readall"]), "f"]).run();
     assert_eq!((page.status.code(), page.stderr.as_str()), (Some(0), ""));
     assert!(page.stdout == format!("\"{}\"\n", "x".repeat(20_000_000)), "another text");
 }

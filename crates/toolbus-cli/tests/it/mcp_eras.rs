@@ -204,7 +204,7 @@ fn changes_of_a_modern_server_reach_a_legacy_client() {
 fn a_caller_that_does_not_speak_mcp_is_told_that_it_would_have_been_asked() {
     let asked = r#"{"resultType":"input_required","inputRequests":{"q":{"method":"roots/list","params":{}}}}"#;
     let steps = ["read", "answer", DISCOVERED, "read", "answer", asked, "readall"];
-    Page::of(&["call", "--json", &mcp_server(&steps), "f"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", "--json", &mcp_server(&steps), "f"]).check(expect![[r#"
         stdout
         {"error":{"kind":"failed","message":"the tool needs input, for which this caller cannot be asked","code":"input_required"}}
         stderr

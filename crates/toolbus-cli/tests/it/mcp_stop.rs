@@ -25,7 +25,8 @@ fn the_end_of_input_is_the_goodbye() {
     let mark = scratch.file("heard-the-end");
     let greet = ["read", "answer", DISCOVERED];
     let steps = ["read", "answer", r#"{"content":[]}"#, "readall", "mark", &mark];
-    let page = Page::of(&["call", &mcp_server(&[&greet[..], &steps].concat()), "f"]).run();
+    let page =
+        Page::of(&["call", "--no-check", &mcp_server(&[&greet[..], &steps].concat()), "f"]).run();
     assert_eq!(page.status.code(), Some(0), "{page}");
     marked(&mark, 1)[0].assert_gone();
 }

@@ -186,7 +186,6 @@ fn a_process_that_ends_in_a_call() {
         expect![[r#"
             stderr
             error: `faulty-tool` ended with exit status 101 before it answered
-            exit status 101
               | out of luck
             exit 3
         "#]],
@@ -199,7 +198,6 @@ fn a_process_that_ends_in_a_call() {
             {"error":{"message":"`faulty-tool` ended with signal 11 before it answered","kind":"gone"}}
             stderr
             error: `faulty-tool` ended with signal 11 before it answered
-            signal 11
             exit 3
         "#]],
     );

@@ -131,7 +131,6 @@ fn a_back_that_cannot_be_opened_is_told_and_nothing_is_served() {
     Page::of(&["oracle", "serve", "builtin:", &oracle(&["err", "no licence", "exit", "3"])]).check(expect![[r#"
         stderr
         error: cannot open `stdio:'faulty-tool' 'err' 'no licence' 'exit' '3'`: `faulty-tool` ended with exit status 3 before it was ready
-        exit status 3
           | no licence
         exit 3
     "#]]);

@@ -31,7 +31,6 @@ fn errors_and_last_words_tell_no_secret() {
     page(&["call", "w.x"], "secrets_error", TALKATIVE).check(expect![[r#"
         stderr
         error: `w` ended with exit status 3 before it was ready
-        exit status 3
           | key is ***
           | GET /?key=***
         hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)
@@ -42,7 +41,6 @@ fn errors_and_last_words_tell_no_secret() {
         {"error":{"kind":"unavailable","message":"`w` ended with exit status 3 before it was ready"}}
         stderr
         error: `w` ended with exit status 3 before it was ready
-        exit status 3
           | key is ***
           | GET /?key=***
         hint: it did not get 1 of our environment variables; if it needs one, pass it on by `--env-pass NAME` (`env_pass` in the config)

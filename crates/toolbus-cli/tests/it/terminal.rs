@@ -16,7 +16,7 @@ type Act = Box<dyn FnOnce()>;
 /// A terminal and what is typed on it.
 pub(crate) struct Terminal {
     columns: u16,
-    typed: Vec<(&'static str, &'static str)>,
+    typed: Vec<(&'static str, String)>,
     env: Vec<(&'static str, &'static str)>,
     done: Option<(&'static str, Act)>,
 }
@@ -28,7 +28,13 @@ impl Terminal {
 
     /// Types a line once this was shown.
     pub(crate) fn types(mut self, after: &'static str, line: &'static str) -> Terminal {
-        self.typed.push((after, line));
+        self.typed.push((after, format!("{line}\n")));
+        self
+    }
+
+    /// Presses keys that end no line once this was shown.
+    pub(crate) fn presses(mut self, after: &'static str, keys: &str) -> Terminal {
+        self.typed.push((after, keys.to_owned()));
         self
     }
 
@@ -74,10 +80,9 @@ impl Terminal {
             if let Some((_, act)) = done.take_if(|(after, _)| text.contains(*after)) {
                 act();
             }
-            if let Some((_, line)) = typed.next_if(|(after, _)| text.contains(after)) {
+            if let Some((_, keys)) = typed.next_if(|(after, _)| text.contains(after)) {
                 looked = shown.len();
-                screen.write_all(line.as_bytes()).unwrap();
-                screen.write_all(b"\n").unwrap();
+                screen.write_all(keys.as_bytes()).unwrap();
             }
         }
         awaited("it ends", || child.try_wait().unwrap());

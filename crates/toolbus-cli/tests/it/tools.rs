@@ -144,7 +144,6 @@ fn who_cannot_be_reached_does_not_hide_the_others() {
         error: cannot list the tools of `stdio:/nowhere/oracle`: there is no program `/nowhere/oracle`
         hint: nothing is at that path: correct it
         error: cannot list the tools of `stdio:sh -c 'echo last words >&2; exit 3'`: `dead` ended with exit status 3 before it was ready
-        exit status 3
           | last words
         exit 3
     "#]]);

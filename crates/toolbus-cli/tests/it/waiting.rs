@@ -69,7 +69,7 @@ fn a_message_of_the_server_has_its_level() {
     let server = mcp_server(
         &[&opening[..], &["read", "read", "say", message, "answer", fine, "readall"]].concat(),
     );
-    let page = Page::of(&["-v", "call", &server, "f", "{}"]).run();
+    let page = Page::of(&["-v", "call", "--no-check", &server, "f", "{}"]).run();
     assert!(page.stderr.contains("info: faulty-tool: [warning] disk is low\n"), "{page}");
 }
 
@@ -78,7 +78,7 @@ fn complaints_of_a_probe_are_no_last_words() {
     let opening = ["read", "err", "what is server/discover?", "refuse", "-32601", "no"];
     let then = ["read", "answer", INITIALIZED, "read", "read", "err", "alas", "exit", "3"];
     let server = mcp_server(&[&opening[..], &then].concat());
-    Page::of(&["call", &server, "f", "{}"]).check(expect![[r#"
+    Page::of(&["call", "--no-check", &server, "f", "{}"]).check(expect![[r#"
         stderr
         error: `faulty-tool` ended with exit status 3 before it answered
         exit status 3

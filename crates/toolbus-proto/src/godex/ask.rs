@@ -18,7 +18,7 @@ use crate::collect::COLLECTED_BYTES_MAX;
 use crate::frame::lines::Lines;
 use crate::json::{Json, Kind, edit};
 use crate::jsonrpc::{kind, string};
-use crate::printable::printable;
+use crate::printable::{printable, size};
 use crate::tool::{Code, Exit, Failure, FailureKind, LastWords, Outcome, ToolSpec};
 
 /// The one tool of a child.
@@ -245,8 +245,8 @@ impl Reader {
                 Some(Err(failure))
             }
             None if COLLECTED_BYTES_MAX < self.text.len() => {
-                let message =
-                    format!("the answer is over the limit of {COLLECTED_BYTES_MAX} bytes");
+                let limit = size(COLLECTED_BYTES_MAX);
+                let message = format!("the answer is over the limit of {limit}");
                 Some(Err(Failure::new(FailureKind::TooLarge, message)))
             }
             None => None,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
+use toolbus_proto::printable::size;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, What, Wire};
 
 use super::Authored;
@@ -107,7 +108,7 @@ impl SlotCaller<'_> {
         if !self.is_full() {
             return done;
         }
-        let message = format!("the reply is over the limit of {COLLECTED_BYTES_MAX} bytes");
+        let message = format!("the reply is over the limit of {}", size(COLLECTED_BYTES_MAX));
         Err(Failure::new(FailureKind::TooLarge, message))
     }
 }

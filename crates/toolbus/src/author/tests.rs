@@ -89,7 +89,7 @@ fn parts_of_a_tool_in_place_have_a_limit() {
         tool(17 << 20),
         None,
         &[],
-        expect!["too_large the reply is over the limit of 16777216 bytes"],
+        expect!["too_large the reply is over the limit of 16 MiB (16777216 bytes)"],
     );
 }
 

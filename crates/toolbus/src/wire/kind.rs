@@ -69,6 +69,13 @@ pub trait PeerKind: Sync {
         listed.iter().any(|spec| generic.contains(&spec.name.as_str()))
     }
 
+    /// Does the schema of a tool say what its peer takes, by JSON Schema and nothing else? Then
+    /// arguments can be judged before they are sent. Else the wire itself judges them, which may
+    /// take more: a number as a text, for example.
+    fn is_judged_by_schema(&self) -> bool {
+        false
+    }
+
     /// How callers are served in it, if they are.
     fn front(&self) -> Option<&'static dyn FrontKind> {
         None

@@ -6,11 +6,11 @@ use std::io::{self, Read};
 
 use serde_json::value::RawValue;
 use thiserror::Error;
-use toolbus_proto::did_you_mean::{hinted, nearest};
+use toolbus_proto::did_you_mean::hinted;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind, ToolSpec};
 
-use crate::schema::Parameters;
+use crate::schema::{Parameter, Parameters, Type};
 use crate::stdio;
 
 /// What one file, or standard input, may be long.
@@ -98,12 +98,16 @@ impl Arguments {
     }
 
     /// The arguments for this tool. Where nothing is known of it, a word is JSON if it can be,
-    /// else a string.
-    pub(super) fn json(self, tool: Option<&ToolSpec>) -> Result<Option<Json>, Failure> {
+    /// else a string. If they are checked, JSON that is broken is no string.
+    pub(super) fn json(
+        self,
+        tool: Option<&ToolSpec>,
+        is_checked: bool,
+    ) -> Result<Option<Json>, Failure> {
         let text = match self {
             Arguments::None => return Ok(None),
             Arguments::Value(text) => text,
-            Arguments::Words(words) => object(words, tool)?,
+            Arguments::Words(words) => object(words, tool, is_checked)?,
         };
         Json::parse(text).map(Some).map_err(|error| {
             let message = format!("the arguments cannot be passed on: {error}");
@@ -112,19 +116,19 @@ impl Arguments {
     }
 }
 
-fn object(words: Vec<Word>, tool: Option<&ToolSpec>) -> Result<String, Failure> {
+fn object(words: Vec<Word>, tool: Option<&ToolSpec>, is_checked: bool) -> Result<String, Failure> {
     let parameters = tool.map(|tool| Parameters::of(&tool.input));
     let mut members = Vec::with_capacity(words.len());
     for Word { key, value } in words {
         let known = parameters.as_ref().and_then(|parameters| parameters.find(&key));
-        if let (Some(tool), Some(parameters), None) = (tool, &parameters, known)
-            && parameters.is_closed
-        {
-            return Err(unknown_argument(tool, parameters, &key));
-        }
         let value = match (value, known) {
             (Given::Json(json), _) => json,
-            (Given::Text(text), Some(known)) => known.read(&text),
+            (Given::Text(text), Some(known)) => {
+                if is_checked {
+                    check_json(known, &text)?;
+                }
+                known.read(&text)
+            }
             (Given::Text(text), None) => match as_json(&text) {
                 Ok(json) => json.to_owned(),
                 Err(_) => Json::of(&text).to_string(),
@@ -135,16 +139,23 @@ fn object(words: Vec<Word>, tool: Option<&ToolSpec>) -> Result<String, Failure> 
     Ok(format!("{{{}}}", members.join(",")))
 }
 
-fn unknown_argument(tool: &ToolSpec, parameters: &Parameters<'_>, key: &str) -> Failure {
-    let message = format!("`{}` takes no argument `{key}`", tool.name);
-    let failure = Failure::new(FailureKind::InvalidArguments, message);
-    let names: Vec<_> = parameters.names().map(|name| format!("`{name}`")).collect();
-    let hint = match nearest(key, parameters.names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if names.is_empty() => "it takes no arguments".to_owned(),
-        None => format!("it takes {}", names.join(", ")),
+/// Refuses a text that is not JSON where nothing but an array or an object is taken: whoever typed it
+/// meant JSON, and would be told that a text came.
+fn check_json(parameter: &Parameter<'_>, text: &str) -> Result<(), Failure> {
+    let types = parameter.types();
+    let is_nested = |of: &Type| matches!(of, Type::Array | Type::Object | Type::Null);
+    // Read as a value, since then it is said best what is wrong.
+    let read = serde_json::from_str::<serde_json::Value>(text);
+    let (true, Err(error)) = (types.iter().all(is_nested), read) else { return Ok(()) };
+    let (what, example) = match types.iter().find(|of| **of != Type::Null) {
+        None => return Ok(()),
+        Some(Type::Array) => ("an array", "[…]"),
+        Some(_) => ("an object", "{…}"),
     };
-    hinted(failure, Some(hint))
+    let name = &parameter.name;
+    let message = format!("argument `{name}` is not valid JSON: {error}");
+    let hint = format!("it must be {what}: `{name}='{example}'`");
+    Err(hinted(Failure::new(FailureKind::InvalidArguments, message), Some(hint)))
 }
 
 fn pairs(words: &[&str]) -> Result<Vec<Word>, ArgumentsError> {
@@ -235,7 +246,7 @@ mod tests {
             Ok(arguments) => arguments,
             Err(error) => return format!("error: {error}"),
         };
-        match arguments.json(tool) {
+        match arguments.json(tool, true) {
             Ok(None) => "none".to_owned(),
             Ok(Some(json)) => json.to_string(),
             Err(failure) => {
@@ -277,14 +288,27 @@ mod tests {
         let arguments_of = |words: &[&str]| arguments_for(Some(&tool), words);
         assert_eq!(arguments_of(&["n=1", "text=1"]), r#"{"n":1,"text":"1"}"#);
         assert_eq!(arguments_of(&["text:=1"]), r#"{"text":1}"#);
+        assert_eq!(arguments_of(&["colour=1"]), r#"{"colour":1}"#);
+    }
+
+    #[test]
+    fn json_that_is_broken_is_no_text() {
+        let schema = r#"{"properties":{"list":{"type":"array"},"map":{"anyOf":[{"type":"object"},{"type":"null"}]},"either":{"type":["array","string"]},"n":{"type":"integer"}}}"#;
+        let tool = ToolSpec::new("f", Json::parse(schema).unwrap());
+        let arguments_of = |words: &[&str]| arguments_for(Some(&tool), words);
         assert_eq!(
-            arguments_of(&["tex=1"]),
-            "`repeat` takes no argument `tex`; did you mean `text`?"
+            arguments_of(&[r#"list=[{"name":"a",}]"#]),
+            "argument `list` is not valid JSON: trailing comma at line 1 column 14; it must be an array: `list='[…]'`"
         );
         assert_eq!(
-            arguments_of(&["colour=1"]),
-            "`repeat` takes no argument `colour`; it takes `text`, `n`"
+            arguments_of(&["map=a"]),
+            "argument `map` is not valid JSON: expected value at line 1 column 1; it must be an object: `map='{…}'`"
         );
+        assert_eq!(arguments_of(&["map=null", "either=[1,"]), r#"{"map":null,"either":"[1,"}"#);
+        // What is wrong with it is found where all arguments are judged.
+        assert_eq!(arguments_of(&["n=one", "new=[1,"]), r#"{"n":"one","new":"[1,"}"#);
+        let unchecked = Arguments::read(&["list=[1,"]).unwrap().json(Some(&tool), false).unwrap();
+        assert_eq!(unchecked.unwrap().as_str(), r#"{"list":"[1,"}"#);
     }
 
     #[test]

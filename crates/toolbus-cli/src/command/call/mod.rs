@@ -3,12 +3,15 @@
 pub(crate) mod answering;
 mod arguments;
 pub(crate) mod described;
+mod form;
 mod out;
+mod people;
 pub(crate) mod question;
 mod receive;
 mod stream;
 
 use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -16,9 +19,14 @@ use std::time::{Duration, Instant};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
+use toolbus::units::HELD_BYTES_MAX;
+use toolbus::wire::Registry;
 use toolbus::wire::settings::Settings;
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
+use toolbus_proto::did_you_mean::hinted;
 use toolbus_proto::json::Json;
+use toolbus_proto::judge;
+use toolbus_proto::printable::size;
 use toolbus_proto::tool::{
     Call, Code, Deadline, Failure, FailureKind, LastWords, Outcome, ToolName, What,
 };
@@ -35,6 +43,7 @@ use crate::failed::Failed;
 use crate::peers::{Peers, are_backs};
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure};
+use crate::stdio::Terminal as _;
 
 const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 
@@ -46,9 +55,11 @@ const USAGE: &str = "toolbus call [OPTIONS] [ADDRESS] TOOL [ARGUMENT]...";
 /// The arguments are one JSON value, `@FILE` or `-` for one in a file or on standard input, or
 /// `key=value` words. The tool's schema says what a value is: a string where it takes one, else
 /// JSON, or a string if it is not JSON. `key:=JSON` is JSON whatever the schema says, `key=@FILE`
-/// what a file holds.
+/// what a file holds. Arguments that cannot be right by the schema are not sent (exit 2), unless
+/// `--no-check` says so.
 ///
-/// The answer is one line of JSON on standard output; everything else goes to standard error. A
+/// The answer is one line of JSON on standard output, on a terminal it is shown for people unless
+/// `--json` says otherwise; everything else goes to standard error. A
 /// call that fails prints nothing on standard output, or with `--json` one line
 /// `{"error":{"kind":…,"message":…}}`.
 #[derive(Debug, clap::Args)]
@@ -90,6 +101,9 @@ pub(crate) struct CallArgs {
     /// Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out unbounded]
     #[arg(long, value_name = "SIZE", value_parser = value::held_size)]
     reply_max: Option<usize>,
+    /// Send the arguments as they are, whatever the tool's schema says of them
+    #[arg(long)]
+    no_check: bool,
     /// Allow the address `shell:`, whose one tool runs any command
     #[arg(long)]
     pub(crate) allow_shell: bool,
@@ -212,10 +226,15 @@ async fn answer(
     match ended? {
         Ok(Printed::Text(text)) => render::print(&text).map(Ok),
         Ok(Printed::Json(line)) if globals.json => render::print(&line).map(Ok),
-        Ok(Printed::Json(line)) => {
-            let paint = globals.color.paint(&std::io::stdout());
-            render::print_json(&line, paint).map(Ok)
+        Ok(Printed::Json(line)) if args.out.is_none() && io::stdout().is_terminal() => {
+            let answer = Json::from_trusted(line);
+            people::shown(&answer).into_iter().try_for_each(|shown| match shown {
+                people::Shown::Text(text) => render::print(&ended_line(text)),
+                people::Shown::Json(json) => print_json(&json, globals),
+            })?;
+            Ok(Ok(()))
         }
+        Ok(Printed::Json(line)) => print_json(&line, globals).map(Ok),
         Err(failure) => {
             let failure = described::explained(bus, &tool, failure, deadline).await;
             let address = args.address.as_deref().filter(|word| Address::begins_like_one(word));
@@ -228,7 +247,8 @@ async fn answer(
     }
 }
 
-/// The call itself. What the words among its arguments mean is asked of the peer.
+/// The call itself. What the words among its arguments mean is asked of the peer, and so is what it
+/// takes, where that can be judged before it is sent.
 async fn call(
     bus: &Bus,
     asked: Asked,
@@ -236,21 +256,52 @@ async fn call(
     shows_progress: bool,
 ) -> Result<Call, Failure> {
     let Asked { tool, arguments, deadline, .. } = asked;
-    let spec = match arguments {
-        Arguments::Words(_) => match described::described(bus, &tool, deadline).await? {
-            Described::Unknown(failure) => return Err(failure),
-            Described::Tool(spec) => Some(spec),
-            Described::Unlisted => None,
+    let is_checked = !args.no_check;
+    let has_words = matches!(arguments, Arguments::Words(_));
+    let spec = match has_words || is_checked && is_judged_by_schema(bus, &tool) {
+        true => match described::described(bus, &tool, deadline).await {
+            Ok(Described::Tool(spec)) => Some(spec),
+            Ok(Described::Unknown(failure)) if has_words => return Err(failure),
+            // The peer has the last word.
+            Ok(Described::Unknown(_) | Described::Unlisted) => None,
+            // That it was the list that was late is of no use to who did not ask for it.
+            Err(failure) if !has_words && failure.kind == FailureKind::TimedOut => None,
+            Err(failure) => return Err(failure),
         },
-        Arguments::None | Arguments::Value(_) => None,
+        false => None,
     };
-    let arguments = arguments.json(spec.as_ref())?;
+    let arguments = arguments.json(spec.as_ref(), is_checked)?;
+    if let Some(spec) = spec.filter(|_| is_checked) {
+        match is_judged_by_schema(bus, &tool) {
+            true => judge::judge(&spec, arguments.as_ref()).map_err(with_way_out)?,
+            false if has_words => judge::judge_names(&spec, arguments.as_ref())?,
+            false => {}
+        }
+    }
     let mut call = Call::tool(deadline.asked, tool, arguments);
     call.deadline = deadline;
     call.options.progress = args.stream || shows_progress;
     call.options.text = args.text;
     call.options.typed = !args.text;
     Ok(call)
+}
+
+/// Can the arguments of this tool be judged by its schema? Of a program whose wire is not known yet
+/// perhaps.
+fn is_judged_by_schema(bus: &Bus, tool: &ToolName) -> bool {
+    let Some((back, _)) = bus.resolve(tool) else { return false };
+    let registry = Registry::default();
+    registry.kinds().any(|kind| kind.wire() == back.wire() && kind.is_judged_by_schema())
+}
+
+/// Arguments that were refused before they were sent, with what can be done about it.
+fn with_way_out(failure: Failure) -> Failure {
+    let hint =
+        "`toolbus describe` shows what it takes, `--no-check` sends the arguments as they are";
+    match &failure.last_words {
+        Some(words) if words.hint.is_some() => failure,
+        _ => hinted(failure, Some(hint.to_owned())),
+    }
 }
 
 /// What goes to standard output.
@@ -295,9 +346,21 @@ async fn ended(
         return Ok(Ok(Printed::Json(format!("{}\n", out.keep(outcome)?))));
     }
     Ok(Ok(match outcome {
-        Outcome::Text(text) if args.text => Printed::Text(format!("{text}\n")),
+        Outcome::Text(text) if args.text => Printed::Text(ended_line(text)),
         outcome => Printed::Json(format!("{}\n", json(outcome))),
     }))
+}
+
+fn print_json(line: &str, globals: &Globals) -> Result<(), Failed> {
+    render::print_json(line, globals.color.paint(&io::stdout()))
+}
+
+/// The text with an end to its last line; most have one, those of files above all.
+fn ended_line(text: String) -> String {
+    match text.ends_with('\n') {
+        true => text,
+        false => text + "\n",
+    }
 }
 
 /// How the answer looks as JSON, without blanks.
@@ -337,6 +400,9 @@ pub(crate) fn with_hint(failure: Failure) -> Failure {
                 true => "it wants what cannot be typed into a form here",
                 false => "it asks questions, which a user can answer on a terminal",
             }
+        }
+        FailureKind::TooLarge if failure.message.contains(&size(HELD_BYTES_MAX)) => {
+            "no reply may be larger; `--out FILE` writes those that come in parts to a file as they come"
         }
         FailureKind::TooLarge => {
             "`--reply-max SIZE` takes up to 64MiB, `--out FILE` writes bytes to a file as they come"

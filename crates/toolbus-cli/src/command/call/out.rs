@@ -121,7 +121,7 @@ impl Out {
 }
 
 /// The bytes that an element stands for, and what they are.
-fn bytes_of(element: &str) -> Option<(Vec<u8>, Option<String>)> {
+pub(super) fn bytes_of(element: &str) -> Option<(Vec<u8>, Option<String>)> {
     let resource = edit::member(element, "resource");
     let data = edit::text(element, "$bytes")
         .or_else(|| {

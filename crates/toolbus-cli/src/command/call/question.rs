@@ -6,8 +6,9 @@ use std::thread;
 use tokio::sync::oneshot;
 use toolbus_proto::json::{Json, edit};
 
+use super::form::{self, Field};
 use crate::render::printable;
-use crate::schema::{Parameter, Parameters};
+use crate::schema::Parameters;
 use crate::stderr;
 use crate::stdio::Terminal as _;
 
@@ -20,14 +21,29 @@ pub(crate) fn can_be_answered() -> bool {
 pub(crate) async fn answered(question: &Json) -> Json {
     let params = edit::member(question.as_str(), "params").unwrap_or("{}").to_owned();
     let (tell, told) = oneshot::channel();
+    let mut asking = Asking { is_over: false };
     // Reading a terminal blocks, and cannot be broken off: a signal that ends us does not wait for it.
-    let asking = thread::Builder::new().name("question".to_owned());
-    let _ = asking.spawn(move || tell.send(ask(&params)));
+    let thread = thread::Builder::new().name("question".to_owned());
+    let _ = thread.spawn(move || tell.send(ask(&params)));
     let result = told.await.ok().flatten();
+    asking.is_over = true;
     Json::from_trusted(match result {
         Some(content) => format!(r#"{{"result":{{"action":"accept","content":{content}}}}}"#),
         None => r#"{"result":{"action":"decline"}}"#.to_owned(),
     })
+}
+
+/// The user is being asked. If that is broken off, the cursor stands behind a prompt.
+struct Asking {
+    is_over: bool,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if !self.is_over {
+            say("\n");
+        }
+    }
 }
 
 /// The filled-in form; `None` if the user does not want to.
@@ -38,64 +54,37 @@ fn ask(params: &str) -> Option<String> {
     let schema = Json::from_trusted(schema.to_owned());
     let parameters = Parameters::of(&schema);
     if parameters.list.is_empty() {
-        return type_one("answer yes or no: ").filter(|typed| is_yes(typed)).map(|_| "{}".into());
+        return is_agreed()?.then(|| "{}".to_owned());
     }
     say("(Ctrl-D declines)\n");
     let mut members = Vec::new();
     for parameter in &parameters.list {
-        if let Some(value) = ask_for(parameter)? {
+        if let Some(value) = ask_for(&Field::of(parameter))? {
             members.push(format!("{}:{value}", Json::of(&parameter.name)));
         }
     }
     Some(format!("{{{}}}", members.join(",")))
 }
 
-/// The value as JSON, or `Some(None)` if it is left out.
-fn ask_for(parameter: &Parameter<'_>) -> Option<Option<String>> {
-    let mut about = printable(&parameter.name).into_owned();
-    if let Some(description) = parameter.description() {
-        about += &format!(" ({})", printable(&description));
-    }
-    let values: Vec<_> = parameter.values().iter().map(|value| shown(value)).collect();
-    let kind = match values.is_empty() {
-        true => parameter.type_name(),
-        false => values.join(" | "),
-    };
-    let default = parameter.default().map(|default| format!(" [{}]", shown(default)));
-    let optional = if parameter.required || default.is_some() { "" } else { ", may be empty" };
-    let prompt =
-        format!("{about}, {}{optional}{}: ", printable(&kind), default.unwrap_or_default());
+/// Does the user agree, where there is nothing else to say?
+fn is_agreed() -> Option<bool> {
     loop {
-        let typed = type_one(&prompt)?;
-        match (typed.as_str(), parameter.default()) {
-            ("", Some(default)) => return Some(Some(default.to_owned())),
-            ("", None) if !parameter.required => return Some(None),
-            ("", None) => {
-                say("an answer is needed here\n");
-                continue;
-            }
-            (typed, _) if values.is_empty() || values.iter().any(|value| value == typed) => {
-                let value = parameter.read(typed);
-                let types = parameter.types();
-                let json = Json::parse(value.clone()).ok()?;
-                let is_text = json.string().is_some();
-                let takes_text = types.is_empty() || types.iter().any(|of| of.name() == "string");
-                if !is_text || takes_text {
-                    return Some(Some(value));
-                }
-            }
-            _ => {}
+        match form::yes_or_no(&type_one("answer yes or no: ")?) {
+            Some(yes) => return Some(yes),
+            None => say("that must be yes or no\n"),
         }
-        say(&format!("that is no {}\n", printable(&kind)));
     }
 }
 
-fn shown(json: &str) -> String {
-    Json::parse(json.to_owned()).map_or(String::new(), |json| json.shown())
-}
-
-fn is_yes(typed: &str) -> bool {
-    ["y", "yes"].contains(&typed.to_lowercase().as_str())
+/// The value as JSON, or `Some(None)` if it is left out.
+fn ask_for(field: &Field<'_>) -> Option<Option<String>> {
+    let prompt = field.prompt();
+    loop {
+        match field.read(&type_one(&prompt)?) {
+            Ok(value) => return Some(value),
+            Err(wanted) => say(&format!("{wanted}\n")),
+        }
+    }
 }
 
 /// One line of the user; `None` at the end of input.

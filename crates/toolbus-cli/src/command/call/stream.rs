@@ -4,6 +4,7 @@ use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
+use toolbus_proto::printable::size;
 use toolbus_proto::tool::{Failure, FailureKind, Part, Piece};
 
 use super::answering::Answering;
@@ -71,7 +72,7 @@ impl Lines {
 
     fn take_piece(&mut self, piece: &Piece) -> Result<Option<Json>, Failure> {
         if COLLECTED_BYTES_MAX < self.blob.len() + piece.data.len() {
-            let message = format!("a part is over the limit of {COLLECTED_BYTES_MAX} bytes");
+            let message = format!("a part is over the limit of {}", size(COLLECTED_BYTES_MAX));
             return Err(Failure::new(FailureKind::TooLarge, message));
         }
         self.blob.extend_from_slice(&piece.data);
@@ -139,6 +140,6 @@ mod tests {
     fn a_blob_has_a_limit() {
         let half = || piece(vec![0; COLLECTED_BYTES_MAX / 2 + 1], false);
         let told = lines(vec![half(), half()]);
-        assert_eq!(told, "a part is over the limit of 16777216 bytes\n");
+        assert_eq!(told, "a part is over the limit of 16 MiB (16777216 bytes)\n");
     }
 }

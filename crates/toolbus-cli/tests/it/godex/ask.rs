@@ -64,7 +64,6 @@ fn a_child_that_fails_is_told_with_its_last_words() {
     Page::of(&["call", &gone, "ask", "prompt=hi"]).check(expect![[r#"
         stderr
         error: the program ended with exit status 1 before it had answered
-        exit status 1
           | error: request failed with status 400
         exit 3
     "#]]);

@@ -116,7 +116,7 @@ fn blobs_may_become_files() {
 fn a_blob_that_is_too_large_to_print_needs_a_folder() {
     super::call(&builtin(), &["blob", r#"{"bytes":16777217}"#]).check(expect![[r#"
         stderr
-        error: a blob is over the limit of 16777216 bytes
+        error: a blob is over the limit of 16 MiB (16777216 bytes)
         hint: `--out DIR` writes blobs of any size to files
         exit 1
     "#]]);
@@ -188,7 +188,6 @@ fn programs_are_called_over_their_pipes() {
         expect![[r#"
             stderr
             error: `sh` ended with exit status 7 before it answered
-            exit status 7
               | ouch
             exit 3
         "#]],

@@ -6,6 +6,7 @@ use crate::channel::{Down, Outbox};
 use crate::collect::{COLLECTED_BYTES_MAX, Collector, base64};
 use crate::json::{Json, Kind};
 use crate::mcp::wire::{FAILURE_KEY, Revision, SERVER_KEY, put_member, quoted};
+use crate::printable::size;
 use crate::tool::{Code, Failure, FailureKind, Outcome, Part, Piece};
 
 /// What a result begins with.
@@ -180,7 +181,7 @@ impl Blocks {
         if self.content.len() + more <= COLLECTED_BYTES_MAX {
             return Ok(());
         }
-        let message = format!("the reply is over the limit of {COLLECTED_BYTES_MAX} bytes");
+        let message = format!("the reply is over the limit of {}", size(COLLECTED_BYTES_MAX));
         Err(Failure::new(FailureKind::TooLarge, message))
     }
 
@@ -351,6 +352,6 @@ mod tests {
         let part = Part::Text("x".repeat(9 << 20));
         blocks.put_part(&part).unwrap();
         let failure = blocks.put_part(&part).unwrap_err();
-        assert_eq!(failure.message, "the reply is over the limit of 16777216 bytes");
+        assert_eq!(failure.message, "the reply is over the limit of 16 MiB (16777216 bytes)");
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use toolbus_proto::json::{Json, Kind, Scanner};
+use toolbus_proto::judge::{missing, must_be, no_object};
 use toolbus_proto::tool::{Code, Failure, FailureKind};
 
 /// The members of the object that a tool was given. Unknown ones are ignored.
@@ -23,7 +24,7 @@ impl Args {
         let Some(args) = args.filter(|args| !args.is_null()) else {
             return Ok(Args(Vec::new()));
         };
-        members(args).map(Args).ok_or_else(|| invalid("the arguments must be an object".to_owned()))
+        members(args).map(Args).ok_or_else(no_object)
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Number, Failure> {
@@ -79,7 +80,7 @@ impl Args {
     }
 
     fn required(&self, name: &str) -> Result<&Json, Failure> {
-        self.find(name).ok_or_else(|| invalid(format!("argument `{name}` is missing")))
+        self.find(name).ok_or_else(|| missing(name))
     }
 
     fn find(&self, name: &str) -> Option<&Json> {
@@ -133,10 +134,6 @@ fn elements(array: &Json) -> Option<Vec<Json>> {
         elements.push(Json::part_of(array.as_bytes(), element));
     }
     Some(elements)
-}
-
-fn must_be(name: &str, what: &str) -> Failure {
-    invalid(format!("argument `{name}` must be {what}"))
 }
 
 pub(super) fn invalid(message: String) -> Failure {

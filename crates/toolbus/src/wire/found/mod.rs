@@ -72,6 +72,11 @@ impl PeerKind for FoundOutKind {
         &ALL
     }
 
+    /// It may turn out to be one of those.
+    fn is_judged_by_schema(&self) -> bool {
+        true
+    }
+
     fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
         let unknown = Unknown::new(address, settings);
         // Who asked before has a reason to want the wire at once.

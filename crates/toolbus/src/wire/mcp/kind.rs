@@ -116,6 +116,10 @@ impl PeerKind for McpKind {
         }
     }
 
+    fn is_judged_by_schema(&self) -> bool {
+        true
+    }
+
     fn front(&self) -> Option<&'static dyn FrontKind> {
         Some(&MCP)
     }

@@ -6,6 +6,7 @@ use toolbus::wire::mediocre::decode;
 use toolbus_proto::channel::Down;
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
+use toolbus_proto::printable::size;
 use toolbus_proto::tool::{Failure, Outcome, Part, Piece};
 
 use crate::exit::Exit;
@@ -127,8 +128,8 @@ impl Printer {
             Blob::Event(blob) => blob.take(&piece.data),
             Blob::Line(bytes) => {
                 if COLLECTED_BYTES_MAX < bytes.len() + piece.data.len() {
-                    let message =
-                        format!("a blob is over the limit of {COLLECTED_BYTES_MAX} bytes");
+                    let limit = size(COLLECTED_BYTES_MAX);
+                    let message = format!("a blob is over the limit of {limit}");
                     return Err(Failed::new(Exit::Failed, message)
                         .hint("`--out DIR` writes blobs of any size to files"));
                 }
