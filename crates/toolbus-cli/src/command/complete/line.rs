@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Command};
 
 use super::Candidate;
-use crate::args;
+use crate::args::{self, groups};
 
 /// What was typed before the word that is not finished.
 pub(super) struct Line {
@@ -94,7 +94,11 @@ impl Line {
             return Vec::new();
         }
         let commands = self.command.get_subcommands().filter(|command| !command.is_hide_set());
-        let named = commands.map(|command| {
+        let mut commands: Vec<_> = commands.collect();
+        if self.path.is_empty() {
+            commands.sort_by_key(|command| groups::place(command.get_name()));
+        }
+        let named = commands.into_iter().map(|command| {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             Candidate::new(command.get_name(), about)
         });
