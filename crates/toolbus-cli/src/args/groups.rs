@@ -37,10 +37,7 @@ pub(crate) static GROUPS: [Group; 5] = [
     },
     Group { title: "Scenarios and models", commands: &["orchard", "exec"] },
     Group { title: "For authors", commands: &["check", "decode"] },
-    Group {
-        title: "Orchestra",
-        commands: &["orchestrator", "plugin", "transport-stdio", "certs"],
-    },
+    Group { title: "Orchestra", commands: &["orchestrator", "plugin", "transport-stdio", "certs"] },
 ];
 
 impl Group {
@@ -92,8 +89,7 @@ mod tests {
         let toolbus = args::command();
         let shown = toolbus.get_subcommands().filter(|command| !command.is_hide_set());
         let mut shown: Vec<_> = shown.map(Command::get_name).collect();
-        let mut grouped: Vec<_> =
-            GROUPS.iter().flat_map(|group| group.commands).copied().collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|group| group.commands).copied().collect();
         shown.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, shown);

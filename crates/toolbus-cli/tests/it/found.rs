@@ -399,4 +399,24 @@ fn the_wrong_wire_over_http_is_told_with_the_right_one() {
     let page = Page::of(&["tools", &format!("http://{place}")]).run();
     let hint = format!("hint: it is a mediocre-rpc server: write `mediocre+http://{place}`");
     assert!(page.stderr.contains(&hint), "{page}");
+
+    let server = Server::start(&["mcp", "--http", "127.0.0.1:0", "builtin:"], 1);
+    let (_, place) = server.url().split_once("://").unwrap();
+    let hint = format!("hint: it is an MCP server: write `http://{place}`\n");
+    for words in [
+        &["tools", &format!("mediocre+http://{place}")][..],
+        &["call", &format!("mediocre+http://{place}"), "upper", "text=hi"],
+        &["rpc", "call", &format!("http://{place}"), "upper", r#"{"text":"hi"}"#],
+    ] {
+        let page = Page::of(words).run();
+        assert!(page.stderr.ends_with(&hint), "{words:?}: {page}");
+        assert_eq!(page.status.code(), Some(3), "{words:?}: {page}");
+    }
+    // Others say so in the body of a success, and without a line's end.
+    let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}"#;
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+    let host = answering(&format!("{head}: {}\r\n\r\n{said}", said.len()));
+    let page = Page::of(&["tools", &format!("mediocre+http://{host}/mcp")]).run();
+    let hint = format!("hint: it is an MCP server: write `http://{host}/mcp`\n");
+    assert!(page.stderr.ends_with(&hint), "{page}");
 }

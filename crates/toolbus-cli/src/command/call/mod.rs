@@ -25,6 +25,7 @@ use toolbus_proto::tool::{
 
 use self::answering::Answering;
 use self::arguments::Arguments;
+pub(crate) use self::arguments::is_pair;
 use self::described::Described;
 use self::out::Out;
 use self::receive::Receiving;
@@ -135,15 +136,20 @@ impl CallArgs {
             }
             _ => Cow::Borrowed(tool),
         };
-        let arguments = Arguments::read(&words).map_err(|error| {
-            let failed = Failed::usage(error.to_string()).hint(error.hint());
-            match std::error::Error::source(&error) {
-                Some(source) => failed.caused_by(source),
-                None => failed,
-            }
-        })?;
+        let arguments = read(&words)?;
         Ok(Target { address, tool, arguments })
     }
+}
+
+/// The arguments that these words are.
+pub(crate) fn read(words: &[&str]) -> Result<Arguments, Failed> {
+    Arguments::read(words).map_err(|error| {
+        let failed = Failed::usage(error.to_string()).hint(error.hint());
+        match std::error::Error::source(&error) {
+            Some(source) => failed.caused_by(source),
+            None => failed,
+        }
+    })
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
