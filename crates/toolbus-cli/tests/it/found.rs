@@ -75,6 +75,35 @@ fn a_config_and_fronts_take_them_too() {
 }
 
 #[test]
+fn what_is_tested_may_say_itself_by_which_rules() {
+    let page = |words: &[&str]| Page::of(words).run();
+    let server = our_command(&["mcp", "builtin:"]);
+    let (told, found) = (page(&["check", "mcp", &server]), page(&["check", &server]));
+    assert_eq!(told.stdout, found.stdout);
+    assert_eq!(found.stderr, "it is an MCP server, tested by `toolbus check mcp`\n");
+    let rpc = our_command(&["rpc", "serve", "--listen", "stdio:", "builtin:"]);
+    let found = page(&["check", &rpc, "--method", "echo"]);
+    assert!(found.stdout.starts_with("ok unknown-method\n"), "{found}");
+    let said = "it is a mediocre-rpc server, tested by `toolbus check mediocre`\n";
+    assert_eq!(found.stderr, said);
+    // An address says it already.
+    let found = page(&["check", &format!("mcp+stdio:{server}")]);
+    assert_eq!((&*found.stdout, &*found.stderr), (&*told.stdout, ""));
+    Page::of(&["check", "builtin:"]).check(expect![[r#"
+        stderr
+        error: there are no tests for tools inside toolbus itself
+        exit 2
+    "#]]);
+    Page::of(&["check"]).check(expect![[r#"
+        stderr
+        error: TARGET is missing
+        usage: toolbus check [PROTOCOL] <TARGET>
+        hint: `--help` tells more
+        exit 2
+    "#]]);
+}
+
+#[test]
 fn programs_that_show_nothing() {
     Page::of(&["tools", "bultin"]).check(expect![[r#"
         stderr

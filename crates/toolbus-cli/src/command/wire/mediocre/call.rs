@@ -15,9 +15,9 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::elements::{self, Source, Way};
 use super::printed::{Form, Printer};
-use super::{CallArgs, address};
+use super::{CallArgs, address, is_word};
 use crate::args::Globals;
-use crate::command::call::{is_pair, read};
+use crate::command::call::read;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::{not_opened, with_meant};
@@ -77,7 +77,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
 fn arguments(args: &CallArgs) -> Result<Option<Json>, Failed> {
     match args.args.as_slice() {
         [] => Ok(None),
-        [value] if !is_pair(value) => Ok(Some(Json::from_trusted(value.clone()))),
+        [value] if !is_word(value) => Ok(Some(Json::from_trusted(value.clone()))),
         words => {
             let words: Vec<_> = words.iter().map(String::as_str).collect();
             // No list is asked for: to many servers that would be a call of an unknown method.

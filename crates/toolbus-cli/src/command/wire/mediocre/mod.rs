@@ -94,8 +94,9 @@ pub(crate) enum RpcCommand {
 /// With `--el`, `--blob`, `--tail` or `--stream` it is a stream call; elements go out in the
 /// order of the options, and answers are printed while they do.
 ///
-/// ARGS are one JSON value, or `key=value` words: a value is JSON if it can be, else a string.
-/// `key:=JSON` is JSON, and `key=@FILE` what a file holds.
+/// ARGS are one JSON value, `@FILE` or `-` for one in a file or on standard input, or `key=value`
+/// words: a value is JSON if it can be, else a string. `key:=JSON` is JSON, and `key=@FILE` what a
+/// file holds.
 ///
 /// A single answer is one line of JSON. Of a stream each element is a line as soon as it is
 /// complete: a value as it is, a blob as `{"$bytes":"<base64>"}`, or with `--out` as a file
@@ -115,8 +116,8 @@ pub(crate) struct CallArgs {
     pub(crate) url: String,
     /// Method to call
     pub(crate) method: String,
-    /// Its arguments: one JSON value, or `key=value` words
-    #[arg(value_parser = json_or_pair, allow_negative_numbers = true)]
+    /// Its arguments: one JSON value, `@FILE`, `-`, or `key=value` words
+    #[arg(value_parser = json_or_word, allow_negative_numbers = true)]
     pub(crate) args: Vec<String>,
     #[command(flatten)]
     pub(crate) elements: elements::Elements,
@@ -261,9 +262,14 @@ fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
         .map_err(|error| Failed::usage(error.to_string()).hint_if_any(error.hint))
 }
 
-/// One JSON value, or a `key=value`, as it was typed.
-fn json_or_pair(text: &str) -> Result<String, String> {
-    if is_pair(text) { Ok(text.to_owned()) } else { json_text(text) }
+/// One JSON value, or a word that stands for one or for a part of it, as it was typed.
+fn json_or_word(text: &str) -> Result<String, String> {
+    if is_word(text) { Ok(text.to_owned()) } else { json_text(text) }
+}
+
+/// `key=value`, `@FILE` or `-`.
+fn is_word(text: &str) -> bool {
+    is_pair(text) || text == "-" || text.starts_with('@')
 }
 
 /// One JSON value, as it was typed.
