@@ -318,15 +318,15 @@ fn call_in_short() {
               [ARGUMENT]...  One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
-                  --text                   Print text as it is, not as JSON; of an answer that has text for
-                                           people besides values for programs, that text
+                  --text                   Print the text of an answer as it is, not as JSON; the text, too,
+                                           where values stand beside it
                   --stream                 Print parts and progress as they come, each as a line of JSON
                   --timeout <TIME>         Give up after this long in all, e.g. `90`, `500ms` [default: as the
                                            config says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>   Give up if the peer is not ready after this long [default: as its
                                            protocol says]
-                  --out <FILE|DIR>         Write bytes to this file, or to files in this folder; an answer
-                                           without bytes itself
+                  --out <FILE|DIR>         Write the bytes of an answer to this file, or to files in this
+                                           folder; if it has none, the answer itself
                   --reply-max <SIZE>       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
                                            go to --out unbounded]
                   --allow-shell            Allow the address `shell:`, whose one tool runs any command
@@ -392,8 +392,8 @@ fn call_at_length() {
 
             Options:
                   --text
-                      Print text as it is, not as JSON; of an answer that has text for people besides values for
-                      programs, that text
+                      Print the text of an answer as it is, not as JSON; the text, too, where values stand
+                      beside it
 
                   --stream
                       Print parts and progress as they come, each as a line of JSON
@@ -407,7 +407,8 @@ fn call_at_length() {
                       Give up if the peer is not ready after this long [default: as its protocol says]
 
                   --out <FILE|DIR>
-                      Write bytes to this file, or to files in this folder; an answer without bytes itself
+                      Write the bytes of an answer to this file, or to files in this folder; if it has none, the
+                      answer itself
 
                   --reply-max <SIZE>
                       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out

@@ -24,7 +24,7 @@ matrix.rs`), which starts a program for each front (the rows) and one for each b
 and calls the tools of `builtin:` through both. A godex front is `toolbus exec`, whose caller is a \
 model that calls what a scripted server tells it to; a godex back has one tool, `ask`. Where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
-object` an answer that is none and arrives as the only member of one, `text` or `result`, \
+object` an answer that was no object and arrives as the only member of one, `text` or `result`, \
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
 may be left out and is written as `{\"Some\":…}`.
 ";

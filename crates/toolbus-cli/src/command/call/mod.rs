@@ -71,8 +71,7 @@ pub(crate) struct CallArgs {
     /// One JSON value, `@FILE`, `-`, or `key=value` words
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// Print text as it is, not as JSON; of an answer that has text for people besides values for
-    /// programs, that text
+    /// Print the text of an answer as it is, not as JSON; the text, too, where values stand beside it
     #[arg(long, conflicts_with = "stream")]
     pub(crate) text: bool,
     /// Print parts and progress as they come, each as a line of JSON
@@ -85,7 +84,8 @@ pub(crate) struct CallArgs {
     /// Give up if the peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
-    /// Write bytes to this file, or to files in this folder; an answer without bytes itself
+    /// Write the bytes of an answer to this file, or to files in this folder; if it has none, the
+    /// answer itself
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "stream")]
     out: Option<PathBuf>,
     /// Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out unbounded]
