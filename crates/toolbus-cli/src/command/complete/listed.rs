@@ -4,6 +4,7 @@
 //! peer again behind the user's back. Kept are names, and what people are told of them: no
 //! address, no argument, and nothing that is known to be secret.
 
+use std::borrow::Cow;
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -223,7 +224,7 @@ impl Listed {
 
     fn of_json(line: &str) -> Option<Listed> {
         let json = Json::parse(line.to_owned()).ok()?;
-        let text = |object: &str, name| edit::text(object, name).map(|text| text.into_owned());
+        let text = |object: &str, name| edit::text(object, name).map(Cow::into_owned);
         let argument = |object: &str| {
             let values = edit::elements(edit::member(object, "values")?);
             let value = |value: &str| Json::parse(value.to_owned()).ok()?.string();
