@@ -27,7 +27,7 @@ pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> R
 }
 
 /// Where we keep what only saves time.
-fn cache() -> Option<PathBuf> {
+pub(crate) fn cache() -> Option<PathBuf> {
     // A path that is not absolute is to be ignored, its specification says.
     let folder =
         |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -24,15 +24,17 @@ const COLUMNS: usize = 96;
 const ROWS: usize = 26;
 
 /// How long the keys of one picture take, and how many there are.
-const KEYS: (usize, Duration) = (4, Duration::from_millis(120));
+const KEYS: (usize, Duration) = (6, Duration::from_millis(90));
 /// Time to read what was typed before it runs.
 const BEFORE: Duration = Duration::from_millis(400);
 /// Time to read what came.
-const AFTER: Duration = Duration::from_millis(1600);
+const AFTER: Duration = Duration::from_millis(1800);
 /// What takes longer than this is shown as taking just this.
-const WAIT_MAX: Duration = Duration::from_millis(900);
+const WAIT_MAX: Duration = Duration::from_millis(500);
 /// How long the end is shown.
-const END: Duration = Duration::from_secs(6);
+const END: Duration = Duration::from_secs(4);
+/// How long all of it takes at most: a reader of the page is in a hurry.
+const TOTAL_MAX: Duration = Duration::from_secs(25);
 
 pub(crate) fn run(root: &Path, names: &[&str]) -> Result<(), String> {
     let folder = root.join("docs/recordings");
@@ -87,20 +89,34 @@ fn built(root: &Path) -> Result<PathBuf, String> {
 fn filmed(script: &Script, programs: &Path) -> Result<Film, String> {
     let mut terminal = Terminal::open(COLUMNS, ROWS, programs)?;
     let (mut screen, mut film) = (Screen::new(COLUMNS, ROWS), Film::default());
+    // It begins with something to see, and is not typed up to the first command.
+    let mut has_begun = false;
     for step in &script.steps {
         match step {
             Step::Hidden(command) => {
                 terminal.run(command, |_, _| ())?;
+            }
+            Step::Meanwhile(command) => {
+                terminal.run(command, |waited, bytes| {
+                    film.add(waited.min(WAIT_MAX), &screen);
+                    screen.feed(bytes);
+                })?;
+                film.add(AFTER, &screen);
             }
             Step::Pause(time) => film.add(*time, &screen),
             Step::Typed { line, command } => {
                 screen.feed("\x1b[1;32m$\x1b[0m ".as_bytes());
                 let keys: Vec<char> = line.replace('\n', "\r\n").chars().collect();
                 for keys in keys.chunks(KEYS.0) {
-                    film.add(KEYS.1, &screen);
+                    if has_begun {
+                        film.add(KEYS.1, &screen);
+                    }
                     screen.feed(String::from_iter(keys).as_bytes());
                 }
-                film.add(BEFORE, &screen);
+                has_begun |= command.is_some();
+                if has_begun {
+                    film.add(BEFORE, &screen);
+                }
                 screen.feed(b"\r\n");
                 if let Some(command) = command {
                     terminal.run(command, |waited, bytes| {
@@ -114,6 +130,7 @@ fn filmed(script: &Script, programs: &Path) -> Result<Film, String> {
     }
     screen.feed("\x1b[1;32m$\x1b[0m ".as_bytes());
     film.add(END, &screen);
+    film.fit(TOTAL_MAX);
     Ok(film)
 }
 
@@ -142,6 +159,11 @@ mod tests {
                     "{path:?} does not show `{line}`"
                 );
             }
+            let seconds = shown.split_once("animation:play ").and_then(|(_, rest)| {
+                rest.split_once('s').and_then(|(seconds, _)| seconds.parse().ok())
+            });
+            assert!(seconds.is_some_and(|seconds: f32| seconds <= 25.0), "{path:?}: {seconds:?}");
+            assert!(!shown.contains("warning"), "{path:?} shows a warning");
             let name = path.with_extension("svg");
             let name = name.file_name().unwrap().to_str().unwrap();
             assert!(readme.contains(&format!("docs/recordings/{name}")), "the README lacks {name}");

@@ -1,7 +1,7 @@
 //! What is typed on the terminal, and what is not shown.
 //!
 //! A line `$ COMMAND` is typed and run, `# WORDS` is typed and does nothing, `% COMMAND` is run
-//! without a trace, `. SECONDS` is time to read, `= TITLE` names the picture. What begins with
+//! without a trace, `~ COMMAND` without being typed, `. SECONDS` is time to read, `= TITLE` names the picture. What begins with
 //! blanks continues the line before it.
 
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub(crate) enum Step {
         command: Option<String>,
     },
     Hidden(String),
+    /// This is run while what was started before goes on.
+    Meanwhile(String),
     Pause(Duration),
 }
 
@@ -46,11 +48,12 @@ impl Script {
                     .push(Step::Typed { line: rest.to_owned(), command: Some(rest.to_owned()) }),
                 "#" => script.steps.push(Step::Typed { line: line.clone(), command: None }),
                 "%" => script.steps.push(Step::Hidden(rest.to_owned())),
+                "~" => script.steps.push(Step::Meanwhile(rest.to_owned())),
                 "." => match rest.parse() {
                     Ok(seconds) => script.steps.push(Step::Pause(Duration::from_secs_f32(seconds))),
                     Err(_) => return Err(format!("line {}: `{rest}` is no number", at + 1)),
                 },
-                _ => return Err(format!("line {}: `{mark}` is none of = $ # % .", at + 1)),
+                _ => return Err(format!("line {}: `{mark}` is none of = $ # % ~ .", at + 1)),
             }
         }
         Ok(script)
@@ -63,7 +66,8 @@ mod tests {
 
     #[test]
     fn marks_say_what_a_line_is() {
-        let script = Script::parse("= A title\n\n% cd /x\n  ls\n$ toolbus tools\n# so\n. 1.5\n");
+        let script =
+            Script::parse("= A title\n\n% cd /x\n  ls\n~ ls\n$ toolbus tools\n# so\n. 1.5\n");
         let typed = |line: &str, runs| Step::Typed { line: line.into(), command: runs };
         assert_eq!(
             script.unwrap(),
@@ -71,13 +75,14 @@ mod tests {
                 title: "A title".into(),
                 steps: vec![
                     Step::Hidden("cd /x\n  ls".into()),
+                    Step::Meanwhile("ls".into()),
                     typed("toolbus tools", Some("toolbus tools".into())),
                     typed("# so", None),
                     Step::Pause(Duration::from_millis(1500)),
                 ],
             }
         );
-        assert_eq!(Script::parse("! x").unwrap_err(), "line 1: `!` is none of = $ # % .");
+        assert_eq!(Script::parse("! x").unwrap_err(), "line 1: `!` is none of = $ # % ~ .");
         assert_eq!(Script::parse("\n. x").unwrap_err(), "line 2: `x` is no number");
         assert_eq!(Script::parse("$x").unwrap_err(), "line 1: `$x` has no blank behind its mark");
     }

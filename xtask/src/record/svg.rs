@@ -1,7 +1,8 @@
 //! Pictures of a screen, one after the other, as one SVG that needs no script.
 //!
-//! The pictures lie below each other on a strip, and the strip is moved from one to the next. A
-//! line that several pictures have is written once.
+//! The pictures lie below each other on a strip, and the strip is moved from one to the next. The
+//! last lies first: where nothing moves, it is what can be seen. A line that several pictures have
+//! is written once.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -47,6 +48,25 @@ impl Film {
         }
     }
 
+    /// Makes it faster if it takes longer than this.
+    pub(crate) fn fit(&mut self, max: Duration) {
+        let total = self.total();
+        if max < total {
+            let speed = max.as_secs_f64() / total.as_secs_f64();
+            let pictures = self.pictures.iter_mut();
+            pictures.for_each(|picture| picture.lasts = picture.lasts.mul_f64(speed));
+        }
+    }
+
+    fn total(&self) -> Duration {
+        self.pictures.iter().map(|picture| picture.lasts).sum()
+    }
+
+    /// Where on the strip a picture lies.
+    fn place(&self, index: usize) -> usize {
+        (index + 1) % self.len()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.pictures.len()
     }
@@ -54,19 +74,18 @@ impl Film {
     pub(crate) fn to_svg(&self, title: &str) -> String {
         let (width, inner) = (COLUMNS as f32 * WIDTH + 2.0 * LEFT, ROWS as f32 * HEIGHT);
         let height = inner + TOP + 14.0;
-        let total: Duration = self.pictures.iter().map(|picture| picture.lasts).sum();
+        let total = self.total();
         let mut moves = String::new();
         let mut at = Duration::ZERO;
         for (index, picture) in self.pictures.iter().enumerate() {
             let percent = at.as_secs_f64() / total.as_secs_f64() * 100.0;
-            let _ =
-                write!(moves, "{percent:.3}%{{transform:translateY(-{}px)}}", index as f32 * inner);
+            let place = self.place(index) as f32 * inner;
+            let _ = write!(moves, "{percent:.3}%{{transform:translateY(-{place}px)}}");
             at += picture.lasts;
         }
-        let last = (self.len().saturating_sub(1)) as f32 * inner;
         let title = escaped(title);
         let mut svg = format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="{title}">
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" xml:space="preserve" role="img" aria-label="{title}">
 <title>{title}</title>
 <style>
 text{{font:13.2px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c0caf5;white-space:pre}}
@@ -74,7 +93,7 @@ text{{font:13.2px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",
 {}
 #strip{{animation:play {:.2}s step-end infinite}}
 @keyframes play{{{moves}}}
-@media (prefers-reduced-motion:reduce){{#strip{{animation:none;transform:translateY(-{last}px)}}}}
+@media (prefers-reduced-motion:reduce){{#strip{{animation:none}}}}
 </style>
 <rect width="100%" height="100%" rx="10" fill="#1a1b26"/>
 <circle cx="20" cy="20" r="6" fill="#f7768e"/><circle cx="40" cy="20" r="6" fill="#e0af68"/><circle cx="60" cy="20" r="6" fill="#9ece6a"/>
@@ -94,8 +113,10 @@ text{{font:13.2px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",
     fn strip(&self, inner: f32) -> (String, String) {
         let (mut lines, mut strip) = (String::new(), String::new());
         let mut known: HashMap<&Line, usize> = HashMap::new();
-        for (index, picture) in self.pictures.iter().enumerate() {
-            let _ = write!(strip, "<g transform=\"translate({LEFT} {})\">", index as f32 * inner);
+        let last = self.pictures.len().saturating_sub(1);
+        let pictures = self.pictures[last..].iter().chain(&self.pictures[..last]);
+        for (place, picture) in pictures.enumerate() {
+            let _ = write!(strip, "<g transform=\"translate({LEFT} {})\">", place as f32 * inner);
             for (row, line) in picture.lines.iter().enumerate() {
                 if line.iter().all(|(c, _)| *c == ' ') {
                     continue;
@@ -167,10 +188,16 @@ mod tests {
         expect_test::expect![[r##"
             <g id="l0"><text x="0" class="c2 b" textLength="8">$</text><text x="16" textLength="40">a &lt;b&gt;</text></g>
             <g id="l1"><text x="0" textLength="8">c</text></g>
-            <g transform="translate(16 0)"><use href="#l0" y="13.5"/></g>
-            <g transform="translate(16 468)"><use href="#l0" y="13.5"/><use href="#l1" y="31.5"/></g>
+            <g transform="translate(16 0)"><use href="#l0" y="13.5"/><use href="#l1" y="31.5"/></g>
+            <g transform="translate(16 468)"><use href="#l0" y="13.5"/></g>
         "##]]
         .assert_eq(&format!("{lines}{strip}"));
-        assert!(film.to_svg("t").contains("50.000%{transform:translateY(-468px)}"));
+        // The last picture is the one that is seen where nothing moves.
+        let svg = film.to_svg("t");
+        let moves = "0.000%{transform:translateY(-468px)}50.000%{transform:translateY(-0px)}";
+        assert!(svg.contains(moves), "{svg}");
+        assert!(svg.contains(" xml:space=\"preserve\" "), "{svg}");
+        film.fit(Duration::from_secs(1));
+        assert!(film.to_svg("t").contains("animation:play 1.00s"));
     }
 }

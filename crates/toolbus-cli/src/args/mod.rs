@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod asked;
+pub(crate) mod groups;
 pub(crate) mod peer;
 mod usage;
 pub(crate) mod value;
@@ -27,6 +28,7 @@ use crate::exit;
 use crate::failed::Failed;
 use crate::logging::LogFormat;
 use crate::render::style::{self, ColorWhen};
+use crate::render::width;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -34,7 +36,7 @@ use crate::render::style::{self, ColorWhen};
     version,
     about = ABOUT,
     long_about = story(),
-    max_term_width = 100,
+    max_term_width = WIDTH_MAX,
     subcommand_required = true,
     disable_help_flag = true,
     disable_version_flag = true,
@@ -49,7 +51,7 @@ struct Cli {
     command: Command,
 }
 
-const ABOUT: &str = "Call any tool from anywhere, whatever wire each side speaks";
+const ABOUT: &str = "Call any tool from anywhere, whatever protocol each side speaks";
 
 fn story() -> String {
     format!(
@@ -80,6 +82,9 @@ fn addresses() -> String {
 }
 
 const GLOBAL: &str = "Global options";
+
+/// Wider lines are hard to read.
+const WIDTH_MAX: usize = 100;
 
 /// Flags that every command takes, before or behind its name.
 #[derive(Debug, Clone, clap::Args)]
@@ -172,7 +177,7 @@ fn as_program(face: &dyn WireFace, words: &[OsString]) -> Result<Cli, clap::Erro
     let about = own.get_about().cloned().unwrap_or_default();
     let command = clap::Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
-        .max_term_width(100)
+        .max_term_width(WIDTH_MAX)
         .styles(style::HELP)
         .subcommand_required(true)
         .disable_help_subcommand(true)
@@ -196,7 +201,11 @@ pub(crate) fn shown(help: &StyledStr, color: ColorWhen) -> String {
 
 /// The whole command line as clap knows it: for parsing, help, man pages and completions.
 pub(crate) fn command() -> clap::Command {
-    Cli::command()
+    let command = Cli::command();
+    let columns = width::of_stdout().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
+    let help = groups::template(&command, columns);
+    command
+        .help_template(help)
         .after_long_help(exit::help())
         .arg(
             Arg::new("help")

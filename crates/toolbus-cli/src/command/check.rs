@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgMatches, FromArgMatches};
+use toolbus::address::Address;
 use toolbus::secrets::masked;
-use toolbus::wire::Registry;
-use toolbus::wire::check::{CheckKind, CheckOption, Finding, TargetError, Verdict, Wanted};
+use toolbus::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
 use toolbus::wire::settings::Settings;
+use toolbus::wire::{Registry, found};
+use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind};
 
@@ -20,6 +23,7 @@ use crate::args::{Globals, value};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::logging::DONE;
+use crate::peers::no_address;
 use crate::render::{self, failure, table};
 use crate::runtime::{self, Signals};
 use crate::stderr;
@@ -32,14 +36,14 @@ const LONG: Duration = Duration::from_secs(2);
 #[command(
     about = "Test a program against the rules of its protocol",
     long_about = story(),
+    override_usage = USAGE,
     after_long_help = examples()
 )]
 pub(crate) struct CheckArgs {
-    /// Protocol it should speak
-    #[arg(value_name = "PROTOCOL", value_parser = protocols())]
-    pub(crate) protocol: String,
-    /// Program or server to test, e.g. `stdio:./my-oracle`
-    #[arg(required_unless_present = "explain")]
+    /// Protocol it should speak [default: what it does speak]
+    #[arg(value_name = "PROTOCOL", value_parser = ProtocolParser)]
+    pub(crate) protocol: Option<String>,
+    /// Program or server to test, e.g. `./my-oracle`
     pub(crate) target: Option<String>,
     /// Say what each rule asks for; without TARGET that is all
     #[arg(long)]
@@ -58,6 +62,8 @@ pub(crate) struct CheckArgs {
     pub(crate) http: HttpArgs,
 }
 
+const USAGE: &str = "toolbus check [OPTIONS] [PROTOCOL] <TARGET>";
+
 fn story() -> String {
     let targets: Vec<_> = wire::faces().map(WireFace::check_target).collect();
     let targets = targets.join("; ");
@@ -65,7 +71,8 @@ fn story() -> String {
     let (first, rest) = targets.split_at_checked(1).unwrap_or_default();
     format!(
         "Test a program against the rules of its protocol\n\n\
-         TARGET is talked to, several times. {}{rest}.\n\n\
+         TARGET is talked to, several times. {}{rest}. Without PROTOCOL it is an address or a \
+         command: the address says what it speaks, and of a command that is found out.\n\n\
          Each rule gets a line: `ok RULE`, `FAIL RULE: why` or `note RULE: why`, where a note is \
          nothing that the document demands. With `--json` it is \
          `{{\"rule\":…,\"outcome\":\"ok\",\"why\":…}}`. The exit code is 1 if a rule fails, and 3 if \
@@ -81,9 +88,30 @@ fn examples() -> String {
 }
 
 /// The wires whose rules are known, as the command line lists them.
-fn protocols() -> PossibleValuesParser {
-    let known = wire::FACES.iter().filter(|face| checked(face.wire().name()).is_some());
-    PossibleValuesParser::new(known.map(|face| face.wire().name()))
+fn protocols() -> impl Iterator<Item = &'static str> {
+    let names = wire::FACES.iter().map(|face| face.wire().name());
+    names.filter(|name| checked(name).is_some())
+}
+
+/// Takes any word, since one that stands alone may be TARGET, and says which ones are meant.
+#[derive(Clone)]
+struct ProtocolParser;
+
+impl TypedValueParser for ProtocolParser {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(protocols().map(PossibleValue::new)))
+    }
 }
 
 fn checked(protocol: &str) -> Option<&'static dyn CheckKind> {
@@ -128,15 +156,42 @@ impl FromArgMatches for Options {
     }
 }
 
-pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
-    let kind = checked(&args.protocol)
-        .ok_or_else(|| Failed::usage(format!("there are no tests for `{}`", args.protocol)))?;
-    for (given, _) in &args.options.0 {
-        if !kind.options().iter().any(|option| option.name == *given) {
-            let whose = Options::all().find(|option| option.name == *given);
-            let whose = whose.map_or("others", |option| option.only_for);
-            return Err(Failed::usage(format!("`--{given}` is for {whose}")));
+/// What is to be tested, as far as it was said.
+enum Asked<'a> {
+    By(&'static dyn CheckKind, &'a str),
+    /// By the rules of what it speaks.
+    Alone(Address),
+}
+
+impl Asked<'_> {
+    fn of<'a>(args: &'a CheckArgs, protocol: &'a str) -> Result<Asked<'a>, Failed> {
+        match (checked(protocol), &args.target) {
+            (Some(kind), Some(target)) => Ok(Asked::By(kind, target)),
+            (Some(_), None) => Err(missing("TARGET")),
+            (None, Some(_)) => {
+                let meant = nearest(protocol, protocols());
+                let meant = meant.map(|meant| format!("did you mean `{meant}`?"));
+                Err(Failed::usage(format!("`PROTOCOL` cannot be `{protocol}`")).hint_if_any(meant))
+            }
+            (None, None) => {
+                let address = Address::parse(protocol).map_err(|error| no_address(&error))?;
+                Ok(Asked::Alone(address))
+            }
         }
+    }
+}
+
+fn missing(what: &str) -> Failed {
+    Failed::usage(format!("{what} is missing"))
+        .lines([format!("usage: {}", USAGE.replace("[OPTIONS] ", ""))])
+        .hint("`--help` tells more")
+}
+
+pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
+    let Some(protocol) = &args.protocol else { return Err(missing("TARGET")) };
+    if let (true, None, Some(kind)) = (args.explain, &args.target, checked(protocol)) {
+        args.fit(kind)?;
+        return render::print(&explained(kind, globals));
     }
     let wanted = Wanted {
         start: args.limit.start_timeout,
@@ -148,56 +203,113 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
         },
         options: args.options.0.clone(),
     };
-    let Some(target) = &args.target else {
-        return render::print(&explained(kind, globals));
-    };
-    let target = kind
-        .target(target, &wanted)
-        .map_err(|TargetError { message, hint }| Failed::usage(message).hint_if_any(hint))?;
+    let asked = Asked::of(args, protocol)?;
+    if let Asked::By(kind, target) = asked {
+        let target = args.target(kind, target, &wanted)?;
+        return runtime::block_on(async {
+            let mut signals = Signals::listen()?;
+            test(args, globals, kind, &*target, &mut signals).await
+        });
+    }
+    let Asked::Alone(address) = asked else { return Ok(()) };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let mut done = Ok(());
-        let awaited = Awaited::of(kind);
-        let mut summary = Summary::default();
-        let mut tell = |finding: Finding| {
-            let line =
-                if globals.json { finding.to_json().to_string() } else { finding.to_string() };
-            let sentence = sentence(kind, finding.rule);
-            debug_assert!(sentence.is_some(), "`{}` is not explained", finding.rule);
-            let sentence = sentence.filter(|_| args.explain && !globals.json);
-            let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
-            let line = render::printable(&masked(&line)).into_owned();
-            let printed = render::print(&format!("{line}\n{sentence}"));
-            awaited.told(finding.rule);
-            let failed = matches!(finding.verdict, Verdict::Fail(_));
-            summary.count(&finding.verdict);
-            if done.is_ok() && failed {
-                done = Err(Failed::quietly(Exit::Failed));
-            }
-            if printed.is_err() {
-                done = printed;
-            }
-        };
-        tokio::select! {
-            checked = target.check(&mut tell) => {
-                checked.map_err(|failure| failure::failed(&failure))?;
+        let settings =
+            Settings { start_timeout: args.limit.start_timeout, ..wanted.settings.clone() };
+        let spelled = tokio::select! {
+            spelled = found::spelled_out(&address, &settings) => {
+                spelled.map_err(|failure| failure::failed(&failure))?
             }
             exit = signals.next() => return Err(Failed::quietly(exit)),
-            never = awaited.tell() => match never {},
-            missed = over(&args.limit) => {
-                let missed = failure::failed(&missed);
-                return Err(match awaited.rule() {
-                    Some(rule) => missed.lines([format!("it was still tested for `{rule}`")]),
-                    None => missed,
-                });
+            missed = over(&args.limit) => return Err(failure::failed(&missed)),
+        };
+        let kind = spelled.kind().check().ok_or_else(|| {
+            let message = format!("there are no tests for {}", spelled.kind().summary());
+            Failed::usage(message)
+        })?;
+        if address.is_bare() && !globals.quiet {
+            let (summary, command) = (spelled.kind().summary(), spelled.wire().name());
+            let line = format!("it is {summary}, tested by `toolbus check {command}`\n");
+            stderr::write(&line);
+        }
+        let target = args.target(kind, &spelled.to_string(), &wanted)?;
+        test(args, globals, kind, &*target, &mut signals).await
+    })
+}
+
+impl CheckArgs {
+    /// Only what can be said about tests of this wire must have been said.
+    fn fit(&self, kind: &dyn CheckKind) -> Result<(), Failed> {
+        for (given, _) in &self.options.0 {
+            if !kind.options().iter().any(|option| option.name == *given) {
+                let whose = Options::all().find(|option| option.name == *given);
+                let whose = whose.map_or("others", |option| option.only_for);
+                return Err(Failed::usage(format!("`--{given}` is for {whose}")));
             }
         }
-        // Standard output has a line for each rule and no other.
-        if io::stderr().is_terminal() && !globals.quiet && !globals.json {
-            stderr::write(&summary.line());
+        Ok(())
+    }
+
+    fn target(
+        &self,
+        kind: &dyn CheckKind,
+        text: &str,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Target>, Failed> {
+        self.fit(kind)?;
+        kind.target(text, wanted)
+            .map_err(|TargetError { message, hint }| Failed::usage(message).hint_if_any(hint))
+    }
+}
+
+/// Tests it, and prints what becomes of each rule.
+async fn test(
+    args: &CheckArgs,
+    globals: &Globals,
+    kind: &dyn CheckKind,
+    target: &dyn Target,
+    signals: &mut Signals,
+) -> Result<(), Failed> {
+    let mut done = Ok(());
+    let awaited = Awaited::of(kind);
+    let mut summary = Summary::default();
+    let mut tell = |finding: Finding| {
+        let line = if globals.json { finding.to_json().to_string() } else { finding.to_string() };
+        let sentence = sentence(kind, finding.rule);
+        debug_assert!(sentence.is_some(), "`{}` is not explained", finding.rule);
+        let sentence = sentence.filter(|_| args.explain && !globals.json);
+        let sentence = sentence.map_or(String::new(), |sentence| format!("   {sentence}\n"));
+        let line = render::printable(&masked(&line)).into_owned();
+        let printed = render::print(&format!("{line}\n{sentence}"));
+        awaited.told(finding.rule);
+        let failed = matches!(finding.verdict, Verdict::Fail(_));
+        summary.count(&finding.verdict);
+        if done.is_ok() && failed {
+            done = Err(Failed::quietly(Exit::Failed));
         }
-        done
-    })
+        if printed.is_err() {
+            done = printed;
+        }
+    };
+    tokio::select! {
+        checked = target.check(&mut tell) => {
+            checked.map_err(|failure| failure::failed(&failure))?;
+        }
+        exit = signals.next() => return Err(Failed::quietly(exit)),
+        never = awaited.tell() => match never {},
+        missed = over(&args.limit) => {
+            let missed = failure::failed(&missed);
+            return Err(match awaited.rule() {
+                Some(rule) => missed.lines([format!("it was still tested for `{rule}`")]),
+                None => missed,
+            });
+        }
+    }
+    // Standard output has a line for each rule and no other.
+    if io::stderr().is_terminal() && !globals.quiet && !globals.json {
+        stderr::write(&summary.line());
+    }
+    done
 }
 
 /// How many rules there were, for people who do not count them.

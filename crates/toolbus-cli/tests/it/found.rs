@@ -75,6 +75,35 @@ fn a_config_and_fronts_take_them_too() {
 }
 
 #[test]
+fn what_is_tested_may_say_itself_by_which_rules() {
+    let page = |words: &[&str]| Page::of(words).run();
+    let server = our_command(&["mcp", "builtin:"]);
+    let (told, found) = (page(&["check", "mcp", &server]), page(&["check", &server]));
+    assert_eq!(told.stdout, found.stdout);
+    assert_eq!(found.stderr, "it is an MCP server, tested by `toolbus check mcp`\n");
+    let rpc = our_command(&["rpc", "serve", "--listen", "stdio:", "builtin:"]);
+    let found = page(&["check", &rpc, "--method", "echo"]);
+    assert!(found.stdout.starts_with("ok unknown-method\n"), "{found}");
+    let said = "it is a mediocre-rpc server, tested by `toolbus check mediocre`\n";
+    assert_eq!(found.stderr, said);
+    // An address says it already.
+    let found = page(&["check", &format!("mcp+stdio:{server}")]);
+    assert_eq!((&*found.stdout, &*found.stderr), (&*told.stdout, ""));
+    Page::of(&["check", "builtin:"]).check(expect![[r#"
+        stderr
+        error: there are no tests for tools inside toolbus itself
+        exit 2
+    "#]]);
+    Page::of(&["check"]).check(expect![[r#"
+        stderr
+        error: TARGET is missing
+        usage: toolbus check [PROTOCOL] <TARGET>
+        hint: `--help` tells more
+        exit 2
+    "#]]);
+}
+
+#[test]
 fn programs_that_show_nothing() {
     Page::of(&["tools", "bultin"]).check(expect![[r#"
         stderr
@@ -397,4 +426,24 @@ fn the_wrong_wire_over_http_is_told_with_the_right_one() {
     let page = Page::of(&["tools", &format!("http://{place}")]).run();
     let hint = format!("hint: it is a mediocre-rpc server: write `mediocre+http://{place}`");
     assert!(page.stderr.contains(&hint), "{page}");
+
+    let server = Server::start(&["mcp", "--http", "127.0.0.1:0", "builtin:"], 1);
+    let (_, place) = server.url().split_once("://").unwrap();
+    let hint = format!("hint: it is an MCP server: write `http://{place}`\n");
+    for words in [
+        &["tools", &format!("mediocre+http://{place}")][..],
+        &["call", &format!("mediocre+http://{place}"), "upper", "text=hi"],
+        &["rpc", "call", &format!("http://{place}"), "upper", r#"{"text":"hi"}"#],
+    ] {
+        let page = Page::of(words).run();
+        assert!(page.stderr.ends_with(&hint), "{words:?}: {page}");
+        assert_eq!(page.status.code(), Some(3), "{words:?}: {page}");
+    }
+    // Others say so in the body of a success, and without a line's end.
+    let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}"#;
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+    let host = answering(&format!("{head}: {}\r\n\r\n{said}", said.len()));
+    let page = Page::of(&["tools", &format!("mediocre+http://{host}/mcp")]).run();
+    let hint = format!("hint: it is an MCP server: write `http://{host}/mcp`\n");
+    assert!(page.stderr.ends_with(&hint), "{page}");
 }

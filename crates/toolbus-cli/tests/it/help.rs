@@ -10,35 +10,43 @@ fn toolbus_in_short() {
         "-h",
         expect![[r#"
             stdout
-            Call any tool from anywhere, whatever wire each side speaks
+            Call any tool from anywhere, whatever protocol each side speaks
 
             Usage: toolbus [OPTIONS] <COMMAND>
 
-            Commands:
+            Use tools:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
-              serve            Run every front of the config at once, until a signal
-              init             Write a `toolbus.toml` to begin with
-              doctor           Start each back of the config, and say what works
-              log              Read the journal: filter it, follow it, sum it up
-              certs            Show or renew the certificates of Orchestra
-              exec             Ask a model, and let it use your tools
-              mcp              Be an MCP server on standard input and output, or over HTTP
-              oracle           Call a Cairo oracle, or be one
-              orchard          Plan and run scenarios: actions of providers, in the order of their references
-              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
-              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               prompt           List and get the prompts of an MCP server
-              provider         Be an Orchard provider on standard input and output
               resource         List and read the resources of an MCP server
-              rpc              Call a mediocre-rpc server, or be one
-              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              check            Test a program against the rules of its protocol
-              decode           Show what the bytes of a capture say, event by event
               completions      Print the completion script for a shell
               man              Print a manual page
+
+            Serve tools:
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
+              serve            Run every front of the config at once, until a signal
+              log              Read the journal: filter it, follow it, sum it up
+              mcp              Be an MCP server on standard input and output, or over HTTP
+              rpc              Call a mediocre-rpc server, or be one
+              oracle           Call a Cairo oracle, or be one
+              provider         Be an Orchard provider on standard input and output
+
+            Scenarios and models:
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
+              exec             Ask a model, and let it use your tools
+
+            For authors:
+              check            Test a program against the rules of its protocol
+              decode           Show what the bytes of a capture say, event by event
+
+            Orchestra:
+              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
+              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
+              certs            Show or renew the certificates of Orchestra
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -61,7 +69,7 @@ fn toolbus_at_length() {
         "--help",
         expect![[r#"
             stdout
-            Call any tool from anywhere, whatever wire each side speaks
+            Call any tool from anywhere, whatever protocol each side speaks
 
             Programs that offer functions to other programs keep inventing the same thing: start a
             process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
@@ -93,31 +101,39 @@ fn toolbus_at_length() {
 
             Usage: toolbus [OPTIONS] <COMMAND>
 
-            Commands:
+            Use tools:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
-              serve            Run every front of the config at once, until a signal
-              init             Write a `toolbus.toml` to begin with
-              doctor           Start each back of the config, and say what works
-              log              Read the journal: filter it, follow it, sum it up
-              certs            Show or renew the certificates of Orchestra
-              exec             Ask a model, and let it use your tools
-              mcp              Be an MCP server on standard input and output, or over HTTP
-              oracle           Call a Cairo oracle, or be one
-              orchard          Plan and run scenarios: actions of providers, in the order of their references
-              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
-              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               prompt           List and get the prompts of an MCP server
-              provider         Be an Orchard provider on standard input and output
               resource         List and read the resources of an MCP server
-              rpc              Call a mediocre-rpc server, or be one
-              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              check            Test a program against the rules of its protocol
-              decode           Show what the bytes of a capture say, event by event
               completions      Print the completion script for a shell
               man              Print a manual page
+
+            Serve tools:
+              init             Write a `toolbus.toml` to begin with
+              doctor           Start each back of the config, and say what works
+              serve            Run every front of the config at once, until a signal
+              log              Read the journal: filter it, follow it, sum it up
+              mcp              Be an MCP server on standard input and output, or over HTTP
+              rpc              Call a mediocre-rpc server, or be one
+              oracle           Call a Cairo oracle, or be one
+              provider         Be an Orchard provider on standard input and output
+
+            Scenarios and models:
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
+              exec             Ask a model, and let it use your tools
+
+            For authors:
+              check            Test a program against the rules of its protocol
+              decode           Show what the bytes of a capture say, event by event
+
+            Orchestra:
+              orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
+              plugin           Be an Orchestra plugin: its hub calls the tools of the bus
+              transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
+              certs            Show or renew the certificates of Orchestra
 
             Global options:
                   --config <FILE>
@@ -302,15 +318,15 @@ fn call_in_short() {
               [ARGUMENT]...  One JSON value, `@FILE`, `-`, or `key=value` words
 
             Options:
-                  --text                   Print text as it is, not as JSON; of an answer that has text for
-                                           people besides values for programs, that text
+                  --text                   Print the text of an answer as it is, not as JSON; the text, too,
+                                           where values stand beside it
                   --stream                 Print parts and progress as they come, each as a line of JSON
                   --timeout <TIME>         Give up after this long in all, e.g. `90`, `500ms` [default: as the
                                            config says, or 60s] [env: TOOLBUS_TIMEOUT]
                   --start-timeout <TIME>   Give up if the peer is not ready after this long [default: as its
                                            protocol says]
-                  --out <FILE|DIR>         Write bytes to this file, or to files in this folder; an answer
-                                           without bytes itself
+                  --out <FILE|DIR>         Write the bytes of an answer to this file, or to files in this
+                                           folder; if it has none, the answer itself
                   --reply-max <SIZE>       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes
                                            go to --out unbounded]
                   --no-check               Send the arguments as they are, whatever the tool's schema says of
@@ -379,8 +395,8 @@ fn call_at_length() {
 
             Options:
                   --text
-                      Print text as it is, not as JSON; of an answer that has text for people besides values for
-                      programs, that text
+                      Print the text of an answer as it is, not as JSON; the text, too, where values stand
+                      beside it
 
                   --stream
                       Print parts and progress as they come, each as a line of JSON
@@ -394,7 +410,8 @@ fn call_at_length() {
                       Give up if the peer is not ready after this long [default: as its protocol says]
 
                   --out <FILE|DIR>
-                      Write bytes to this file, or to files in this folder; an answer without bytes itself
+                      Write the bytes of an answer to this file, or to files in this folder; if it has none, the
+                      answer itself
 
                   --reply-max <SIZE>
                       Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out
@@ -795,8 +812,9 @@ fn completions() {
             Print the completion script for a shell
 
             The script goes to standard output; put it where your shell looks for completions. In bash, zsh and
-            fish it also completes addresses, backs, tools and their arguments: a tool's peer is asked for them,
-            and has two seconds to answer.
+            fish it also completes addresses, backs, tools and their arguments. A peer is asked for its tools,
+            and has two seconds to list them; one that takes longer has listed them for the next time, since
+            lists are kept in `~/.cache/toolbus` and asked for anew once they are used.
 
             Usage: toolbus completions [OPTIONS] <SHELL>
 

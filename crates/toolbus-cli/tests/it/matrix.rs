@@ -24,7 +24,7 @@ matrix.rs`), which starts a program for each front (the rows) and one for each b
 and calls the tools of `builtin:` through both. A godex front is `toolbus exec`, whose caller is a \
 model that calls what a scripted server tells it to; a godex back has one tool, `ask`. Where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
-object` an answer that is none and arrives as the only member of one, `text` or `result`, \
+object` an answer that was no object and arrives as the only member of one, `text` or `result`, \
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
 may be left out and is written as `{\"Some\":…}`.
 ";
@@ -42,15 +42,14 @@ an object whose only member `result` is one, is shown as that text, and bytes by
 many.
 
 - oracle: a function's return type says what its felts are. A tool without an output schema returns \
-a text; what is none is then the text of its JSON.
-- orchard: outputs are an object, and are printed as they are. An answer that is none is its member \
-`result`; whether it was one before, the wire does not say.
+a text; any other value is then the text of its JSON.
+- orchard: outputs are an object, and are printed as they are. An answer that is not an object is \
+its member `result`; the wire does not say whether it was an object before.
 - mcp: `structuredContent` is the answer where a result has it, so a server that speaks 2026-07-28 \
 can say what it means, also if it starts so slowly that it is found out by the older handshake. An \
 older revision carries objects so, and all else as text alone. Such a text is printed as the value \
 whose JSON it is if the output schema in the server's list says number, integer, boolean, array or \
-object. Without such a schema a text is a \
-string: `3` may have been one.
+object. Without such a schema a text is a string: `3` may have been one.
 - mediocre: values are JSON.
 - orchestra: a result is an object, and is printed as it is. A text is its member `text`; another \
 value that is no object is its member `value`, beside its JSON as `text`.

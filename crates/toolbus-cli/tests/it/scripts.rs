@@ -1,11 +1,15 @@
 //! What is printed for other programs: completions, manual pages, and into pipes that break.
 
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::UNIX_EPOCH;
 
 use expect_test::expect;
+use toolbus_testkit::patience::awaited;
 use toolbus_testkit::scratch::Scratch;
 
-use crate::page::{Page, check, command};
+use crate::page::{Page, check, command, our_command};
 use crate::terminal::Terminal;
 
 #[test]
@@ -32,6 +36,69 @@ fn every_shell_gets_its_completions() {
             assert!(ran.stdout.contains(word), "{shell} does not know `{word}`");
         }
     }
+}
+
+/// Files are proposed where the program says so, and nowhere else.
+#[test]
+fn no_shell_proposes_files_by_itself() {
+    let script = |shell| Page::of(&["completions", shell]).run().stdout;
+    assert!(script("fish").ends_with("\ncomplete -c toolbus -f -k -a '(__toolbus_complete)'\n"));
+    assert!(script("bash").ends_with("\ncomplete -F _toolbus toolbus\n"));
+    let exit = |words: &[&str]| {
+        let words = [&["complete", "zsh", "toolbus"], words].concat();
+        let page = Page::of(&words).run();
+        assert_eq!((page.stdout.as_str(), page.stderr.as_str()), ("", ""), "{words:?}");
+        page.status.code()
+    };
+    assert_eq!(exit(&["call", "builtin:", "nosuch"]), Some(0));
+    assert_eq!(exit(&["call", "--timeout", ""]), Some(0));
+    assert_eq!(exit(&["call", "--out", ""]), Some(1));
+    assert_eq!(exit(&["tools", "./se"]), Some(1));
+    assert_eq!(exit(&["call", "builtin:", "upper", "text=@no"]), Some(1));
+}
+
+/// What may follow these words where lists are kept in this folder.
+fn completed_with(cache: &str, words: &[&str]) -> String {
+    let words = [&["complete", "zsh", "toolbus"], words].concat();
+    Page::of(&words).env("XDG_CACHE_HOME", cache).run().stdout
+}
+
+/// The only file in a folder, once it is there and holds this.
+fn kept(folder: &Path, wanted: &str) -> PathBuf {
+    awaited("a list is kept", || {
+        let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        let mut files = files.map(|file| file.path()).filter(|path| path.extension().is_none());
+        files.find(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(wanted)))
+    })
+}
+
+#[test]
+fn a_list_that_is_late_is_there_the_next_time_and_asked_for_anew() {
+    let scratch = Scratch::new();
+    let (cache, go) = (scratch.file("cache"), scratch.file("go"));
+    let server = our_command(&["mcp", "builtin:"]);
+    let late = format!("until [ -e {go} ]; do sleep 0.02; done; exec {server}");
+    let late = format!("mcp+stdio:sh -c '{}'", late.replace('\'', r"'\''"));
+    assert_eq!(completed_with(&cache, &["call", &late, "up"]), "");
+    // The one who asks for the next time still waits.
+    fs::write(&go, "").unwrap();
+    let folder = scratch.path().join("cache/toolbus/tools");
+    let file = kept(&folder, "\"upper\"");
+    let upper = "upper\tPut a text in upper case\n";
+    assert_eq!(completed_with(&cache, &["call", &late, "up"]), upper);
+    assert_eq!(completed_with(&cache, &["call", &late, "upper", ""]), "text=\tstring, required\n");
+    // An old list answers, and is replaced.
+    let old = "tools 1\n{\"name\":\"uppish\",\"description\":\"\",\"arguments\":[]}\n";
+    fs::write(&file, old).unwrap();
+    File::options().write(true).open(&file).unwrap().set_modified(UNIX_EPOCH).unwrap();
+    assert_eq!(completed_with(&cache, &["call", &late, "up"]), "uppish\n");
+    kept(&folder, "\"upper\"");
+    // A broken one is none.
+    fs::write(&file, "tools 1\n{\"name\":").unwrap();
+    let found = completed_with(&cache, &["call", &late, "up"]);
+    assert!(found.is_empty() || found == upper, "{found}");
+    kept(&folder, "\"upper\"");
+    assert_eq!(completed_with(&cache, &["call", &late, "up"]), upper);
 }
 
 /// What may follow these words, the last one unfinished.
@@ -128,9 +195,7 @@ fn the_manual_page_of_a_command() {
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH SYNOPSIS
-            \fBtoolbus oracle serve\fR [\fB\-\-config\fR] [\fB\-\-fn\fR] [\fB\-\-json\fR] [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-timeout\fR] [\fB\-\-color\fR] [\fB\-\-start\-timeout\fR] [\fB\-\-log\-format\fR] [\fB\-\-stop\-timeout\fR] [\fB\-\-allow\-shell\fR] [\fB\-\-env\fR] [\fB\-\-env\-pass\fR] [\fB\-\-token\-env\fR] [\fB\-\-header\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fIADDRESS\fR] 
-            .ie \n(.g .ds Aq \(aq
-            .el .ds Aq '
+            \fBtoolbus oracle serve\fR [\fB\-\-fn\fR \fITEXT\fR]... [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR \fIBYTES\fR] [\fB\-\-timeout\fR \fITIME\fR] [\fB\-\-start\-timeout\fR \fITIME\fR] [\fB\-\-stop\-timeout\fR \fITIME\fR] [\fB\-\-allow\-shell\fR] [\fB\-\-env\fR \fINAME=VALUE\fR]... [\fB\-\-env\-pass\fR \fINAME\fR]... [\fB\-\-token\-env\fR \fIVAR\fR] [\fB\-\-header\fR \fINAME: VALUE\fR]... [\fB\-\-config\fR \fIFILE\fR] [\fB\-\-json\fR] [\fB\-v|\-\-verbose\fR]... [\fB\-q|\-\-quiet\fR] [\fB\-\-color\fR \fIWHEN\fR] [\fB\-\-log\-format\fR \fIFORMAT\fR] [\fB\-h|\-\-help\fR] [\fB\-V|\-\-version\fR] [\fB\fR\fIADDRESS\fR]...
             .SH DESCRIPTION
             Be an oracle on standard input and output
             .PP
@@ -248,15 +313,13 @@ fn the_manual_page_of_toolbus() {
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH NAME
-            toolbus \- Call any tool from anywhere, whatever wire each side speaks
+            toolbus \- Call any tool from anywhere, whatever protocol each side speaks
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH SYNOPSIS
-            \fBtoolbus\fR [\fB\-\-config\fR] [\fB\-\-json\fR] [\fB\-v\fR|\fB\-\-verbose\fR]... [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-\-color\fR] [\fB\-\-log\-format\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] <\fIsubcommands\fR>
-            .ie \n(.g .ds Aq \(aq
-            .el .ds Aq '
+            \fBtoolbus\fR [\fB\-\-config\fR \fIFILE\fR] [\fB\-\-json\fR] [\fB\-v|\-\-verbose\fR]... [\fB\-q|\-\-quiet\fR] [\fB\-\-color\fR \fIWHEN\fR] [\fB\-\-log\-format\fR \fIFORMAT\fR] [\fB\-h|\-\-help\fR] [\fB\-V|\-\-version\fR] \fICOMMAND\fR
             .SH DESCRIPTION
-            Call any tool from anywhere, whatever wire each side speaks
+            Call any tool from anywhere, whatever protocol each side speaks
             .PP
             Programs that offer functions to other programs keep inventing the same thing: start a
             process, agree that it is ready, send JSON, match the answer, survive its death. toolbus
@@ -264,24 +327,42 @@ fn the_manual_page_of_toolbus() {
             .PP
             A peer is named by one string, its ADDRESS:
             .PP
-              builtin:           small tools inside toolbus itself, to try things out
-              stdio:COMMAND      an oracle: COMMAND is started and spoken to over its pipes
-              orchard+stdio:COMMAND
-                                 an Orchard provider, likewise
-              mcp+stdio:COMMAND  an MCP server, started and spoken to likewise
-              https://HOST/PATH  an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
-              mcp+sse://HOST/PATH
-                                 an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS
-              mediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND
-                                 a mediocre\-rpc server
-              godex+stdio:COMMAND
-                                 a program that asks a model, started for each call
-              orchestra+quic://HOST:PORT
-                                 an Orchestra hub, or a plugin
-              orchestra+plugin:COMMAND
-                                 an Orchestra plugin, started as its hub would
-              shell:             one tool, `exec`; off unless `\-\-allow\-shell` is given
-              COMMAND            any of the programs above: what it speaks is found out
+            .TP
+            \fBbuiltin:\fR
+            small tools inside toolbus itself, to try things out
+            .TP
+            \fBstdio:COMMAND\fR
+            an oracle: COMMAND is started and spoken to over its pipes
+            .TP
+            \fBorchard+stdio:COMMAND\fR
+            an Orchard provider, likewise
+            .TP
+            \fBmcp+stdio:COMMAND\fR
+            an MCP server, started and spoken to likewise
+            .TP
+            \fBhttps://HOST/PATH\fR
+            an MCP server elsewhere; `mcp+https://HOST/PATH` is the same
+            .TP
+            \fBmcp+sse://HOST/PATH\fR
+            an MCP server that speaks the old HTTP+SSE; `mcp+sses` with TLS
+            .TP
+            \fBmediocre+tcp://HOST:PORT, mediocre+unix:PATH, mediocre+stdio:COMMAND\fR
+            a mediocre\-rpc server
+            .TP
+            \fBgodex+stdio:COMMAND\fR
+            a program that asks a model, started for each call
+            .TP
+            \fBorchestra+quic://HOST:PORT\fR
+            an Orchestra hub, or a plugin
+            .TP
+            \fBorchestra+plugin:COMMAND\fR
+            an Orchestra plugin, started as its hub would
+            .TP
+            \fBshell:\fR
+            one tool, `exec`; off unless `\-\-allow\-shell` is given
+            .TP
+            \fBCOMMAND\fR
+            any of the programs above: what it speaks is found out
             .PP
             Standard output carries answers and nothing else, so that it can be piped; everything
             for people goes to standard error.
@@ -314,81 +395,84 @@ fn the_manual_page_of_toolbus() {
             Show the version
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
-            .SH SUBCOMMANDS
+            .SH COMMANDS
+            .SS "Use tools"
             .TP
-            toolbus\-demo(1)
+            \fBtoolbus\-demo(1)\fR
             Take the tour: see tools called, killed and back again
             .TP
-            toolbus\-tools(1)
+            \fBtoolbus\-tools(1)\fR
             List the tools of the config, or of the given addresses
             .TP
-            toolbus\-describe(1)
+            \fBtoolbus\-describe(1)\fR
             Show one tool: what it does, what it takes, and a call to try
             .TP
-            toolbus\-call(1)
+            \fBtoolbus\-call(1)\fR
             Call one tool and print its answer
             .TP
-            toolbus\-serve(1)
-            Run every front of the config at once, until a signal
-            .TP
-            toolbus\-init(1)
-            Write a `toolbus.toml` to begin with
-            .TP
-            toolbus\-doctor(1)
-            Start each back of the config, and say what works
-            .TP
-            toolbus\-log(1)
-            Read the journal: filter it, follow it, sum it up
-            .TP
-            toolbus\-certs(1)
-            Show or renew the certificates of Orchestra
-            .TP
-            toolbus\-exec(1)
-            Ask a model, and let it use your tools
-            .TP
-            toolbus\-mcp(1)
-            Be an MCP server on standard input and output, or over HTTP
-            .TP
-            toolbus\-oracle(1)
-            Call a Cairo oracle, or be one
-            .TP
-            toolbus\-orchard(1)
-            Plan and run scenarios: actions of providers, in the order of their references
-            .TP
-            toolbus\-orchestrator(1)
-            Be an Orchestra hub: run the plugins of a file and route calls to them
-            .TP
-            toolbus\-plugin(1)
-            Be an Orchestra plugin: its hub calls the tools of the bus
-            .TP
-            toolbus\-prompt(1)
+            \fBtoolbus\-prompt(1)\fR
             List and get the prompts of an MCP server
             .TP
-            toolbus\-provider(1)
-            Be an Orchard provider on standard input and output
-            .TP
-            toolbus\-resource(1)
+            \fBtoolbus\-resource(1)\fR
             List and read the resources of an MCP server
             .TP
-            toolbus\-rpc(1)
-            Call a mediocre\-rpc server, or be one
-            .TP
-            toolbus\-transport\-stdio(1)
-            Be an MCP server on standard input and output, in front of an Orchestra hub
-            .TP
-            toolbus\-check(1)
-            Test a program against the rules of its protocol
-            .TP
-            toolbus\-decode(1)
-            Show what the bytes of a capture say, event by event
-            .TP
-            toolbus\-completions(1)
+            \fBtoolbus\-completions(1)\fR
             Print the completion script for a shell
             .TP
-            toolbus\-man(1)
+            \fBtoolbus\-man(1)\fR
             Print a manual page
-            .ie \n(.g .ds Aq \(aq
-            .el .ds Aq '
+            .SS "Serve tools"
+            .TP
+            \fBtoolbus\-init(1)\fR
+            Write a `toolbus.toml` to begin with
+            .TP
+            \fBtoolbus\-doctor(1)\fR
+            Start each back of the config, and say what works
+            .TP
+            \fBtoolbus\-serve(1)\fR
+            Run every front of the config at once, until a signal
+            .TP
+            \fBtoolbus\-log(1)\fR
+            Read the journal: filter it, follow it, sum it up
+            .TP
+            \fBtoolbus\-mcp(1)\fR
+            Be an MCP server on standard input and output, or over HTTP
+            .TP
+            \fBtoolbus\-rpc(1)\fR
+            Call a mediocre\-rpc server, or be one
+            .TP
+            \fBtoolbus\-oracle(1)\fR
+            Call a Cairo oracle, or be one
+            .TP
+            \fBtoolbus\-provider(1)\fR
+            Be an Orchard provider on standard input and output
+            .SS "Scenarios and models"
+            .TP
+            \fBtoolbus\-orchard(1)\fR
+            Plan and run scenarios: actions of providers, in the order of their references
+            .TP
+            \fBtoolbus\-exec(1)\fR
+            Ask a model, and let it use your tools
+            .SS "For authors"
+            .TP
+            \fBtoolbus\-check(1)\fR
+            Test a program against the rules of its protocol
+            .TP
+            \fBtoolbus\-decode(1)\fR
+            Show what the bytes of a capture say, event by event
+            .SS Orchestra
+            .TP
+            \fBtoolbus\-orchestrator(1)\fR
+            Be an Orchestra hub: run the plugins of a file and route calls to them
+            .TP
+            \fBtoolbus\-plugin(1)\fR
+            Be an Orchestra plugin: its hub calls the tools of the bus
+            .TP
+            \fBtoolbus\-transport\-stdio(1)\fR
+            Be an MCP server on standard input and output, in front of an Orchestra hub
+            .TP
+            \fBtoolbus\-certs(1)\fR
+            Show or renew the certificates of Orchestra
             .SH "EXIT STATUS"
             .TP
             \fB0\fR

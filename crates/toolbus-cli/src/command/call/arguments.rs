@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The arguments as they were typed, files read.
 #[derive(Debug)]
-pub(super) enum Arguments {
+pub(crate) enum Arguments {
     None,
     /// One JSON value, as it was written.
     Value(String),
@@ -27,7 +27,7 @@ pub(super) enum Arguments {
 
 /// One `key=value`.
 #[derive(Debug)]
-pub(super) struct Word {
+pub(crate) struct Word {
     key: String,
     value: Given,
 }
@@ -41,7 +41,7 @@ enum Given {
 }
 
 #[derive(Debug, Error)]
-pub(super) enum ArgumentsError {
+pub(crate) enum ArgumentsError {
     #[error("argument `{word}` is neither JSON nor `key=value`")]
     Neither { word: String },
     #[error("argument `{word}` is not valid JSON")]
@@ -59,7 +59,7 @@ pub(super) enum ArgumentsError {
 }
 
 impl ArgumentsError {
-    pub(super) fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             ArgumentsError::Unreadable { name, key: Some(key), .. } => {
                 format!("`@` names a file; the text itself is `{key}:='\"@{name}\"'`")
@@ -75,7 +75,7 @@ impl ArgumentsError {
 
 impl Arguments {
     /// Reads the words behind the tool, and the files that they name.
-    pub(super) fn read(words: &[&str]) -> Result<Arguments, ArgumentsError> {
+    pub(crate) fn read(words: &[&str]) -> Result<Arguments, ArgumentsError> {
         match words {
             [] => Ok(Arguments::None),
             ["-"] => {
@@ -99,7 +99,7 @@ impl Arguments {
 
     /// The arguments for this tool. Where nothing is known of it, a word is JSON if it can be,
     /// else a string. If they are checked, JSON that is broken is no string.
-    pub(super) fn json(
+    pub(crate) fn json(
         self,
         tool: Option<&ToolSpec>,
         is_checked: bool,
@@ -218,7 +218,7 @@ fn content(name: &str, key: Option<&str>, from: impl Read) -> Result<String, Arg
 }
 
 /// An equals sign inside JSON, as in `{"formula":"a=b"}`, makes no pair.
-fn is_pair(word: &str) -> bool {
+pub(crate) fn is_pair(word: &str) -> bool {
     word.contains('=') && !looks_like_json(word)
 }
 

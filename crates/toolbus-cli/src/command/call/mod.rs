@@ -33,6 +33,7 @@ use toolbus_proto::tool::{
 
 use self::answering::Answering;
 use self::arguments::Arguments;
+pub(crate) use self::arguments::is_pair;
 use self::described::Described;
 use self::out::Out;
 use self::receive::Receiving;
@@ -81,8 +82,7 @@ pub(crate) struct CallArgs {
     /// One JSON value, `@FILE`, `-`, or `key=value` words
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// Print text as it is, not as JSON; of an answer that has text for people besides values for
-    /// programs, that text
+    /// Print the text of an answer as it is, not as JSON; the text, too, where values stand beside it
     #[arg(long, conflicts_with = "stream")]
     pub(crate) text: bool,
     /// Print parts and progress as they come, each as a line of JSON
@@ -95,7 +95,8 @@ pub(crate) struct CallArgs {
     /// Give up if the peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
-    /// Write bytes to this file, or to files in this folder; an answer without bytes itself
+    /// Write the bytes of an answer to this file, or to files in this folder; if it has none, the
+    /// answer itself
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "stream")]
     out: Option<PathBuf>,
     /// Take replies of up to this size, e.g. `64MiB` [default: 16MiB; bytes go to --out unbounded]
@@ -149,15 +150,20 @@ impl CallArgs {
             }
             _ => Cow::Borrowed(tool),
         };
-        let arguments = Arguments::read(&words).map_err(|error| {
-            let failed = Failed::usage(error.to_string()).hint(error.hint());
-            match std::error::Error::source(&error) {
-                Some(source) => failed.caused_by(source),
-                None => failed,
-            }
-        })?;
+        let arguments = read(&words)?;
         Ok(Target { address, tool, arguments })
     }
+}
+
+/// The arguments that these words are.
+pub(crate) fn read(words: &[&str]) -> Result<Arguments, Failed> {
+    Arguments::read(words).map_err(|error| {
+        let failed = Failed::usage(error.to_string()).hint(error.hint());
+        match std::error::Error::source(&error) {
+            Some(source) => failed.caused_by(source),
+            None => failed,
+        }
+    })
 }
 
 pub(crate) fn run(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
@@ -247,6 +253,9 @@ async fn answer(
     }
 }
 
+/// How long a server that is ready may take for its list if only the judging of arguments needs it.
+const LIST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The call itself. What the words among its arguments mean is asked of the peer, and so is what it
 /// takes, where that can be judged before it is sent.
 async fn call(
@@ -258,8 +267,10 @@ async fn call(
     let Asked { tool, arguments, deadline, .. } = asked;
     let is_checked = !args.no_check;
     let has_words = matches!(arguments, Arguments::Words(_));
+    // Words cannot be read without the list; to judge a whole value it is not waited for long.
+    let quiet = if has_words { deadline.quiet } else { Some(LIST_PATIENCE) };
     let spec = match has_words || is_checked && is_judged_by_schema(bus, &tool) {
-        true => match described::described(bus, &tool, deadline).await {
+        true => match described::described(bus, &tool, Deadline { quiet, ..deadline }).await {
             Ok(Described::Tool(spec)) => Some(spec),
             Ok(Described::Unknown(failure)) if has_words => return Err(failure),
             // The peer has the last word.

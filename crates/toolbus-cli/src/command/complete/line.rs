@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Command};
 
 use super::Candidate;
-use crate::args;
+use crate::args::{self, groups};
 
 /// What was typed before the word that is not finished.
 pub(super) struct Line {
@@ -94,7 +94,11 @@ impl Line {
             return Vec::new();
         }
         let commands = self.command.get_subcommands().filter(|command| !command.is_hide_set());
-        let named = commands.map(|command| {
+        let mut commands: Vec<_> = commands.collect();
+        if self.path.is_empty() {
+            commands.sort_by_key(|command| groups::place(command.get_name()));
+        }
+        let named = commands.into_iter().map(|command| {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             Candidate::new(command.get_name(), about)
         });
@@ -112,6 +116,23 @@ impl Line {
         self.next().is_some_and(|arg| matches!(&*names(arg), "ADDRESS" | "TARGET" | "CONNECTION"))
     }
 
+    /// May the name of a file stand where this word is?
+    pub(super) fn takes_files(&self, word: &str) -> bool {
+        let Some(arg) = self.pending.as_ref().or_else(|| self.next()) else { return false };
+        let name = arg.get_value_names().unwrap_or_default().join("");
+        match &*name {
+            "FILE" | "DIR" | "FILE|DIR" | "PATH" | "RECORD" | "SOURCE" => true,
+            // A program by its path, perhaps behind a scheme.
+            "ADDRESS" | "TARGET" | "CONNECTION" => {
+                let path = word.rsplit_once(':').map_or(word, |(_, path)| path);
+                path.starts_with(['.', '/', '~']) && !path.starts_with("//")
+            }
+            // The value of an argument, or a file that holds it.
+            "ARGUMENT" | "TOOL" => word.contains('=') || word.starts_with('@'),
+            _ => false,
+        }
+    }
+
     /// What the next word is; the last may be there many times.
     fn next(&self) -> Option<&Arg> {
         let mut positional = self.command.get_positionals();
@@ -127,6 +148,11 @@ fn values(of: &Arg) -> Vec<Candidate> {
         value.get_help().map(ToString::to_string).unwrap_or_default()
     };
     values.iter().map(|value| Candidate::new(value.get_name(), help(value))).collect()
+}
+
+/// A word without the quote that it begins with, and with what a backslash hides shown.
+pub(super) fn unquoted(word: &str) -> String {
+    BashLine::read(word, word.len(), "").words.pop().unwrap_or_default()
 }
 
 /// A line up to the cursor, as bash has it.
@@ -213,6 +239,35 @@ mod tests {
         check("t 'mcp+stdio:a b", &["t", "mcp+stdio:a b"], 0);
         let read = BashLine::read("toolbus call x", 9, ":");
         assert_eq!(read.words, owned(&["toolbus", "c"]));
+    }
+
+    #[test]
+    fn a_word_has_no_quotes() {
+        assert_eq!(unquoted("'mcp+stdio:npx -y"), "mcp+stdio:npx -y");
+        assert_eq!(unquoted(r"a\ b"), "a b");
+        assert_eq!(unquoted(""), "");
+    }
+
+    #[test]
+    fn files_are_proposed_where_they_can_stand() {
+        let takes_files = |before: &str, word: &str| {
+            let words: Vec<_> = before.split(' ').map(str::to_owned).collect();
+            Line::read(&words).takes_files(word)
+        };
+        assert!(takes_files("toolbus --config", ""));
+        assert!(takes_files("toolbus tools", "./my"));
+        assert!(takes_files("toolbus tools", "stdio:./my"));
+        assert!(!takes_files("toolbus tools", "http://h"));
+        assert!(!takes_files("toolbus call", "files.re"));
+        assert!(takes_files("toolbus orchard plan", ""));
+        assert!(takes_files("toolbus call builtin: upper", "text=@no"));
+        assert!(takes_files("toolbus call builtin: upper", "@no"));
+        assert!(!takes_files("toolbus call builtin:", "up"));
+        assert!(!takes_files("toolbus call builtin: upper", "te"));
+        assert!(!takes_files("toolbus call --timeout", ""));
+        assert!(!takes_files("toolbus", "x"));
+        assert!(!takes_files("toolbus completions", "x"));
+        assert!(!takes_files("toolbus serve", ""));
     }
 
     #[test]

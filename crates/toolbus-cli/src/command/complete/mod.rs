@@ -1,30 +1,28 @@
 //! `toolbus complete`: what may follow on a command line, for the scripts of `toolbus completions`.
 //!
 //! Commands and flags are known; backs are read from the config; tools and their arguments are
-//! asked of the one peer that the line names, which must answer soon.
+//! those that the one peer listed that the line names. Where nothing is known and the name of a
+//! file may stand, the exit code is 1, and the shell proposes files.
 
 mod line;
+mod listed;
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use toolbus::address::Address;
-use toolbus::wire::settings::Settings;
 use toolbus::wire::{PeerKind, Registry};
-use toolbus_proto::json::Json;
-use toolbus_proto::tool::ToolSpec;
 
-use self::line::{BashLine, Line};
-use crate::args::Globals;
+use self::line::{BashLine, Line, unquoted};
+use self::listed::{Listed, Question};
 use crate::command::wire::{Unfinished, completed};
 use crate::config;
+use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::Peers;
 use crate::render::{self, printable};
-use crate::schema::Parameters;
 
-/// How long a peer has to list its tools. Who waits for more types the name.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// In place of a shell: a list is to be asked for and kept. The config, the address and the tool
+/// follow, each empty if there is none.
+const REFRESH: &str = "refresh";
 
 /// Print what may follow on a command line
 #[derive(Debug, clap::Args)]
@@ -52,6 +50,12 @@ impl Candidate {
 pub(crate) fn run(args: &CompleteArgs) -> Result<(), Failed> {
     let words: Vec<String> =
         args.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let (REFRESH, [config, address, tool]) = (args.shell.as_str(), words.as_slice()) {
+        let some = |word: &'_ String| Some(word.clone()).filter(|word| !word.is_empty());
+        let (config, address, tool) = (some(config), some(address), some(tool));
+        let (config, address, tool) = (config.map(Into::into), address.as_deref(), tool.as_deref());
+        return Question { config, address, tool }.refresh();
+    }
     let bash = match (args.shell.as_str(), words.as_slice()) {
         ("bash", [line, place, breaks @ ..]) => {
             let breaks = breaks.first().map_or("=:", String::as_str);
@@ -61,8 +65,11 @@ pub(crate) fn run(args: &CompleteArgs) -> Result<(), Failed> {
     };
     let words = bash.as_ref().map_or(&words, |bash| &bash.words);
     let Some((word, before)) = words.split_last() else { return Ok(()) };
+    // Fish shows a word with its quote.
+    let word = &if args.shell == "fish" { unquoted(word) } else { word.clone() };
+    let line = Line::read(before);
     let mut text = String::new();
-    for Candidate { value, help } in candidates(before, word) {
+    for Candidate { value, help } in candidates(&line, word) {
         if !value.starts_with(word.as_str()) || value.contains(['\n', '\t']) {
             continue;
         }
@@ -82,11 +89,13 @@ pub(crate) fn run(args: &CompleteArgs) -> Result<(), Failed> {
         }
         text.push('\n');
     }
+    if text.is_empty() && line.takes_files(word) {
+        return Err(Failed::quietly(Exit::Failed));
+    }
     render::print_own(&text)
 }
 
-fn candidates(before: &[String], word: &str) -> Vec<Candidate> {
-    let line = Line::read(before);
+fn candidates(line: &Line, word: &str) -> Vec<Candidate> {
     if let Some(values) = line.values_wanted() {
         return values;
     }
@@ -107,16 +116,17 @@ fn candidates(before: &[String], word: &str) -> Vec<Candidate> {
         return found.into_iter().map(|(value, help)| Candidate::new(value, help)).collect();
     }
     match (line.command_name(), positional.as_slice()) {
-        ("call" | "describe", []) => [tools_of_config(&line, word), addresses(&line)].concat_all(),
+        ("call" | "describe", []) => [tools_of_config(line, word), addresses(line)].concat_all(),
         ("call" | "describe", [address]) if Address::begins_like_one(address) => {
-            let tools = tools(&line, Some(*address), None);
+            let tools = tools(line, Some(*address), None);
             tools.iter().map(candidate).collect()
         }
         ("call", [address, tool, given @ ..]) if Address::begins_like_one(address) => {
-            arguments(&line, Some(*address), tool, given, word)
+            arguments(line, Some(*address), tool, given, word)
         }
-        ("call", [tool, given @ ..]) => arguments(&line, None, tool, given, word),
-        _ if line.awaits_address() => addresses(&line),
+        ("call", [tool, given @ ..]) => arguments(line, None, tool, given, word),
+        ("check", []) => [line.possible_values(), addresses(line)].concat_all(),
+        _ if line.awaits_address() => addresses(line),
         _ => line.possible_values(),
     }
 }
@@ -131,8 +141,8 @@ impl<const N: usize> Concat for [Vec<Candidate>; N] {
     }
 }
 
-fn candidate(spec: &ToolSpec) -> Candidate {
-    Candidate::new(spec.name.as_str(), spec.description.clone().unwrap_or_default())
+fn candidate(tool: &Listed) -> Candidate {
+    Candidate::new(&tool.name, &tool.description)
 }
 
 /// Where the backs of the config are, and how other addresses begin.
@@ -177,60 +187,23 @@ fn arguments(
     given: &[&str],
     word: &str,
 ) -> Vec<Candidate> {
-    let specs = tools(line, address, Some(tool));
-    let Some(spec) = specs.iter().find(|spec| spec.name.as_str() == tool) else {
-        return Vec::new();
-    };
-    let parameters = Parameters::of(&spec.input);
+    let listed = tools(line, address, Some(tool));
+    let Some(tool) = listed.iter().find(|listed| listed.name == tool) else { return Vec::new() };
     if let Some((key, _)) = word.split_once('=') {
-        let Some(parameter) = parameters.find(key.trim_end_matches(':')) else { return Vec::new() };
-        let mut values = parameter.values();
-        if values.is_empty() && parameter.type_name() == "boolean" {
-            values = vec!["true", "false"];
-        }
-        let shown = |value: &&str| {
-            let text = Json::parse((*value).to_owned()).map_or(String::new(), |json| json.shown());
-            Candidate::new(format!("{key}={text}"), "")
-        };
-        return values.iter().map(shown).collect();
+        let name = key.trim_end_matches(':');
+        let argument = tool.arguments.iter().find(|argument| argument.name == name);
+        let values = argument.into_iter().flat_map(|argument| &argument.values);
+        return values.map(|value| Candidate::new(format!("{key}={value}"), "")).collect();
     }
     let is_given = |name: &str| {
         given.iter().any(|word| word.split(['=', ':']).next().is_some_and(|key| key == name))
     };
-    let open = parameters.list.iter().filter(|parameter| !is_given(&parameter.name));
-    let named = open.map(|parameter| {
-        let required = if parameter.required { "required" } else { "" };
-        let of = [parameter.type_name(), required.to_owned()];
-        let of: Vec<_> = of.into_iter().filter(|text| !text.is_empty()).collect();
-        let description = parameter.description().unwrap_or_default();
-        let help = format!("{} {description}", of.join(", "));
-        Candidate::new(format!("{}=", parameter.name), help.trim())
-    });
-    named.collect()
+    let open = tool.arguments.iter().filter(|argument| !is_given(&argument.name));
+    open.map(|argument| Candidate::new(format!("{}=", argument.name), argument.help.trim()))
+        .collect()
 }
 
 /// The tools of an address, or of the one back of the config that a tool belongs to.
-fn tools(line: &Line, address: Option<&str>, tool: Option<&str>) -> Vec<ToolSpec> {
-    let globals = Globals::quiet(line.config());
-    let settings = Settings { start_timeout: Some(PATIENCE), ..Settings::default() };
-    let addresses: Vec<&str> = address.into_iter().collect();
-    let Ok(peers) = Peers::of(&addresses, &globals, settings) else { return Vec::new() };
-    let peers = match tool {
-        Some(tool) => peers.only_for_tool(tool),
-        None => peers,
-    };
-    let listed = peers.meet(async |bus| {
-        let listed = tokio::time::timeout(PATIENCE, bus.list()).await.unwrap_or_default();
-        let named = listed.iter().flat_map(|listed| {
-            let specs = listed.tools.iter().flat_map(|tools| tools.iter());
-            specs.map(|spec| {
-                let name = bus.name_of(&listed.back, &spec.name);
-                ToolSpec { name, ..spec.clone() }
-            })
-        });
-        let tools: Vec<_> = named.collect();
-        bus.hurry();
-        Ok(tools)
-    });
-    listed.unwrap_or_default()
+fn tools(line: &Line, address: Option<&str>, tool: Option<&str>) -> Vec<Listed> {
+    Question { config: line.config(), address, tool }.tools()
 }

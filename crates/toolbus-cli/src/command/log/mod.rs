@@ -28,8 +28,8 @@ use crate::stdio::{self, Terminal as _};
 /// rotated, `PATH.3` to `PATH.1`, are read before it, the oldest first.
 ///
 /// On a terminal calls are a table; with `--json` they are the lines of the journal as they are.
-/// `--stats` sums them up for each tool: how many, how many failed, and how long half of them and
-/// all but one in a hundred took at most.
+/// `--stats` sums them up for each tool: how many there were, how many failed, how long the median
+/// call took (p50), and within how long 99 of 100 calls ended (p99).
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -32,10 +32,10 @@ const GODEX: &str = "godex";
 /// How often a tool is called behind one that was given up.
 const TRIES: usize = 3;
 const LIMITS: &[(Trait, &str)] = &[
-    (Trait::Succeeds, "a model is told text: what is none, as the text of its JSON"),
+    (Trait::Succeeds, "a model is told text; any other value is told as the text of its JSON"),
     (
         Trait::Nested,
-        "a model is told text: what is none, as the text of its JSON; and `ask` takes texts alone",
+        "a model is told text; any other value is told as the text of its JSON; and `ask` takes texts alone",
     ),
     (
         Trait::Large,

@@ -221,11 +221,11 @@ fn nothing_to_test() {
     check(
         "check orchard",
         expect![[r#"
-        stderr
-        error: TARGET is missing
-        usage: toolbus check <PROTOCOL> <TARGET>
-        hint: `--help` tells more
-        exit 2
-    "#]],
+            stderr
+            error: TARGET is missing
+            usage: toolbus check [PROTOCOL] <TARGET>
+            hint: `--help` tells more
+            exit 2
+        "#]],
     );
 }

@@ -30,6 +30,42 @@ fn a_single_answer_is_one_line() {
 }
 
 #[test]
+fn arguments_may_be_words() {
+    let server = builtin();
+    let scratch = Scratch::new();
+    let file = scratch.file("file");
+    fs::write(&file, "what it holds").unwrap();
+    let words = ["echo", "n=1", "t=hi there", "s:=\"1\"", &format!("f=@{file}"), "e="];
+    super::call(&server, &words).check(expect![[r#"
+        stdout
+        {"n":1,"t":"hi there","s":"1","f":"what it holds","e":""}
+        exit 0
+    "#]]);
+    super::call(&server, &["echo", "-"]).stdin("[1]").check(expect![[r#"
+        stdout
+        [1]
+        exit 0
+    "#]]);
+    super::call(&server, &["echo", "\"a=b\""]).check(expect![[r#"
+        stdout
+        "a=b"
+        exit 0
+    "#]]);
+    super::call(&server, &["add", "a=1", "a=2"]).check(expect![[r#"
+        stderr
+        error: argument `a` is given twice
+        hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
+        exit 2
+    "#]]);
+    super::call(&server, &["add", "a=1", "{}"]).check(expect![[r#"
+        stderr
+        error: argument `{}` stands beside others, so it must be `key=value`
+        hint: give one JSON value (`'{"a":1}'`), `@FILE`, `-`, or `key=value` words (`a=1`)
+        exit 2
+    "#]]);
+}
+
+#[test]
 fn a_stream_is_a_line_an_element() {
     let server = builtin();
     super::call(&server, &["count", r#"{"n":2}"#]).check(expect![[r#"

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::Client;
 use crate::channel::{
@@ -15,7 +15,10 @@ use crate::http::{RequestHead, ResponseHead};
 use crate::mediocre::decode::Reading;
 use crate::mediocre::frames::Random;
 use crate::mediocre::methods::Methods;
-use crate::tool::{Call, Failure, FailureKind};
+use crate::tool::{Call, Failure, FailureKind, LastWords};
+
+/// What is kept of an answer's beginning: enough to see that it is of another wire.
+const SAID_BYTES_MAX: usize = 4 * 1024;
 
 /// Our end of all exchanges with one server.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ struct Exchange<C> {
     client: Client<C>,
     /// Why the server will not have got all of the request, if that is so.
     broke: Option<Failure>,
+    /// How the answer begins, until it is known to be one of this wire.
+    said: BytesMut,
 }
 
 impl<C: Random> HttpClient<C> {
@@ -89,6 +94,35 @@ impl<C: Random> HttpClient<C> {
 }
 
 impl<C: Random> Exchange<C> {
+    /// Keeps what has come since the last time; `input` may begin with what was there before.
+    fn hear(&mut self, input: &[u8]) {
+        if self.client.has_answered {
+            return;
+        }
+        let received = self.client.decoder.offset() + input.len() as u64;
+        let came = received.saturating_sub(self.client.received) as usize;
+        let came = &input[input.len().saturating_sub(came)..];
+        let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
+        self.said.put_slice(&came[..came.len().min(room)]);
+    }
+
+    /// What a caller is told, with what the server said if that was no answer of this wire.
+    fn poll_down(&mut self) -> Option<(Ticket, Down)> {
+        match self.client.poll_down()? {
+            (ticket, Down::Done(Err(failure)))
+                if failure.kind == FailureKind::BrokeProtocol && !self.client.has_answered =>
+            {
+                // A body is whole where it ends, whether a line ends there or not.
+                self.said.put_u8(b'\n');
+                let said: Bytes = self.said.split().freeze();
+                let words = failure.last_words.as_deref().cloned().unwrap_or_default();
+                let words = LastWords { is_unproven: true, said, ..words };
+                Some((ticket, Down::Done(Err(failure.with_last_words(words)))))
+            }
+            down => Some(down),
+        }
+    }
+
     /// Callers that still wait will not be answered.
     fn end(&mut self, now: Instant) {
         let why = match (self.broke.take(), self.client.readiness()) {
@@ -149,6 +183,7 @@ impl<C: Random> Streams for HttpClient<C> {
 
     fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
         let flow = self.with(number(stream), |exchange| {
+            exchange.hear(input);
             Channel::handle_bytes(&mut exchange.client, now, input)
         });
         flow.unwrap_or(Flow::Close)
@@ -156,6 +191,7 @@ impl<C: Random> Streams for HttpClient<C> {
 
     fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
         let flow = self.with(number(stream), |exchange| {
+            exchange.hear(input);
             let flow = Channel::handle_eof(&mut exchange.client, now, input);
             if flow == Flow::Close {
                 exchange.end(now);
@@ -243,7 +279,7 @@ impl<C: Random> Calling for HttpClient<C> {
         if let Some(head) = client.begin() {
             self.opening.push_back((ticket.0, head.head(&self.path)));
         }
-        self.exchanges.insert(ticket.0, Exchange { client, broke: None });
+        self.exchanges.insert(ticket.0, Exchange { client, broke: None, said: BytesMut::new() });
         self.with(ticket.0, |_| {});
     }
 
@@ -258,7 +294,7 @@ impl<C: Random> Calling for HttpClient<C> {
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
         loop {
             let number = *self.talking.front()?;
-            let down = self.exchanges.get_mut(&number).and_then(|it| it.client.poll_down());
+            let down = self.exchanges.get_mut(&number).and_then(Exchange::poll_down);
             if down.is_some() {
                 return down;
             }

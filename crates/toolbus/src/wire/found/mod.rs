@@ -110,6 +110,24 @@ pub async fn learn(address: &Address, settings: &Settings) -> Result<(), Failure
     found.map(|_| ())
 }
 
+/// The address that says what a program speaks: as it is if it says so, else with what the program
+/// shows. May start it, and leaves no process behind. Must be called inside a `LocalSet`.
+pub async fn spelled_out(address: &Address, settings: &Settings) -> Result<Address, Failure> {
+    let Place::Command(words) = address.place() else { return Ok(address.clone()) };
+    if !address.is_bare() {
+        return Ok(address.clone());
+    }
+    let unknown = Unknown::new(address, settings);
+    let found = unknown.find_out().await;
+    unknown.leave().await;
+    found?;
+    let kind = memory::learned(words, settings);
+    kind.and_then(|kind| unknown.as_kind(kind)).ok_or_else(|| {
+        let message = format!("`{address}` cannot be called by what it speaks");
+        Failure::new(FailureKind::Unavailable, message)
+    })
+}
+
 /// The address that would work for a program or a server that has failed because it does not speak
 /// what its address says, if what it said shows that.
 pub fn meant(address: &Address, failure: &Failure) -> Option<Address> {

@@ -114,7 +114,7 @@ impl PeerKind for OrchardKind {
 }
 
 /// The answer of every call is an object.
-const WRAPPED: &str = "outputs are an object: an answer that is none is its member `result`";
+const WRAPPED: &str = "outputs are an object; an answer that is not one is its member `result`";
 
 const FIXTURE: Fixture = Fixture {
     words: &["provider"],

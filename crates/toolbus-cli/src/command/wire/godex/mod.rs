@@ -254,7 +254,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "N", overrides_with = "max_output_tokens",
           value_parser = from_1::<u64>, allow_negative_numbers = true)]
     max_output_tokens: Option<u64>,
-    /// How daring the model shall be
+    /// How much the model may vary its answer: 0 is least
     #[arg(long, value_name = "X", allow_negative_numbers = true, overrides_with = "temperature")]
     temperature: Option<String>,
     /// Session, by which the server finds what it has cached [default: a fresh one]

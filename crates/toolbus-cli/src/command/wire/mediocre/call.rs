@@ -15,8 +15,9 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::elements::{self, Source, Way};
 use super::printed::{Form, Printer};
-use super::{CallArgs, address};
+use super::{CallArgs, address, is_word};
 use crate::args::Globals;
+use crate::command::call::read;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::{not_opened, with_meant};
@@ -35,6 +36,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     if debug.as_ref().is_some_and(|debug| debug.kind() != Kind::Object) {
         return Err(Failed::usage("`--debug` must be a JSON object"));
     }
+    let arguments = arguments(args)?;
     let sources = args.elements.open()?;
     let form = match (&args.out, globals.json) {
         (_, true) => Form::Events,
@@ -61,7 +63,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
         let back = wire::open(&address, &settings).map_err(|error| not_opened(&error))?;
         let whom = Whom { back: &*back, address: &address };
         let done = tokio::select! {
-            done = converse(&whom, args, sources, printer) => done,
+            done = converse(&whom, args, arguments, sources, printer) => done,
             exit = signals.next() => Err(Failed::quietly(exit)),
         };
         // Told before the goodbye, which may take its time.
@@ -69,6 +71,19 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
         signals.or_kill(back.shutdown(), || back.kill()).await;
         done
     })
+}
+
+/// One value as it was typed, or an object of the words.
+fn arguments(args: &CallArgs) -> Result<Option<Json>, Failed> {
+    match args.args.as_slice() {
+        [] => Ok(None),
+        [value] if !is_word(value) => Ok(Some(Json::from_trusted(value.clone()))),
+        words => {
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            // No list is asked for: to many servers that would be a call of an unknown method.
+            read(&words)?.json(None).map_err(|failure| failure::failed(&failure))
+        }
+    }
 }
 
 /// Who is called.
@@ -80,12 +95,13 @@ struct Whom<'a> {
 async fn converse(
     whom: &Whom<'_>,
     args: &CallArgs,
+    arguments: Option<Json>,
     sources: Vec<Source>,
     mut printer: Printer,
 ) -> Result<(), Failed> {
     let (inbox, slot) = Inbox::new();
     let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
-    let uplink = whom.back.start(request(args, is_stream, &sources), slot);
+    let uplink = whom.back.start(request(args, arguments, is_stream, &sources), slot);
     let way = Way { inbox: &inbox, uplink: &uplink };
     let tail = args.tail.clone().map(Json::from_trusted);
     let mut sending = pin!(elements::send(sources, tail, &way));
@@ -113,9 +129,10 @@ async fn converse(
 }
 
 /// The call as the generic tool `call` takes it, whose arguments have a place for `debug`.
-fn request(args: &CallArgs, is_stream: bool, sources: &[Source]) -> Call {
+fn request(args: &CallArgs, arguments: Option<Json>, is_stream: bool, sources: &[Source]) -> Call {
     let mut text = format!("{{\"method\":{}", Json::of(&args.method));
-    for (name, value) in [("args", &args.args), ("debug", &args.debug)] {
+    let debug = args.debug.clone().map(Json::from_trusted);
+    for (name, value) in [("args", arguments), ("debug", debug)] {
         if let Some(value) = value {
             text.push_str(&format!(",\"{name}\":{value}"));
         }

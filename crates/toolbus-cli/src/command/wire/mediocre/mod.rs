@@ -20,6 +20,7 @@ use super::{Run, WireFace, with_subcommands};
 use crate::args::access::AccessArgs;
 use crate::args::peer::{BackHttpArgs, HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
+use crate::command::call::is_pair;
 use crate::command::decode::Side;
 use crate::failed::Failed;
 
@@ -93,6 +94,10 @@ pub(crate) enum RpcCommand {
 /// With `--el`, `--blob`, `--tail` or `--stream` it is a stream call; elements go out in the
 /// order of the options, and answers are printed while they do.
 ///
+/// ARGS are one JSON value, `@FILE` or `-` for one in a file or on standard input, or `key=value`
+/// words: a value is JSON if it can be, else a string. `key:=JSON` is JSON, and `key=@FILE` what a
+/// file holds.
+///
 /// A single answer is one line of JSON. Of a stream each element is a line as soon as it is
 /// complete: a value as it is, a blob as `{"$bytes":"<base64>"}`, or with `--out` as a file
 /// and the line `{"$file":"DIR/0.bin","bytes":N}`; `{"$head":…}` stands before them and
@@ -100,6 +105,7 @@ pub(crate) enum RpcCommand {
 /// `toolbus decode mediocre`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
+  toolbus rpc call tcp://127.0.0.1:7420 add a=1 b=2
   toolbus rpc call tcp://127.0.0.1:7420 add '{\"a\":1,\"b\":2}'
   toolbus rpc call tcp://127.0.0.1:7420 sink --el 1 --blob photo.jpg --tail '\"done\"'
   toolbus rpc call http://127.0.0.1:7422 count '{\"n\":3}'
@@ -110,9 +116,9 @@ pub(crate) struct CallArgs {
     pub(crate) url: String,
     /// Method to call
     pub(crate) method: String,
-    /// Its arguments, as JSON
-    #[arg(value_parser = json_text, allow_negative_numbers = true)]
-    pub(crate) args: Option<String>,
+    /// Its arguments: one JSON value, `@FILE`, `-`, or `key=value` words
+    #[arg(value_parser = json_or_word, allow_negative_numbers = true)]
+    pub(crate) args: Vec<String>,
     #[command(flatten)]
     pub(crate) elements: elements::Elements,
     /// End the stream with this value
@@ -254,6 +260,16 @@ impl ReadingArgs {
 fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
     mediocre::address(purpose, url)
         .map_err(|error| Failed::usage(error.to_string()).hint_if_any(error.hint))
+}
+
+/// One JSON value, or a word that stands for one or for a part of it, as it was typed.
+fn json_or_word(text: &str) -> Result<String, String> {
+    if is_word(text) { Ok(text.to_owned()) } else { json_text(text) }
+}
+
+/// `key=value`, `@FILE` or `-`.
+fn is_word(text: &str) -> bool {
+    is_pair(text) || text == "-" || text.starts_with('@')
 }
 
 /// One JSON value, as it was typed.
