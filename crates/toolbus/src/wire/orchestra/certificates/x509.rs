@@ -250,7 +250,7 @@ fn text_of(value: Value<'_>) -> String {
     let is_text = matches!(value.tag, 0x07 | 0x0c | 0x12..=0x16 | 0x19..=0x1b);
     let units = || value.content.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let text = match value.tag {
-        tag::BMP_STRING if value.content.len() % 2 == 0 => {
+        tag::BMP_STRING if value.content.len().is_multiple_of(2) => {
             char::decode_utf16(units()).collect::<Result<String, _>>().ok()
         }
         _ if is_text => std::str::from_utf8(value.content).ok().map(str::to_owned),
