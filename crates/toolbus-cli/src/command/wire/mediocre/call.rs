@@ -81,7 +81,7 @@ fn arguments(args: &CallArgs) -> Result<Option<Json>, Failed> {
         words => {
             let words: Vec<_> = words.iter().map(String::as_str).collect();
             // No list is asked for: to many servers that would be a call of an unknown method.
-            read(&words)?.json(None).map_err(|failure| failure::failed(&failure))
+            read(&words)?.json(None, true).map_err(|failure| failure::failed(&failure))
         }
     }
 }

@@ -36,11 +36,8 @@ const HOME: [(&str, &str); 14] = [
     ("VS Code", "Library/Application Support/Code/User/mcp.json"),
     ("Codex", ".codex/config.toml"),
     ("Gemini CLI", ".gemini/settings.json"),
-    // https://docs.windsurf.com/windsurf/cascade/mcp
     ("Windsurf", ".codeium/windsurf/mcp_config.json"),
-    // https://zed.dev/docs/ai/mcp
     ("Zed", ".config/zed/settings.json"),
-    // https://docs.cline.bot/mcp/configuring-mcp-servers
     (
         "Cline",
         ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
@@ -49,13 +46,11 @@ const HOME: [(&str, &str); 14] = [
         "Cline",
         "Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
     ),
-    // https://opencode.ai/docs/mcp-servers
     ("opencode", ".config/opencode/opencode.json"),
-    // https://www.jetbrains.com/help/junie/model-context-protocol-mcp.html
     ("Junie", ".junie/mcp/mcp.json"),
 ];
 
-/// Continue reads every file here: https://docs.continue.dev/customize/deep-dives/mcp
+/// Continue reads every file here.
 const CONTINUE: &str = ".continue/mcpServers";
 
 impl ClientConfigs for McpClients {
