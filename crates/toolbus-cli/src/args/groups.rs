@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_the_sentences_under_each_other() {
         let help = template(&args::command(), 50).to_string();
-        let lines: Vec<_> = help.lines().skip_while(|line| !line.contains("  call")).collect();
+        let lines: Vec<_> = help.lines().skip_while(|line| !line.starts_with("  call ")).collect();
         assert_eq!(lines[0], "  call             Call one tool and print its");
         assert_eq!(lines[1], "                   answer");
     }
