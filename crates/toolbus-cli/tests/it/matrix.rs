@@ -38,9 +38,9 @@ collected as `{\"elements\":[…]}`. These are the tools of `builtin:` over each
 
 const KEPT: &str = "
 - oracle: a function's return type says what its felts are. A tool without an output schema returns \
-a text; what is none is then the text of its JSON.
-- orchard: outputs are an object, and are printed as they are. An answer that is none is its member \
-`result`; whether it was one before, the wire does not say.
+a text; any other value is then the text of its JSON.
+- orchard: outputs are an object, and are printed as they are. An answer that is not an object is \
+its member `result`; the wire does not say whether it was an object before.
 - mcp: `structuredContent` is the answer where a result has it, so a server that speaks 2026-07-28 \
 can say what it means, also if it starts so slowly that it is found out by the older handshake. An \
 older revision carries objects so, and all else as text alone. Such a text is printed as the value \
