@@ -7,61 +7,80 @@ use clap::Command;
 use clap::builder::StyledStr;
 
 use super::GLOBAL;
+use crate::command::wire;
 use crate::render::{style, width};
 
 /// Commands that belong together.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) title: &'static str,
-    /// Their names, in the order in which they are listed.
-    commands: &'static [&'static str],
 }
 
-/// All that are shown, each once.
-pub(crate) static GROUPS: [Group; 5] = [
-    Group {
-        title: "Use tools",
-        commands: &[
-            "demo",
-            "tools",
-            "describe",
-            "call",
-            "prompt",
-            "resource",
-            "completions",
-            "man",
-        ],
-    },
-    Group {
-        title: "Serve tools",
-        commands: &["init", "doctor", "serve", "log", "mcp", "rpc", "oracle", "provider"],
-    },
-    Group { title: "Scenarios and models", commands: &["orchard", "exec"] },
-    Group { title: "For authors", commands: &["check", "decode"] },
-    Group { title: "Orchestra", commands: &["orchestrator", "plugin", "transport-stdio", "certs"] },
+pub(crate) static USE: Group = Group { title: "Use tools" };
+pub(crate) static SERVE: Group = Group { title: "Serve tools" };
+pub(crate) static SCENARIOS: Group = Group { title: "Scenarios and models" };
+pub(crate) static AUTHORS: Group = Group { title: "For authors" };
+
+/// The commands that are of no single wire, in the order in which they are listed. Those of single
+/// wires say themselves where they belong, and are listed behind these.
+static COMMANDS: [(&Group, &str); 10] = [
+    (&USE, "demo"),
+    (&USE, "tools"),
+    (&USE, "describe"),
+    (&USE, "call"),
+    (&SERVE, "init"),
+    (&SERVE, "doctor"),
+    (&SERVE, "serve"),
+    (&SERVE, "log"),
+    (&AUTHORS, "check"),
+    (&AUTHORS, "decode"),
 ];
+/// Listed behind all others of their group.
+static LAST: [(&Group, &str); 2] = [(&USE, "completions"), (&USE, "man")];
 
-impl Group {
-    /// The commands of this group, of those that `toolbus` has.
-    pub(crate) fn of<'a>(&self, toolbus: &'a Command) -> impl Iterator<Item = &'a Command> {
-        self.commands.iter().filter_map(|name| toolbus.find_subcommand(name))
+/// The groups in their order, those that one wire has for itself last.
+fn groups() -> Vec<&'static Group> {
+    let mut groups = vec![&USE, &SERVE, &SCENARIOS, &AUTHORS];
+    for (group, _) in wire::grouped() {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
     }
+    groups
 }
 
-/// Where a command stands in the list of all.
-pub(crate) fn place(name: &str) -> usize {
-    let mut names = GROUPS.iter().flat_map(|group| group.commands);
-    names.position(|known| *known == name).unwrap_or(usize::MAX)
+/// All commands that are shown, each with its group.
+fn listed() -> Vec<(&'static Group, &'static str)> {
+    let mut of_wires: Vec<_> = wire::grouped().collect();
+    of_wires.sort_by_key(|(_, name)| *name);
+    let all: Vec<_> = COMMANDS.into_iter().chain(of_wires).chain(LAST).collect();
+    let of = |group| all.iter().copied().filter(move |(its, _)| *its == group);
+    groups().into_iter().flat_map(of).collect()
+}
+
+/// The commands of `toolbus` in their groups.
+pub(crate) fn grouped(toolbus: &Command) -> Vec<(&'static Group, Vec<&Command>)> {
+    let listed = listed();
+    let of = |group| {
+        let names = listed.iter().filter(|(its, _)| *its == group);
+        (group, names.filter_map(|(_, name)| toolbus.find_subcommand(name)).collect())
+    };
+    groups().into_iter().map(of).collect()
+}
+
+/// The names of all commands that are shown, in their order.
+pub(crate) fn names() -> Vec<&'static str> {
+    listed().into_iter().map(|(_, name)| name).collect()
 }
 
 /// What `toolbus --help` looks like. Clap knows one list of commands; these are several.
 pub(super) fn template(toolbus: &Command, columns: usize) -> StyledStr {
     let (header, literal) = (style::HELP.get_header(), style::HELP.get_literal());
-    let names = GROUPS.iter().flat_map(|group| group.commands);
-    let longest = names.map(|name| name.len()).max().unwrap_or(0);
+    let longest = names().iter().map(|name| name.len()).max().unwrap_or(0);
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
-    for group in &GROUPS {
+    for (group, commands) in grouped(toolbus) {
         let _ = writeln!(text, "{header}{}:{header:#}", group.title);
-        for command in group.of(toolbus) {
+        for command in commands {
             let name = command.get_name();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let room = columns.saturating_sub(longest + 4);
@@ -89,7 +108,7 @@ mod tests {
         let toolbus = args::command();
         let shown = toolbus.get_subcommands().filter(|command| !command.is_hide_set());
         let mut shown: Vec<_> = shown.map(Command::get_name).collect();
-        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|group| group.commands).copied().collect();
+        let mut grouped = names();
         shown.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, shown);
@@ -98,7 +117,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_the_sentences_under_each_other() {
         let help = template(&args::command(), 50).to_string();
-        let lines: Vec<_> = help.lines().skip_while(|line| !line.contains("  call")).collect();
+        let lines: Vec<_> = help.lines().skip_while(|line| !line.starts_with("  call ")).collect();
         assert_eq!(lines[0], "  call             Call one tool and print its");
         assert_eq!(lines[1], "                   answer");
     }

@@ -132,9 +132,9 @@ fn commands(page: &mut Roff, of: &clap::Command) {
         list(page, of.get_subcommands().filter(|command| !command.is_hide_set()));
         return;
     }
-    for group in &groups::GROUPS {
+    for (group, commands) in groups::grouped(of) {
         page.control("SS", [group.title]);
-        list(page, group.of(of));
+        list(page, commands.into_iter());
     }
 }
 

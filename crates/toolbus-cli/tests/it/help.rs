@@ -30,23 +30,23 @@ fn toolbus_in_short() {
               serve            Run every front of the config at once, until a signal
               log              Read the journal: filter it, follow it, sum it up
               mcp              Be an MCP server on standard input and output, or over HTTP
-              rpc              Call a mediocre-rpc server, or be one
               oracle           Call a Cairo oracle, or be one
               provider         Be an Orchard provider on standard input and output
+              rpc              Call a mediocre-rpc server, or be one
 
             Scenarios and models:
-              orchard          Plan and run scenarios: actions of providers, in the order of their references
               exec             Ask a model, and let it use your tools
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
 
             For authors:
               check            Test a program against the rules of its protocol
               decode           Show what the bytes of a capture say, event by event
 
             Orchestra:
+              certs            Show or renew the certificates of Orchestra
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              certs            Show or renew the certificates of Orchestra
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -117,23 +117,23 @@ fn toolbus_at_length() {
               serve            Run every front of the config at once, until a signal
               log              Read the journal: filter it, follow it, sum it up
               mcp              Be an MCP server on standard input and output, or over HTTP
-              rpc              Call a mediocre-rpc server, or be one
               oracle           Call a Cairo oracle, or be one
               provider         Be an Orchard provider on standard input and output
+              rpc              Call a mediocre-rpc server, or be one
 
             Scenarios and models:
-              orchard          Plan and run scenarios: actions of providers, in the order of their references
               exec             Ask a model, and let it use your tools
+              orchard          Plan and run scenarios: actions of providers, in the order of their references
 
             For authors:
               check            Test a program against the rules of its protocol
               decode           Show what the bytes of a capture say, event by event
 
             Orchestra:
+              certs            Show or renew the certificates of Orchestra
               orchestrator     Be an Orchestra hub: run the plugins of a file and route calls to them
               plugin           Be an Orchestra plugin: its hub calls the tools of the bus
               transport-stdio  Be an MCP server on standard input and output, in front of an Orchestra hub
-              certs            Show or renew the certificates of Orchestra
 
             Global options:
                   --config <FILE>

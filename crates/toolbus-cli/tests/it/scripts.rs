@@ -438,21 +438,21 @@ fn the_manual_page_of_toolbus() {
             \fBtoolbus\-mcp(1)\fR
             Be an MCP server on standard input and output, or over HTTP
             .TP
-            \fBtoolbus\-rpc(1)\fR
-            Call a mediocre\-rpc server, or be one
-            .TP
             \fBtoolbus\-oracle(1)\fR
             Call a Cairo oracle, or be one
             .TP
             \fBtoolbus\-provider(1)\fR
             Be an Orchard provider on standard input and output
-            .SS "Scenarios and models"
             .TP
-            \fBtoolbus\-orchard(1)\fR
-            Plan and run scenarios: actions of providers, in the order of their references
+            \fBtoolbus\-rpc(1)\fR
+            Call a mediocre\-rpc server, or be one
+            .SS "Scenarios and models"
             .TP
             \fBtoolbus\-exec(1)\fR
             Ask a model, and let it use your tools
+            .TP
+            \fBtoolbus\-orchard(1)\fR
+            Plan and run scenarios: actions of providers, in the order of their references
             .SS "For authors"
             .TP
             \fBtoolbus\-check(1)\fR
@@ -462,6 +462,9 @@ fn the_manual_page_of_toolbus() {
             Show what the bytes of a capture say, event by event
             .SS Orchestra
             .TP
+            \fBtoolbus\-certs(1)\fR
+            Show or renew the certificates of Orchestra
+            .TP
             \fBtoolbus\-orchestrator(1)\fR
             Be an Orchestra hub: run the plugins of a file and route calls to them
             .TP
@@ -470,9 +473,6 @@ fn the_manual_page_of_toolbus() {
             .TP
             \fBtoolbus\-transport\-stdio(1)\fR
             Be an MCP server on standard input and output, in front of an Orchestra hub
-            .TP
-            \fBtoolbus\-certs(1)\fR
-            Show or renew the certificates of Orchestra
             .SH "EXIT STATUS"
             .TP
             \fB0\fR

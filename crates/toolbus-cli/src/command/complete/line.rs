@@ -96,7 +96,9 @@ impl Line {
         let commands = self.command.get_subcommands().filter(|command| !command.is_hide_set());
         let mut commands: Vec<_> = commands.collect();
         if self.path.is_empty() {
-            commands.sort_by_key(|command| groups::place(command.get_name()));
+            let names = groups::names();
+            let place = |name: &str| names.iter().position(|known| *known == name);
+            commands.sort_by_key(|command| place(command.get_name()).unwrap_or(usize::MAX));
         }
         let named = commands.into_iter().map(|command| {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();

@@ -19,6 +19,7 @@ use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::Wire;
 
 use crate::args::Globals;
+use crate::args::groups::{self, Group};
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
@@ -32,6 +33,11 @@ pub(crate) trait WireFace: Sync {
 
     /// What its own command is called.
     fn name(&self) -> &'static str;
+
+    /// Where that is listed.
+    fn group(&self) -> &'static Group {
+        &groups::SERVE
+    }
 
     /// Its own command, with its arguments and their help.
     fn command(&self) -> clap::Command;
@@ -111,6 +117,9 @@ pub(crate) trait Verb: Sync {
     /// What it is called.
     fn name(&self) -> &'static str;
 
+    /// Where it is listed.
+    fn group(&self) -> &'static Group;
+
     /// The command, with its arguments and their help.
     fn command(&self) -> clap::Command;
 
@@ -132,6 +141,12 @@ pub(crate) trait Verb: Sync {
     fn takes_single_dashes(&self) -> bool {
         false
     }
+}
+
+/// The commands of single wires, each with where it is listed.
+pub(crate) fn grouped() -> impl Iterator<Item = (&'static Group, &'static str)> {
+    let verbs = VERBS.iter().map(|verb| (verb.group(), verb.name()));
+    FACES.into_iter().map(|face| (face.group(), face.name())).chain(verbs)
 }
 
 /// An unfinished line of a command.

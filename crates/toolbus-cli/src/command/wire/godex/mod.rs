@@ -19,6 +19,7 @@ use toolbus_proto::godex::RunError;
 use toolbus_proto::tool::Wire;
 
 use super::{Ends, Run, WireFace};
+use crate::args::groups::{self, Group};
 use crate::args::peer::{HttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
@@ -36,6 +37,10 @@ impl WireFace for Face {
 
     fn name(&self) -> &'static str {
         "exec"
+    }
+
+    fn group(&self) -> &'static Group {
+        &groups::SCENARIOS
     }
 
     fn command(&self) -> clap::Command {

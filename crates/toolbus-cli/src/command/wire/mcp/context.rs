@@ -20,6 +20,7 @@ use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};
 use super::complete;
 use crate::args::Globals;
 use crate::args::asked::{AskedArgs, EraArgs};
+use crate::args::groups::{self, Group};
 use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
 use crate::command::call::answering::Answering;
 use crate::command::call::{question, with_hint};
@@ -53,6 +54,10 @@ impl Verb for PromptVerb {
         "prompt"
     }
 
+    fn group(&self) -> &'static Group {
+        &groups::USE
+    }
+
     fn command(&self) -> clap::Command {
         with_subcommands::<PromptCommand>(self.name())
             .about("List and get the prompts of an MCP server")
@@ -70,6 +75,10 @@ impl Verb for PromptVerb {
 impl Verb for ResourceVerb {
     fn name(&self) -> &'static str {
         "resource"
+    }
+
+    fn group(&self) -> &'static Group {
+        &groups::USE
     }
 
     fn command(&self) -> clap::Command {

@@ -7,7 +7,9 @@ use toolbus::wire::orchestra::certificates::{
     CertificatesError, FOLDER_DEFAULT, Folder, Listed, Renewal,
 };
 
+use super::GROUP;
 use crate::args::Globals;
+use crate::args::groups::Group;
 use crate::command::wire::{Run, Verb, with_subcommands};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -21,6 +23,10 @@ pub(crate) struct CertsVerb;
 impl Verb for CertsVerb {
     fn name(&self) -> &'static str {
         "certs"
+    }
+
+    fn group(&self) -> &'static Group {
+        &GROUP
     }
 
     fn command(&self) -> clap::Command {

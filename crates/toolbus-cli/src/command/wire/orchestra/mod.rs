@@ -13,7 +13,11 @@ use toolbus::wire::orchestra::{ORCHESTRA, WIRE};
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
+use crate::args::groups::Group;
 use crate::command::decode::Side;
+
+/// Its programs are listed together.
+static GROUP: Group = Group { title: "Orchestra" };
 
 /// Orchestra on the command line.
 pub(super) static FACE: Face = Face;
@@ -27,6 +31,10 @@ impl WireFace for Face {
 
     fn name(&self) -> &'static str {
         "plugin"
+    }
+
+    fn group(&self) -> &'static Group {
+        &GROUP
     }
 
     fn command(&self) -> clap::Command {

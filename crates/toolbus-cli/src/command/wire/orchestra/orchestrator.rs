@@ -6,8 +6,9 @@ use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::wire::orchestra::HostPort;
 use toolbus::wire::orchestra::hub::{HubError, HubFileError, Orchestrator, read_config};
 
-use super::certs;
+use super::{GROUP, certs};
 use crate::args::Globals;
+use crate::args::groups::Group;
 use crate::command::wire::{Run, Verb};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -21,6 +22,10 @@ pub(crate) struct OrchestratorVerb;
 impl Verb for OrchestratorVerb {
     fn name(&self) -> &'static str {
         "orchestrator"
+    }
+
+    fn group(&self) -> &'static Group {
+        &GROUP
     }
 
     fn command(&self) -> clap::Command {

@@ -6,7 +6,9 @@ use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::wire::orchestra::stdio::{Ending, OpenError, Options, StdioTransport};
 use toolbus_proto::orchestra::stdio::Profile;
 
+use super::GROUP;
 use super::certs::{self, FolderArgs};
+use crate::args::groups::Group;
 use crate::args::{Globals, value};
 use crate::command::wire::{Run, Verb};
 use crate::exit::Exit;
@@ -22,6 +24,10 @@ pub(crate) struct StdioVerb;
 impl Verb for StdioVerb {
     fn name(&self) -> &'static str {
         "transport-stdio"
+    }
+
+    fn group(&self) -> &'static Group {
+        &GROUP
     }
 
     fn command(&self) -> clap::Command {

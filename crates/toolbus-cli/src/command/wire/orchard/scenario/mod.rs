@@ -13,6 +13,7 @@ use clap::{ArgMatches, Args as _, FromArgMatches as _};
 
 use super::super::{Run, Verb};
 use crate::args::Globals;
+use crate::args::groups::{self, Group};
 use crate::failed::Failed;
 use crate::render::style::ColorWhen;
 
@@ -23,6 +24,10 @@ pub(in crate::command::wire) struct OrchardVerb;
 impl Verb for OrchardVerb {
     fn name(&self) -> &'static str {
         "orchard"
+    }
+
+    fn group(&self) -> &'static Group {
+        &groups::SCENARIOS
     }
 
     fn command(&self) -> clap::Command {
