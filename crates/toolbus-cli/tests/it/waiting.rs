@@ -81,7 +81,6 @@ fn complaints_of_a_probe_are_no_last_words() {
     Page::of(&["call", "--no-check", &server, "f", "{}"]).check(expect![[r#"
         stderr
         error: `faulty-tool` ended with exit status 3 before it answered
-        exit status 3
           | alas
         exit 3
     "#]]);
