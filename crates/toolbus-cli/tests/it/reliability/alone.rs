@@ -56,7 +56,6 @@ pub(super) fn run(case: &Case) -> Seen {
     seen
 }
 
-
 /// A process that does not outlive its test, nor do those it has started.
 struct Killed(Child);
 
