@@ -206,20 +206,32 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Standard base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            if place <= chunk.len() {
-                let index = bits >> (18 - 6 * place) & 63;
-                text.push(char::from(ALPHABET[index as usize]));
-            } else {
-                text.push('=');
-            }
-        }
+    let mut text = vec![b'='; bytes.len().div_ceil(3) * 4];
+    let (whole, rest) = bytes.as_chunks::<3>();
+    let (groups, _) = text.as_chunks_mut::<4>();
+    // Megabytes: by index, which is quick also where nothing is optimized.
+    let mut at = 0;
+    while at < whole.len() {
+        groups[at] = letters(whole[at]);
+        at += 1;
     }
-    text
+    if let Some(last) = groups.get_mut(at) {
+        let mut padded = [0; 3];
+        padded[..rest.len()].copy_from_slice(rest);
+        let count = rest.len() + 1;
+        last[..count].copy_from_slice(&letters(padded)[..count]);
+    }
+    String::from_utf8(text).expect("letters of base64 are ASCII")
+}
+
+#[inline]
+fn letters([first, second, third]: [u8; 3]) -> [u8; 4] {
+    [
+        ALPHABET[(first >> 2) as usize],
+        ALPHABET[((first & 3) << 4 | second >> 4) as usize],
+        ALPHABET[((second & 15) << 2 | third >> 6) as usize],
+        ALPHABET[(third & 63) as usize],
+    ]
 }
 
 /// The bytes of standard base64 with padding, or `None` if `text` is something else.

@@ -82,6 +82,10 @@ impl Vitals {
 /// run in between is known by how often it was switched to.
 #[cfg(target_os = "linux")]
 pub fn stands_still(pid: u32) -> bool {
+    // Most often it runs, and then nobody else need be looked for.
+    if asleep(pid).is_none() {
+        return false;
+    }
     let look = || family(pid).into_iter().map(asleep).collect::<Option<Vec<_>>>();
     let first = look();
     first.is_some() && first == look()

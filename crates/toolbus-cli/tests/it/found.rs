@@ -311,7 +311,8 @@ fn what_a_program_spoke_is_remembered_and_checked() {
 
 #[test]
 fn a_program_that_says_nothing_is_started_once() {
-    for scheme in ["stdio:", "mcp+stdio:", "orchard+stdio:", "mediocre+stdio:", ""] {
+    let schemes = ["stdio:", "mcp+stdio:", "orchard+stdio:", "mediocre+stdio:", ""];
+    side_by_side(schemes, |scheme| {
         let scratch = Scratch::new();
         let mark = scratch.file("mark");
         let silent = format!("{scheme}{}", command_line(&["mark", &mark, "stay"]));
@@ -324,7 +325,7 @@ fn a_program_that_says_nothing_is_started_once() {
             assert_eq!(page.status.code(), Some(code), "{scheme} {page}");
         }
         assert_eq!(marked(&mark, 2).len(), 2, "{scheme}");
-    }
+    });
     let scratch = Scratch::new();
     let mark = scratch.file("mark");
     let silent = format!("stdio:{}", command_line(&["mark", &mark, "raw", "x", "stay"]));

@@ -55,7 +55,10 @@ fn calls(address: &str, count: u32) {
         let bytes = answer.len();
         assert!(is_told.iter().any(|kind| answer.contains(kind)), "{address}: {bytes}: {begin}");
     }
-    println!("{address}: {whole} of {count} were answered");
+    println!(
+        "{address}: {whole} of {count} were answered, {} MiB",
+        Vitals::of(live.id()).memory_peak / MIB
+    );
     // A client that reads is served, as if nothing had been.
     live.say(&legacy_call(count + 1, "upper", r#"{"text":"x"}"#));
     // A server that was started again has told that its tools may have changed.

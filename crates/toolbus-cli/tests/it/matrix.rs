@@ -12,6 +12,7 @@ use toolbus::wire::Registry;
 use toolbus::wire::fixture::Trait;
 use toolbus_proto::json::Json;
 use toolbus_testkit::form;
+use toolbus_testkit::side_by_side::side_by_side;
 
 use self::harness::{Carried, Cell, quoted};
 use crate::page::Page;
@@ -70,22 +71,19 @@ fn every_front_before_every_back() {
     let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
     let registry = Registry::default();
     let pairs = harness::pairs(&registry, &program, |_, _| true);
-    let mut table = LocalSet::new().block_on(&runtime, pairs);
+    let godex = crate::godex::bridges::cells(&registry, &program);
+    // Much of both is waiting, so they wait together.
+    let (mut table, (name, limits, cells)) =
+        LocalSet::new().block_on(&runtime, async { tokio::join!(pairs, godex) });
     table.check_limits();
-    let printed: Vec<_> = table.cells().iter().filter(|cell| is_printed(cell)).collect();
-    for some in printed.chunks(table.fronts().len()) {
-        std::thread::scope(|scope| {
-            for cell in some {
-                scope.spawn(|| called_by_the_program(cell));
-            }
-        });
-    }
-    let (name, limits, cells) =
-        LocalSet::new().block_on(&runtime, crate::godex::bridges::cells(&registry, &program));
+    let answers = std::thread::scope(|scope| {
+        let printed = table.cells().iter().filter(|cell| is_printed(cell));
+        scope.spawn(|| side_by_side(printed, called_by_the_program));
+        answers(&registry, &program)
+    });
     table.join(name, limits, cells);
     let mut told = ABOUT.to_owned();
     let killed = crate::matrix_killed::to_markdown();
-    let answers = answers(&registry, &program);
     let _ = write!(told, "{}{killed}\n{answers}", table.to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);

@@ -99,7 +99,7 @@ fn a_changed_back_keeps_its_calls_until_they_end() {
 #[test]
 fn a_reload_does_not_wait_for_a_call_that_never_ends() {
     let (old, new) = (Named::new("old"), Named::new("new"));
-    let config = Config::of(&format!("{}{TCP}", old.back("timeout = \"8s\"\n")));
+    let config = Config::of(&format!("{}{TCP}", old.back("timeout = \"2s\"\n")));
     let server = config.serve(1);
     let url = server.url();
     thread::scope(|scope| {

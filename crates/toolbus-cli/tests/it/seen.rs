@@ -239,7 +239,8 @@ fn doctor_starts_all_at_once() {
 #[test]
 fn a_slow_program_keeps_no_other_from_being_served() {
     let backs = [back("slow", "sh -c 'exec sleep 60'"), back("try", "builtin:")].concat();
-    let config = Config::of(&format!("{backs}{MCP}"));
+    // It is on no list, whoever lists before the call.
+    let config = Config::of(&format!("{backs}{MCP}list_timeout = \"100ms\"\n"));
     let server = config.serve(1);
     let page = Page::of(&["call", "-q", &format!("mcp+{}", server.url()), "try_add", "a=1", "b=2"]);
     assert_eq!(page.run().to_string(), "stdout\n3\nexit 0\n");

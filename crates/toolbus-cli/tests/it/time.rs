@@ -153,7 +153,7 @@ impl Slow {
 #[test]
 fn a_back_that_is_slow_to_start_delays_only_its_own_tools() {
     let slow = Slow::new();
-    let mut live = Live::start(&["mcp", &slow.address, "builtin:"]);
+    let mut live = Live::start(&["mcp", "--list-timeout", "100ms", &slow.address, "builtin:"]);
     assert!(live.ask(INITIALIZE).contains("result"));
     let listed = live.ask(&request(1, "tools/list", "{}"));
     assert!(listed.contains("builtin_add") && !listed.contains("slow_add"), "{listed}");
@@ -177,8 +177,9 @@ fn serve_listens_though_a_back_is_slow_to_start() {
         "[back.slow]\nconnect = \"{}\"\n[back.try]\nconnect = \"builtin:\"\n",
         slow.address
     );
-    let fronts = "[front.a]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\n";
-    fs::write(&config, backs + fronts).unwrap();
+    let front = "[front.a]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\n";
+    let fronts = format!("{front}list_timeout = \"100ms\"\n");
+    fs::write(&config, backs + &fronts).unwrap();
     let server = Server::start(&["serve", "--config", &config], 1);
     let address = format!("mcp+{}", server.url());
     let page = Page::of(&["call", "--text", &address, "try_add", "a=1", "b=2"]).run();

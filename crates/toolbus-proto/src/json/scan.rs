@@ -407,7 +407,6 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
 /// the bus, and are looked at block by block, which the compiler does with vectors.
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
     let (words, _) = bytes.as_chunks::<8>();
     let Some(word) = words.first() else { return plain_bytes(bytes) };
     let found = not_plain(u64::from_le_bytes(*word));
@@ -415,7 +414,16 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         return found.trailing_zeros() as usize / 8;
     }
     let behind = &bytes[8..];
-    let (blocks, _) = behind.as_chunks::<BLOCK>();
+    // Without optimization there are no vectors, and each byte would be some calls.
+    let blocks = if cfg!(debug_assertions) { 0 } else { plain_blocks(behind) };
+    8 + blocks + plain_words(&behind[blocks..])
+}
+
+/// The same of those that make whole blocks.
+#[inline]
+fn plain_blocks(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
     for (index, block) in blocks.iter().enumerate() {
         let mut found = [0; BLOCK];
         for (found, byte) in found.iter_mut().zip(block) {
@@ -429,23 +437,29 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         }
         let at = words.iter().take_while(|word| **word == 0).count();
         let in_word = words.get(at).map_or(0, |word| word.trailing_zeros() as usize / 8);
-        return 8 + index * BLOCK + at * 8 + in_word;
+        return index * BLOCK + at * 8 + in_word;
     }
-    let from = 8 + blocks.len() * BLOCK;
-    from + plain_words(&bytes[from..])
+    blocks.len() * BLOCK
 }
 
-/// The same, eight at a time.
+/// The same, sixteen at a time.
 #[inline]
 fn plain_words(bytes: &[u8]) -> usize {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let found = not_plain(u64::from_le_bytes(*word));
+    let (words, rest) = bytes.as_chunks::<16>();
+    let mut at = 0;
+    while at < words.len() {
+        let found = not_plain_wide(u128::from_le_bytes(words[at]));
         if found != 0 {
-            return index * 8 + found.trailing_zeros() as usize / 8;
+            return at * 16 + found.trailing_zeros() as usize / 8;
         }
+        at += 1;
     }
-    words.len() * 8 + plain_bytes(rest)
+    let from = words.len() * 16;
+    let Some(word) = rest.first_chunk() else { return from + plain_bytes(rest) };
+    match not_plain(u64::from_le_bytes(*word)) {
+        0 => from + 8 + plain_bytes(&rest[8..]),
+        found => from + found.trailing_zeros() as usize / 8,
+    }
 }
 
 /// The same, one at a time.
@@ -456,10 +470,16 @@ fn plain_bytes(bytes: &[u8]) -> usize {
 /// The lowest bit that is set stands in the first byte that is not plain.
 #[inline]
 fn not_plain(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGHS: u64 = ONES << 7;
-    const QUOTES: u64 = ONES * b'"' as u64;
-    const BACKSLASHES: u64 = ONES * b'\\' as u64;
+    // What stands behind the word has no say in the bits of the word.
+    not_plain_wide(word.into()) as u64
+}
+
+#[inline]
+fn not_plain_wide(word: u128) -> u128 {
+    const ONES: u128 = u128::MAX / 255;
+    const HIGHS: u128 = ONES << 7;
+    const QUOTES: u128 = ONES * b'"' as u128;
+    const BACKSLASHES: u128 = ONES * b'\\' as u128;
 
     let quote = (word ^ QUOTES).wrapping_sub(ONES);
     let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
@@ -504,4 +524,34 @@ pub(super) fn compact(text: &str) -> Option<Vec<u8>> {
     let mut out = out?;
     out.extend_from_slice(&bytes[kept_from..]);
     Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plain_ends_at_the_same_byte_however_it_is_looked_for() {
+        for length in [0, 1, 7, 8, 15, 16, 23, 31, 32, 39, 40, 41, 71, 72, 104, 136] {
+            // No letter, and the ones beside those that are not plain.
+            let plain = [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff];
+            let mut bytes: Vec<u8> = plain.into_iter().cycle().take(length).collect();
+            for at in 0..=length {
+                for odd in [b'"', b'\\', 0, 0x1f, b'\n'] {
+                    let before = bytes.get(at).copied();
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = odd;
+                    }
+                    let blocks = plain_blocks(&bytes);
+                    assert_eq!(blocks, at.min(length / 32 * 32), "{at} of {length}");
+                    assert_eq!(plain_words(&bytes), at, "{at} of {length}");
+                    assert_eq!(plain_prefix(&bytes), at, "{at} of {length}");
+                    assert_eq!(plain_bytes(&bytes), at, "{at} of {length}");
+                    if let Some(byte) = before {
+                        bytes[at] = byte;
+                    }
+                }
+            }
+        }
+    }
 }

@@ -93,6 +93,10 @@ impl Machine for Server {
     fn poll_notice(&mut self) -> Option<Notice> {
         self.conversation.poll_notice()
     }
+
+    fn weight(&self) -> usize {
+        self.conversation.weight()
+    }
 }
 
 impl Channel for Server {
@@ -151,5 +155,48 @@ impl Serving for Server {
             Stage::Over(ended) => Some(ended),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::conversation::Behind;
+    use crate::tool::{CallerId, Failure, FailureKind, Outcome, Part, Piece};
+
+    #[test]
+    fn what_is_collected_of_replies_is_counted_until_they_are_told() {
+        let mut server = Server::new(Settings::new("1", CallerId(1), Behind::Hub));
+        let now = Instant::now();
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let mut tickets = [1, 2, 3].map(|id| {
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"f","_meta":{meta}}}}}"#
+            );
+            let _ = server.handle_bytes(now, &mut BytesMut::from(&*format!("{line}\n")));
+            server.poll_up().expect("it is asked").0
+        });
+        assert_eq!(server.weight(), 0);
+        let piece =
+            |last| Piece { data: Bytes::from(vec![0; 3000]), media_type: None, len: None, last };
+        for (at, ticket) in tickets.iter().enumerate() {
+            let _ = server.down(now, *ticket, Down::Part(Part::Bytes(piece(false))));
+            // Once for the block, once for what may be shown collected.
+            assert_eq!(server.weight(), (at + 1) * 6000);
+        }
+        let _ = server.down(now, tickets[0], Down::Part(Part::Bytes(piece(true))));
+        let weight = server.weight();
+        assert!(2 * 6000 + 6000 + 8000 <= weight, "{weight}");
+        let failure = Failure::new(FailureKind::Gone, "gone");
+        let _ = server.down(now, tickets[1], Down::Done(Err(failure)));
+        assert_eq!(server.weight(), weight - 6000);
+        // Before it is told, it is found out what the tool lists.
+        let _ = server.down(now, tickets[0], Down::Done(Ok(Outcome::End(None))));
+        tickets[0] = server.poll_up().expect("the tools are listed").0;
+        assert_eq!(server.weight(), weight - 6000);
+        let _ = server.down(now, tickets[0], Down::Done(Ok(Outcome::Tools([].into()))));
+        assert_eq!(server.weight(), 6000);
+        server.conversation.cancel_all();
+        assert_eq!(server.weight(), 0);
     }
 }

@@ -52,11 +52,16 @@ use escapes::unescape;
 
 /// Carries the line read last over an exec.
 const LINE: &str = "FAULTY_TOOL_LINE";
+/// Carries what was read behind that line, escaped.
+const BEHIND: &str = "FAULTY_TOOL_BEHIND";
+/// How much of stdin is read at once.
+const READ_AT_ONCE: usize = 4096;
 
 fn main() {
     let words = env::args().skip(1).collect();
     let line = env::var(LINE).unwrap_or_default();
-    let mut play = Play { words, line };
+    let behind = unescape(&env::var(BEHIND).unwrap_or_default());
+    let mut play = Play { words, line, behind };
     while let Some(step) = play.words.pop_front() {
         play.step(&step);
     }
@@ -67,6 +72,8 @@ struct Play {
     words: VecDeque<String>,
     /// The line read last.
     line: String,
+    /// What was read behind it, for the next who reads.
+    behind: Vec<u8>,
 }
 
 impl Play {
@@ -95,9 +102,12 @@ impl Play {
             "stop" => {
                 let _ = Command::new("sh").args(["-c", "kill -s STOP 0"]).status();
             }
-            "read" => self.line = read_line().unwrap_or_else(|| exit(0)),
-            "read-http" => self.line = read_http().unwrap_or_else(|| exit(0)),
-            "readall" => drop(io::copy(&mut io::stdin(), &mut io::sink())),
+            "read" => self.line = self.read_line().unwrap_or_else(|| exit(0)),
+            "read-http" => self.line = self.read_http().unwrap_or_else(|| exit(0)),
+            "readall" => {
+                self.behind.clear();
+                drop(io::copy(&mut io::stdin(), &mut io::sink()));
+            }
             "listen" => {
                 let file = self.word();
                 let steps = self.block();
@@ -172,13 +182,14 @@ impl Play {
             "fork" => {
                 let steps = self.block();
                 let mut child = Command::new(own_path());
-                child.args(&steps).env(LINE, &self.line);
+                // What was read already is ours.
+                child.args(&steps).env(LINE, &self.line).env_remove(BEHIND);
                 // Left to itself: to outlive us is what it is for.
                 drop(child.spawn().expect("can fork"));
             }
             "ready" => {
                 write(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"ready\"}\n");
-                self.line = read_line().unwrap_or_else(|| exit(0));
+                self.line = self.read_line().unwrap_or_else(|| exit(0));
             }
             "answer" => {
                 let result = self.text();
@@ -226,11 +237,14 @@ impl Play {
     }
 
     fn text(&mut self) -> Vec<u8> {
-        let text = self.word();
-        let id = member(&self.line, "id");
-        // Escaped anew: what was read is said as it is.
-        let line = escapes::escape(self.line.as_bytes());
-        unescape(&text.replace("$ID", &escapes::escape(id.as_bytes())).replace("$LINE", &line))
+        let mut text = self.word();
+        // Escaped anew: what was read is said as it is. It may be long, and is mostly not wanted.
+        for (name, value) in [("$ID", member(&self.line, "id")), ("$LINE", &self.line)] {
+            if text.contains(name) {
+                text = text.replace(name, &escapes::escape(value.as_bytes()));
+            }
+        }
+        unescape(&text)
     }
 
     /// The words between the brace that stands here and the one that closes it.
@@ -272,8 +286,60 @@ impl Play {
     /// to come are done by it, as the same process.
     fn again(&mut self, shell: &str) {
         let mut command = Command::new("sh");
-        command.args(["-c", shell]).arg(own_path()).args(&self.words).env(LINE, &self.line);
+        command.args(["-c", shell]).arg(own_path()).args(&self.words);
+        command.env(LINE, &self.line).env(BEHIND, escapes::escape(&self.behind));
         usage(&format!("cannot go on: {}", command.exec()));
+    }
+
+    /// A line of stdin without its end, or `None` at the end of stdin.
+    fn read_line(&mut self) -> Option<String> {
+        let mut searched = 0;
+        loop {
+            // Where there is none that is seen at once, without a call for each byte.
+            let new = Some(&self.behind[searched..]).filter(|new| new.contains(&b'\n'));
+            if let Some(at) = new.and_then(|new| new.iter().position(|byte| *byte == b'\n')) {
+                let rest = self.behind.split_off(searched + at + 1);
+                let mut line = std::mem::replace(&mut self.behind, rest);
+                line.pop();
+                return Some(String::from_utf8_lossy(&line).into_owned());
+            }
+            searched = self.behind.len();
+            self.read_more()?;
+        }
+    }
+
+    /// The body of a request, or `None` at the end of stdin.
+    fn read_http(&mut self) -> Option<String> {
+        let mut length = 0;
+        loop {
+            let line = self.read_line()?;
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        while self.behind.len() < length {
+            self.read_more()?;
+        }
+        let rest = self.behind.split_off(length);
+        let body = std::mem::replace(&mut self.behind, rest);
+        Some(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Waits for more of stdin; `None` at its end.
+    fn read_more(&mut self) -> Option<()> {
+        // `io::stdin` would keep what is meant for the program that goes on with these pipes.
+        let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
+        let before = self.behind.len();
+        self.behind.extend_from_slice(&[0; READ_AT_ONCE]);
+        let count = stdin.read(&mut self.behind[before..]).unwrap_or(0);
+        self.behind.truncate(before + count);
+        (0 < count).then_some(())
     }
 
     fn answer(&self, member_name: &str, value: &[u8]) {
@@ -299,49 +365,12 @@ fn member<'a>(line: &'a str, name: &str) -> &'a str {
     &value[..end.unwrap_or(value.len())]
 }
 
-/// A line of stdin without its end, or `None` at the end of stdin. Takes no byte beyond it,
-/// for the program that goes on with these pipes.
-fn read_line() -> Option<String> {
-    // `io::stdin` would take more than the line into its buffer.
-    let stdin = io::stdin().as_fd().try_clone_to_owned();
-    let mut stdin = File::from(stdin.ok()?);
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while stdin.read(&mut byte).is_ok_and(|count| count > 0) {
-        if byte == *b"\n" {
-            return Some(String::from_utf8_lossy(&line).into_owned());
-        }
-        line.push(byte[0]);
-    }
-    None
-}
-
-/// The body of a request, or `None` at the end of stdin.
-fn read_http() -> Option<String> {
-    let mut length = 0;
-    loop {
-        let line = read_line()?;
-        let line = line.trim_end();
-        if line.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).read_exact(&mut body).ok()?;
-    Some(String::from_utf8_lossy(&body).into_owned())
-}
-
 /// A child of ours that does these steps with a connection as its pipes.
 fn with_stream(stream: TcpStream, steps: &[String]) -> Child {
     let stream = OwnedFd::from(stream);
     let second = stream.try_clone().expect("descriptors are left");
     let mut child = Command::new(own_path());
-    child.args(steps).stdin(stream).stdout(second).spawn().expect("can fork")
+    child.env_remove(BEHIND).args(steps).stdin(stream).stdout(second).spawn().expect("can fork")
 }
 
 fn write(bytes: &[u8]) {

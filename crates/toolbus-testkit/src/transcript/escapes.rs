@@ -29,7 +29,8 @@ fn escaped<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
         b'{' => {
             let (run, rest) = text[1..].split_once('}')?;
             let (byte, count) = run.split_once('*')?;
-            bytes.resize(bytes.len() + count.parse::<usize>().ok()?, hex(byte)?);
+            // Megabytes of them: not one by one, as a build without optimization would.
+            bytes.extend_from_slice(&vec![hex(byte)?; count.parse().ok()?]);
             return Some(rest);
         }
         _ => return None,

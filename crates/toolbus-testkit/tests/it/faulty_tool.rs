@@ -323,3 +323,21 @@ fn it_stops_with_all_of_its_group() {
         (1 < living.len() && living.iter().all(is_stopped)).then_some(())
     });
 }
+
+#[test]
+fn what_was_read_behind_a_line_is_there_for_the_next_who_reads() {
+    // Written at once, so that all of it is read at once; the second is another process.
+    let steps = ["read", "ignore-term", "read", "say", "$LINE", "read-http", "say", "$LINE"];
+    let http = "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+    check(
+        &[&steps[..], &["read", "say", "$LINE"]].concat(),
+        &format!("first\nsec\tond\\n\n{http}last\nmore"),
+        expect![[r#"
+            stdout
+            sec	ond\n
+            body
+            last
+            exit 0
+        "#]],
+    );
+}

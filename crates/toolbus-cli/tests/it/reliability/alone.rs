@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
+use toolbus_testkit::form;
 use toolbus_testkit::patience::awaited;
 use toolbus_testkit::peer;
 use toolbus_testkit::process::{Group, stands_still};
@@ -36,11 +37,13 @@ pub(super) fn run(case: &Case) -> Seen {
     drop((command, steps));
     let pid = toolbus.0.id();
     let begun = reads(pid);
+    // How much a flood should be at least: many times what is read at once.
+    let fill = form::short_or_long(1 << 20, 4 << 20);
     awaited("it has had its fill", || {
         let is_enough = match case.fault {
             Fault::DoesNotRead => is_full(&asks) && stands_still(pid),
             Fault::Trickles => begun.1 + 20 < reads(pid).1,
-            Fault::Floods | Fault::FloodsStderr => begun.0 + FILL < reads(pid).0,
+            Fault::Floods | Fault::FloodsStderr => begun.0 + fill < reads(pid).0,
         };
         is_enough.then_some(())
     });
@@ -52,9 +55,6 @@ pub(super) fn run(case: &Case) -> Seen {
     seen.look_at_status(status);
     seen
 }
-
-/// How much a flood should be at least.
-const FILL: u64 = 4 << 20;
 
 /// A process that does not outlive its test, nor do those it has started.
 struct Killed(Child);

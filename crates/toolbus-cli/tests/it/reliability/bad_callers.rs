@@ -1,22 +1,22 @@
 //! Callers that misbehave from their first byte on, in the steps of `faulty-tool`.
 
+use toolbus_testkit::form;
 use toolbus_testkit::peer::Peer;
 
 use super::{Carriage, Case, Fault};
 
-/// How many of them there are at once, where a front takes many.
-const CROWD: usize = 8;
 /// The text of a call whose caller does not read what it is answered.
 const LARGE: &str = r"\{78*65536}";
 
-/// Bad callers of a front that listens there. Each leaves its mark when it has begun.
+/// Bad callers of a front that listens there, as many at once as this form has. Each leaves its
+/// mark when it has begun.
 pub(super) fn crowd(case: &Case, url: &str, mark: &str) -> Vec<Peer> {
     let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
     let authority = authority.expect("a URL has a host");
     let steps = steps(case);
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let connect = [&["connect", authority, "{", "mark", mark], &steps[..], &["}"]].concat();
-    (0..CROWD).map(|_| Peer::start(&connect)).collect()
+    (0..form::short_or_long(4, 8)).map(|_| Peer::start(&connect)).collect()
 }
 
 /// What a bad caller does on its connection or pipes.

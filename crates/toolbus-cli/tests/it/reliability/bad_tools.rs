@@ -63,7 +63,7 @@ impl BadTool {
             _ => "",
         };
         let back = format!(
-            "[back.bad]\nconnect = '''{connect}'''\ntimeout = \"1s\"\nstop_timeout = \"100ms\"\n{own}"
+            "[back.bad]\nconnect = '''{connect}'''\ntimeout = \"300ms\"\nstop_timeout = \"100ms\"\n{own}"
         );
         BadTool { back, _peer: peer }
     }

@@ -18,6 +18,8 @@ mod table;
 
 use std::time::Duration;
 
+use toolbus_testkit::form;
+
 use self::run::Length;
 
 /// Whether to measure, and write the table.
@@ -124,7 +126,7 @@ fn check(side: Side, wire: &str, carriage: Carriage) {
     let mut broken = Vec::new();
     for case in cases() {
         if case.side == side && case.wire == wire && case.carriage == carriage {
-            let seen = run::run(&case, Length::Calls(20));
+            let seen = run::run(&case, Length::Calls(form::short_or_long(8, 20)));
             broken.extend(seen.broken.iter().map(|what| format!("{}: {what}", case.name())));
         }
     }

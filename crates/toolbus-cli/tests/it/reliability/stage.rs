@@ -38,7 +38,7 @@ impl Stage {
         if let Some(bad) = &bad {
             config.push_str(&bad.back);
             config.push_str("[front.others]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n");
-            config.push_str("call_timeout = \"1s\"\n");
+            config.push_str("call_timeout = \"300ms\"\n");
         }
         let path = scratch.file("tools.toml");
         fs::write(&path, config).unwrap();

@@ -11,8 +11,17 @@ use crate::jsonrpc::Id;
 pub(super) struct Calls {
     /// In the order of their tickets, which only rise. Most are answered in about the order in
     /// which they were asked, so that few have to move when one goes.
-    in_order: VecDeque<(Ticket, Box<InFlight>)>,
+    in_order: VecDeque<(Ticket, Entry)>,
     ids: HashMap<Id, Ticket>,
+    /// What all of them have collected.
+    weight: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    call: Box<InFlight>,
+    /// What is counted of it.
+    weight: usize,
 }
 
 impl Calls {
@@ -22,17 +31,33 @@ impl Calls {
         if call.is_named() {
             self.ids.insert(call.id.clone(), ticket);
         }
-        self.in_order.push_back((ticket, call));
+        let weight = call.weight();
+        self.weight += weight;
+        self.in_order.push_back((ticket, Entry { call, weight }));
     }
 
     pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut InFlight> {
         let at = self.place(ticket)?;
-        self.in_order.get_mut(at).map(|(_, call)| &mut **call)
+        self.in_order.get_mut(at).map(|(_, entry)| &mut *entry.call)
+    }
+
+    /// The call may have collected more.
+    pub(super) fn weigh(&mut self, ticket: Ticket) {
+        let Some(at) = self.place(ticket) else { return };
+        let Some((_, Entry { call, weight })) = self.in_order.get_mut(at) else { return };
+        let before = std::mem::replace(weight, call.weight());
+        self.weight = self.weight - before + *weight;
+    }
+
+    /// What the replies to all of them weigh that have come in part.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Box<InFlight>> {
         let at = self.place(ticket)?;
-        let (_, call) = self.in_order.remove(at)?;
+        let (_, Entry { call, weight }) = self.in_order.remove(at)?;
+        self.weight -= weight;
         if call.is_named() {
             self.ids.remove(&call.id);
         }
@@ -42,6 +67,7 @@ impl Calls {
     /// Takes out every call, oldest first.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Ticket> + use<> {
         self.ids.clear();
+        self.weight = 0;
         std::mem::take(&mut self.in_order).into_iter().map(|(ticket, _)| ticket)
     }
 
@@ -51,7 +77,7 @@ impl Calls {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &InFlight)> {
-        self.in_order.iter().map(|(ticket, call)| (*ticket, &**call))
+        self.in_order.iter().map(|(ticket, entry)| (*ticket, &*entry.call))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -68,6 +94,14 @@ impl Calls {
 }
 
 impl InFlight {
+    /// What has been collected of its reply.
+    fn weight(&self) -> usize {
+        match &self.job {
+            Job::CallTool { blocks, .. } | Job::LookUpOutput { blocks, .. } => blocks.weight(),
+            _ => 0,
+        }
+    }
+
     /// What we say by the way has no id that a client could name.
     fn is_named(&self) -> bool {
         !matches!(self.job, Job::Aside)

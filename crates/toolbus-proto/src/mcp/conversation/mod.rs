@@ -342,6 +342,11 @@ impl Conversation {
         self.calls.len() + self.waiting.len()
     }
 
+    /// What is kept of replies that have come in part: their clients have not seen it.
+    pub fn weight(&self) -> usize {
+        self.calls.weight()
+    }
+
     /// Is there room for another request?
     pub fn has_room(&self) -> bool {
         self.in_flight() < self.settings.calls_max

@@ -36,6 +36,7 @@ impl Conversation {
             }
             (Down::Begin { head, .. }, Job::CallTool { blocks, .. }) => {
                 let put = blocks.put_head(head.as_ref());
+                self.calls.weigh(ticket);
                 self.or_give_up(ticket, put.err());
             }
             (Down::Part(Part::Json(note)), Job::CallTool { .. })
@@ -53,6 +54,7 @@ impl Conversation {
                 if let Some(note) = note {
                     self.say(place, wire::notification("notifications/progress", Some(&note)));
                 }
+                self.calls.weigh(ticket);
                 self.or_give_up(ticket, put.err());
             }
             (Down::Part(Part::Json(note)), Job::Pass(Pass { listening: Some(listening), .. })) => {

@@ -56,6 +56,16 @@ impl Blocks {
         }
     }
 
+    /// What it keeps.
+    pub(in crate::mcp) fn weight(&self) -> usize {
+        let blob = self.blob.as_ref().map_or(0, |blob| blob.data.len());
+        let collected = match &self.collected {
+            Collected::Yes(collector) | Collected::Perhaps(collector) => collector.weight(),
+            Collected::Undecided | Collected::No => 0,
+        };
+        self.content.len() + blob + collected
+    }
+
     /// Is it not decided yet whether the parts are shown in their collected form, too?
     pub(in crate::mcp) fn is_undecided(&self) -> bool {
         matches!(self.collected, Collected::Undecided)
