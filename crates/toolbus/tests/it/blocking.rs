@@ -280,6 +280,8 @@ fn whatever_stage_it_dies_at_the_next_call_works() {
     let unavailable = FailureKind::Unavailable;
     let not_ready = "`sh` ended with exit status 9 before it was ready";
     check_first_life("at_once", "true", unavailable, not_ready);
+    // Another process has its output as well, and ends later.
+    check_first_life("held", r#"(trap "" TERM; exec sleep 100) & true"#, unavailable, not_ready);
     // What stands before the end counts as a line, and says more than that it ended.
     check_first_life(
         "half_ready",

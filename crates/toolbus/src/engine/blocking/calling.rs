@@ -314,7 +314,12 @@ impl ChildHandle {
     fn read<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
         let Some(stdout) = &self.stdout else { return };
         // A stream that breaks has ended: what came before is all there is.
+        let before = self.input.len();
         let count = read_now(stdout.as_fd(), &mut self.input).unwrap_or(0);
+        if self.watcher.is_wake_up(&self.input[before..]) {
+            self.input.truncate(before);
+            return;
+        }
         let now = Instant::now();
         if count > 0 {
             supervisor.handle_bytes(now, self.run, &mut self.input);

@@ -22,6 +22,9 @@ use crate::transport::ready;
 /// What the thread needs besides descriptors and a few lines.
 const STACK_BYTES: usize = 128 * 1024;
 const READ_BYTES: usize = 16 * 1024;
+/// Wakes a read. Behind what another process wrote at that moment it is a blank line, which every
+/// wire over pipes passes over once it is ready.
+const WAKE_UP: &[u8] = b"\n";
 
 /// The eye on one process. Dropping it ends the thread.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(super) struct Watcher {
 struct Seen {
     /// The process has ended or closed its output.
     news: AtomicBool,
+    /// A read of the output was woken by a blank line that the process did not write.
+    woken: AtomicBool,
     notes: Mutex<Notes>,
 }
 
@@ -95,6 +100,11 @@ impl Watcher {
     /// Has the process ended or closed its output?
     pub(super) fn has_news(&self) -> bool {
         self.seen.news.load(Ordering::Acquire)
+    }
+
+    /// Are these bytes, just read, what woke the read, and nothing that the process said?
+    pub(super) fn is_wake_up(&self, bytes: &[u8]) -> bool {
+        bytes == WAKE_UP && self.seen.woken.swap(false, Ordering::AcqRel)
     }
 
     /// The lines of standard error that were not taken yet.
@@ -209,7 +219,8 @@ impl Eye {
         if is_held && let Ok(writer) = second_writer(self.stdout.as_fd()) {
             // A blank line to the thread that reads. The process will complete none any more; and a
             // full pipe, where this fails, leaves no thread waiting.
-            let _ = rustix::io::write(writer, b"\n");
+            self.seen.woken.store(true, Ordering::Release);
+            let _ = rustix::io::write(writer, WAKE_UP);
         }
     }
 }
