@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::printable::size;
@@ -18,6 +17,7 @@ use crate::engine::blocking::serving::Caller;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::Conversation;
 use crate::panics::caught;
+use crate::task::spawn_local;
 
 impl Authored {
     fn must_wait(&self, call: &Call) -> Option<Rc<Function>> {

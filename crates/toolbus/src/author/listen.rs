@@ -11,6 +11,7 @@ use super::Tools;
 use super::command_line::USAGE;
 use crate::address::{Address, Purpose};
 use crate::bus::{About, Bus};
+use crate::task::boxed;
 use crate::wire::settings::{Settings, WireSettings};
 use crate::wire::{FrontError, FrontPlan, Listening, Registry, RunningFront};
 
@@ -102,7 +103,7 @@ async fn open(
     for (number, plan) in (1..).zip(plans) {
         let Listening { line, front, serving: served } = plan.open(bus.clone(), number).await?;
         eprintln!("{line}");
-        serving.spawn_local(served);
+        serving.spawn_local(boxed(served));
         fronts.push(front);
     }
     Ok(fronts)

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use tokio::task::spawn_local;
 use toolbus_proto::channel::Ticket;
 use toolbus_proto::tool::{Deadline, Failure, Outcome};
 
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::Conversation;
+use crate::task::spawn_local;
 
 /// Answers a call by what `work` gives: what [`Back::start`] returns for a call that takes time.
 ///

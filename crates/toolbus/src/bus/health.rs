@@ -7,11 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::task::spawn_local;
 use toolbus_proto::tool::{Failure, FailureKind, ToolSpec};
 
 use super::{Bus, Member};
 use crate::secrets;
+use crate::task::spawn_local;
 
 impl Bus {
     /// The backs that cannot be called for now, or have not answered yet, and why.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::task::spawn_local;
 use toolbus_proto::tool::{
     Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
 };
@@ -26,6 +25,7 @@ use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::engine::wake::{Wake, turn};
+use crate::task::spawn_local;
 
 /// How long the start of fronts waits for backs.
 pub const SLOW: Duration = Duration::from_millis(1500);

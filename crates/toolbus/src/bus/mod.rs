@@ -44,6 +44,7 @@ use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
 use crate::did_you_mean::nearest;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
+use crate::task::boxed;
 use crate::wire::open::{file_name, open_one_of};
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, open};
@@ -359,11 +360,11 @@ impl Bus {
         let mut asked = JoinSet::new();
         for (index, member) in self.members.iter().enumerate() {
             let member = member.clone();
-            asked.spawn_local(async move {
+            asked.spawn_local(boxed(async move {
                 let Some(until) = until else { return (index, member.tools().await) };
                 let tools = tokio::time::timeout_at(until.into(), member.tools()).await;
                 (index, tools.unwrap_or_else(|_| Err(deadline.missed())))
-            });
+            }));
         }
         let mut answers: Vec<_> = asked.join_all().await;
         answers.sort_by_key(|(index, _)| *index);
@@ -688,7 +689,7 @@ impl Bus {
         let mut leaving = JoinSet::new();
         for member in &self.members {
             let back = member.back.clone();
-            leaving.spawn_local(async move { back.shutdown().await });
+            leaving.spawn_local(boxed(async move { back.shutdown().await }));
         }
         leaving.join_all().await;
     }

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use toolbus_proto::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Notice, ONLY, Readiness, Streams, Ticket, Up,
 };
@@ -20,6 +20,7 @@ use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
 use super::wake::Wake;
+use crate::task::spawn_local;
 
 pub use super::calls::Sharing;
 

@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::AbortHandle;
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
 use toolbus_proto::counted::Counted;
 
@@ -23,6 +23,7 @@ use super::lane::{Lane, Refused};
 use super::moment::Moment;
 use super::wake::{Wake, turn};
 use crate::bus::back::LocalFuture;
+use crate::task::spawn_local;
 
 /// A machine with all that hangs on it. The methods are called with nothing borrowed, so that
 /// they may call into other peers and be called back.

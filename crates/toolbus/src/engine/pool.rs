@@ -16,6 +16,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 use super::account::Account;
 use super::calls::{ReplyTo, RunningCall};
 use super::relay::Relay;
+use crate::task::boxed;
 
 /// How many are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +115,7 @@ impl<S: Supply> Pool<S> {
         } else if workers.len() < kept_max {
             // Whatever making a carrier takes, one step after the other.
             relay.set_alarm();
-            workers.spawn_local(work(self.this.clone(), relay));
+            workers.spawn_local(boxed(work(self.this.clone(), relay)));
         } else {
             relay.set_alarm();
             waiting.push_back(relay);

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome};
 
@@ -16,6 +16,7 @@ use super::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
 use super::drive::until;
+use crate::task::spawn_local;
 
 /// One call on its way.
 pub(crate) struct Relay {

@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Arrival, Listener};
+use crate::task::boxed;
 
 /// How many connections there may be, and when one has to make room.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +73,7 @@ pub(crate) async fn serve_all<T, F: Future<Output = ()> + 'static>(
         let is_full = room.connections_max <= tasks.len();
         if let Some(arrival) = outside.take_if(|_| !is_full) {
             let member = crowd.member();
-            let task = tasks.spawn_local(serve(arrival, member.clone()));
+            let task = tasks.spawn_local(boxed(serve(arrival, member.clone())));
             crowd.insert(task, member);
             continue;
         }

@@ -14,6 +14,7 @@ use super::{BusHandle, Inner, ORDERS_MAX, Order};
 use crate::bus::builder::runtime;
 use crate::bus::{BuildError, Bus, BusBuilder, Route};
 use crate::engine::calls::Inbox;
+use crate::task::boxed;
 
 /// What replies have to reach their readers once the backs are gone.
 const LAST_REPLIES_PATIENCE: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ async fn serve(bus: Bus, mut orders: mpsc::Receiver<Order>, stop: &Notify) {
             () = stop.notified() => break,
             Some(_) = running.join_next() => {}
             order = orders.recv() => match order {
-                Some(order) => drop(running.spawn_local(carry_out(bus.clone(), order))),
+                Some(order) => drop(running.spawn_local(boxed(carry_out(bus.clone(), order)))),
                 None => break,
             },
         }

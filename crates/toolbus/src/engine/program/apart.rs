@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use tokio::task::{AbortHandle, JoinHandle};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::tool::{Failure, FailureKind};
 
@@ -20,6 +20,7 @@ use crate::child::{Patience, Process, Program, Signal, SpawnError};
 use crate::engine;
 use crate::engine::drive::until;
 use crate::engine::wake::{Wake, turn_after_stderr};
+use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Watch};
 
 /// What becomes of a program.

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Calling, Channel, Down, Notice, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
@@ -28,6 +28,7 @@ use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::engine::wake::{Wake, turn};
+use crate::task::spawn_local;
 #[cfg(feature = "quic")]
 pub(crate) use apart::{Apart, ApartOptions, Life};
 use handle::ChildHandle;

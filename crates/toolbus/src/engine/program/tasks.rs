@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tokio::task::spawn_local;
 use toolbus_proto::channel::{Calling, Channel, Flow, Outbox};
 
 use super::Inner;
@@ -13,6 +12,7 @@ use super::handle::{ChildHandle, Ends};
 use crate::child::supervisor::RunId;
 use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
 use crate::engine::wake::{Wake, turn_after_stderr};
+use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Watch};
 
 /// Begins to read, write and wait for one process.

@@ -11,7 +11,6 @@ mod stream;
 
 use std::rc::Rc;
 
-use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolName, What, Wire};
@@ -21,6 +20,7 @@ use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::{Conversation, LocalCalls};
 use crate::panics::caught;
+use crate::task::spawn_local;
 use crate::wire::settings::Settings;
 use crate::wire::{OpenError, PeerKind};
 

@@ -34,6 +34,6 @@ struct OnThisThread;
 
 impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThread {
     fn execute(&self, task: F) {
-        tokio::task::spawn_local(task);
+        crate::task::spawn_local(task);
     }
 }

@@ -141,7 +141,7 @@ impl Server {
     ) -> Server {
         let (stop, stopped) = watch::channel(None);
         let shared = Shared { limits: Rc::new(limits), handler: Rc::new(handler) };
-        let task = tokio::task::spawn_local(accept(listener, shared, stopped));
+        let task = crate::task::spawn_local(accept(listener, shared, stopped));
         Server { stop, task }
     }
 

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 use toolbus_proto::frame::lines::Lines;
 
 use crate::child::stderr::Tail;
 use crate::child::{Exit, Process, Program, SpawnError};
+use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Output, Watch};
 
 /// How long the exit of a program that closed its output is awaited, in order to tell it.

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Notice, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, Wire};
@@ -26,6 +26,7 @@ use crate::child::stderr::Tail;
 use crate::child::{Exit, Patience, words};
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::task::{boxed, spawn_local};
 
 pub use memory::remember_in;
 
@@ -447,7 +448,7 @@ impl Unknown {
     async fn leave(&self) {
         let mut leaving = JoinSet::new();
         for back in self.all() {
-            leaving.spawn_local(async move { back.shutdown().await });
+            leaving.spawn_local(boxed(async move { back.shutdown().await }));
         }
         leaving.join_all().await;
     }

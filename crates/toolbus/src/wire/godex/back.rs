@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::godex::ask::{self, Ask, Reader, TOOL};
 use toolbus_proto::json::Json;
@@ -23,6 +23,7 @@ use crate::engine::local_call::Conversation;
 use crate::engine::pool::{Limits, Pool, Supply};
 use crate::engine::tell_wait;
 use crate::engine::wake::Wake;
+use crate::task::spawn_local;
 
 /// How many processes there are at once.
 pub const PROCESSES_MAX: usize = 16;

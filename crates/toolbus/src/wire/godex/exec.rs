@@ -18,6 +18,7 @@ use crate::bus::Bus;
 use crate::bus::back::{LocalFuture, causes, unknown_tool};
 use crate::engine::calls::Inbox;
 use crate::engine::drive::until;
+use crate::task::boxed;
 use crate::transport::http::{
     Answer, Body, Client, HeaderName, HeaderValue, Method, Origin, Proxy, Request, Timeouts, Uri,
     plain,
@@ -154,7 +155,7 @@ impl Exec<'_> {
         surface.calling(&call);
         match (self.bus_of)(&call.tool) {
             Some(bus) => {
-                calls.spawn_local(run_tool(bus, call, self.tool_timeout));
+                calls.spawn_local(boxed(run_tool(bus, call, self.tool_timeout)));
             }
             None => {
                 let text = ToolOutput::failed(&unknown_tool(&call.tool, []));

@@ -23,6 +23,7 @@ use crate::bus::{Bus, Route, SwappableRoute};
 use crate::engine::front::Front;
 use crate::engine::wake::Wake;
 use crate::engine::{Sink, Source};
+use crate::task::boxed;
 
 /// What can be set about an MCP server of ours.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +56,7 @@ pub async fn serve(
     // runtime was given to run is polled only after one. Dropped with us.
     let mut serving = JoinSet::new();
     let served = front.clone();
-    serving.spawn_local(async move { served.serve(source, sink).await });
+    serving.spawn_local(boxed(async move { served.serve(source, sink).await }));
     loop {
         tokio::select! {
             ended = serving.join_next() => match ended {

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::mcp::{Client, Memory, WIRE};
@@ -18,6 +18,7 @@ use super::eras::Eras;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::program::Child;
 use crate::engine::relay::Relay;
+use crate::task::{boxed, spawn_local};
 
 /// The processes of one server.
 pub(super) struct Processes {
@@ -139,7 +140,7 @@ impl Processes {
         let mut others = JoinSet::new();
         let leaving = self.leaving.borrow().clone();
         for child in leaving.into_iter().chain([self.modern()]) {
-            others.spawn_local(async move { child.shutdown().await });
+            others.spawn_local(boxed(async move { child.shutdown().await }));
         }
         tokio::join!(self.legacy.shutdown(), others.join_all());
     }

@@ -8,13 +8,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind, What};
 
 use crate::bus::back::LocalFuture;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::task::{boxed, spawn_local};
 
 /// What a session has for itself.
 pub(super) trait Private {
@@ -131,7 +132,7 @@ impl<C: Private + 'static> Sessions<C> {
     pub(super) async fn shutdown(&self) {
         let mut leaving = JoinSet::new();
         for child in self.living() {
-            leaving.spawn_local(async move { child.leave().await });
+            leaving.spawn_local(boxed(async move { child.leave().await }));
         }
         leaving.join_all().await;
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Asked, Down, Ticket, Up};
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::several::{Peer, Several, SeveralNotice};
@@ -21,6 +21,7 @@ use crate::bus::{Bus, Route};
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::wake::Wake;
+use crate::task::spawn_local;
 
 /// Several backs, as an MCP front sees them.
 pub(super) struct SeveralBacks {

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
-use tokio::task::spawn_local;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::oracle::Settings;
 use toolbus_proto::oracle::shell::Exec;
@@ -23,6 +22,7 @@ use crate::bus::config::{Key, KeyKind, Values};
 use crate::child::shell::{self, Limits, Ran};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::wake::Wake;
+use crate::task::spawn_local;
 use crate::wire::settings::Settings as BackSettings;
 use crate::wire::{OpenError, PeerKind};
 

@@ -14,6 +14,7 @@ use super::link::{Link, LinkNews};
 use crate::bus::back::LocalFuture;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::task::boxed;
 use crate::transport::quic::Connection;
 
 /// The way to a peer.
@@ -140,7 +141,7 @@ impl Inner {
         let Some(this) = self.this.upgrade() else { return };
         let mut keepers = self.keepers.borrow_mut();
         while keepers.try_join_next().is_some() {}
-        keepers.spawn_local(async move {
+        keepers.spawn_local(boxed(async move {
             let reached = this.reach.reach().await;
             let waiting = match this.stage.replace(Stage::Idle) {
                 Stage::Dialling(waiting) => waiting,
@@ -158,13 +159,13 @@ impl Inner {
             if let Some(old) = old {
                 let further = link.clone();
                 let mut keepers = this.keepers.borrow_mut();
-                keepers.spawn_local(async move { old.leave_to(&further).await });
+                keepers.spawn_local(boxed(async move { old.leave_to(&further).await }));
             }
             for relay in waiting {
                 relay.begin(|call, down| link.start(call, down));
             }
             this.look_after(link).await;
-        });
+        }));
     }
 
     async fn look_after(&self, link: Rc<Link>) {

@@ -7,13 +7,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::AbortHandle;
 use toolbus_proto::channel::Down;
 use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::link::{Link, LinkNews};
 use crate::engine::calls::{ReplyTo, RunningCall};
+use crate::task::spawn_local;
 use crate::transport::quic::Connection;
 
 /// One connection, by a number that its owner gives.

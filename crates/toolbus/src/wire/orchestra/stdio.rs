@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::orchestra::stdio::{
@@ -28,6 +28,7 @@ use crate::engine::drive::until;
 use crate::engine::front::Front;
 use crate::engine::wake::Wake;
 use crate::engine::{Sink, Source};
+use crate::task::{boxed, spawn_local};
 use crate::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, TlsSetupError,
 };
@@ -173,7 +174,7 @@ impl StdioTransport {
     pub async fn serve(&self, source: impl Source + 'static, sink: impl Sink + 'static) -> Ending {
         let inner = &self.0;
         let mut tasks = JoinSet::new();
-        tasks.spawn_local(keep(inner.clone()));
+        tasks.spawn_local(boxed(keep(inner.clone())));
         inner.settle();
         let waits = !inner.must_connect();
         while !waits && !inner.was_connected.get() && inner.exit.get().is_none() {
@@ -184,7 +185,7 @@ impl StdioTransport {
         }
         let mut serving = JoinSet::new();
         if let Some(front) = inner.front.get().cloned() {
-            serving.spawn_local(async move { front.serve(source, sink).await });
+            serving.spawn_local(boxed(async move { front.serve(source, sink).await }));
         }
         let ended = serving.join_next().await;
         self.leave().await;

@@ -10,10 +10,11 @@ use hyper::client::conn::{http1, http2};
 use hyper::http::Request;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{CallError, Origin, Sent};
+use crate::task::spawn_local;
 use crate::transport::Stream;
 use crate::transport::http::proxy::Proxy;
 use crate::transport::http::sink::{Pipe, Pushed};

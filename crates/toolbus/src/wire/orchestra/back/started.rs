@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use toolbus_proto::orchestra::envelope::request_body;
 use toolbus_proto::orchestra::wire::ShutdownRequest;
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords, What};
@@ -21,6 +21,7 @@ use crate::child::supervisor::{Departure, Restart, RunId, Why};
 use crate::child::{Patience, Program, SpawnError, scratch};
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::program::{Apart, ApartOptions, Life};
+use crate::task::{boxed, spawn_local};
 use crate::transport::quic::{Clients, Connection, Dialler, HANDSHAKE, Idle, Listener};
 use crate::wire::orchestra::caller::{Caller, Reach};
 use crate::wire::orchestra::certificates::{Folder, Identity};
@@ -330,7 +331,7 @@ impl Home {
         let listener = listener.map_err(|error| unavailable(&error))?;
         let address = listener.addresses()[0];
         let mut door = JoinSet::new();
-        door.spawn_local(async move {
+        door.spawn_local(boxed(async move {
             while let Some(arrival) = listener.accept().await {
                 spawn_local(async move {
                     if let Ok(connection) = arrival.open(HANDSHAKE).await {
@@ -339,7 +340,7 @@ impl Home {
                     }
                 });
             }
-        });
+        }));
         Ok(Home { folder, address, _door: door, _scratch: scratch })
     }
 }

@@ -18,6 +18,7 @@ use super::{Served, serve};
 use crate::bus::Route;
 use crate::bus::back::causes;
 use crate::engine::calls::Inbox;
+use crate::task::boxed;
 use crate::transport::pipe::Watch;
 use crate::transport::quic::{Arrival, Clients, Dialler, HANDSHAKE, Idle, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
@@ -139,7 +140,7 @@ impl Plugin {
                     Some(arrival) => {
                         let stopped = Plugin::stopped(self.is_stopping.subscribe());
                         let (route, timeout) = (self.route.clone(), self.options.timeout);
-                        connections.spawn_local(welcome(arrival, route, timeout, stopped));
+                        connections.spawn_local(boxed(welcome(arrival, route, timeout, stopped)));
                     }
                     None => ended = Some(PluginEnded::Stopped),
                 },

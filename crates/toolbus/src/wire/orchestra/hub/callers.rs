@@ -15,6 +15,7 @@ use crate::bus::Route;
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::front::Front;
 use crate::engine::io::{Sink, Stop, Writer};
+use crate::task::boxed;
 use crate::transport::pipe::Output;
 use crate::transport::quic::{Connection, HANDSHAKE, Listener};
 use crate::transport::stream::WriteHalf;
@@ -28,13 +29,13 @@ pub(super) async fn accept(inner: Rc<Inner>, listener: Rc<Listener>) {
     while let Some(arrival) = listener.accept().await {
         while callers.try_join_next().is_some() {}
         let inner = inner.clone();
-        callers.spawn_local(async move {
+        callers.spawn_local(boxed(async move {
             let peer = arrival.peer_address();
             match arrival.open(HANDSHAKE).await {
                 Ok(connection) => serve(&inner, connection).await,
                 Err(error) => tracing::info!("{peer} was not let in: {error}"),
             }
-        });
+        }));
     }
 }
 
@@ -60,11 +61,11 @@ pub(super) async fn accept_tcp(inner: Rc<Inner>, listener: transport::Listener) 
         let arrival = listener.accept().await;
         while callers.try_join_next().is_some() {}
         let inner = inner.clone();
-        callers.spawn_local(async move {
+        callers.spawn_local(boxed(async move {
             if let Ok(stream) = arrival.open(HANDSHAKE).await {
                 serve_tcp(&inner, stream).await;
             }
-        });
+        }));
     }
 }
 

@@ -28,6 +28,7 @@ use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::program::Apart;
 use crate::engine::wake::Wake;
+use crate::task::boxed;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
 use crate::transport::{self, Whereabouts};
@@ -145,12 +146,12 @@ impl Orchestrator {
     pub async fn run(mut self) {
         let inner = self.inner.clone();
         let mut tasks = JoinSet::new();
-        tasks.spawn_local(callers::accept(inner.clone(), self.listener.clone()));
+        tasks.spawn_local(boxed(callers::accept(inner.clone(), self.listener.clone())));
         if let Some(tcp) = self.tcp.take() {
-            tasks.spawn_local(callers::accept_tcp(inner.clone(), tcp));
+            tasks.spawn_local(boxed(callers::accept_tcp(inner.clone(), tcp)));
         }
-        tasks.spawn_local(keep(inner.clone()));
-        tasks.spawn_local(renew(inner.clone(), self.listener.clone(), self.clients));
+        tasks.spawn_local(boxed(keep(inner.clone())));
+        tasks.spawn_local(boxed(renew(inner.clone(), self.listener.clone(), self.clients)));
         inner.act(|hub, _| hub.start());
         inner.close_when_told(&self.listener).await;
     }

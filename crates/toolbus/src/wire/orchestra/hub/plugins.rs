@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tokio::task::spawn_local;
 use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::orchestra::hub::{Comeback, Gone, PluginIndex};
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
@@ -13,6 +12,7 @@ use crate::bus::back::causes;
 use crate::child::supervisor::{self, Departure, Next, Restart, RunId, Why};
 use crate::child::{Patience, Program, SpawnError};
 use crate::engine::program::{Apart, ApartOptions, Life};
+use crate::task::spawn_local;
 use crate::transport::quic::{Connection, HANDSHAKE, Idle};
 use crate::wire::orchestra::links::{LinkEvent, LinkId, Links};
 use crate::wire::orchestra::{HostPort, tls};
