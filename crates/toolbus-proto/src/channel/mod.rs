@@ -35,6 +35,17 @@ pub trait Machine {
     fn weight(&self) -> usize {
         0
     }
+
+    /// How many bytes it has collected of answers that are not whole yet: they all come out with
+    /// the last word of an answer, which weighs nothing.
+    fn collected(&self) -> usize {
+        0
+    }
+
+    /// How many bytes of answers have come out and were not handed out yet.
+    fn untold(&self) -> usize {
+        0
+    }
 }
 
 /// One end of one ordered run of bytes: a pipe, a socket. The hands read and write; the

@@ -94,8 +94,12 @@ impl Machine for Server {
         self.conversation.poll_notice()
     }
 
-    fn weight(&self) -> usize {
-        self.conversation.weight()
+    fn collected(&self) -> usize {
+        self.conversation.collected()
+    }
+
+    fn untold(&self) -> usize {
+        self.conversation.untold()
     }
 }
 
@@ -176,27 +180,32 @@ mod tests {
             let _ = server.handle_bytes(now, &mut BytesMut::from(&*format!("{line}\n")));
             server.poll_up().expect("it is asked").0
         });
-        assert_eq!(server.weight(), 0);
+        assert_eq!(server.collected(), 0);
         let piece =
             |last| Piece { data: Bytes::from(vec![0; 3000]), media_type: None, len: None, last };
         for (at, ticket) in tickets.iter().enumerate() {
             let _ = server.down(now, *ticket, Down::Part(Part::Bytes(piece(false))));
             // Once for the block, once for what may be shown collected.
-            assert_eq!(server.weight(), (at + 1) * 6000);
+            assert_eq!(server.collected(), (at + 1) * 6000);
         }
         let _ = server.down(now, tickets[0], Down::Part(Part::Bytes(piece(true))));
-        let weight = server.weight();
+        let weight = server.collected();
         assert!(2 * 6000 + 6000 + 8000 <= weight, "{weight}");
         let failure = Failure::new(FailureKind::Gone, "gone");
         let _ = server.down(now, tickets[1], Down::Done(Err(failure)));
-        assert_eq!(server.weight(), weight - 6000);
+        assert_eq!(server.collected(), weight - 6000);
         // Before it is told, it is found out what the tool lists.
         let _ = server.down(now, tickets[0], Down::Done(Ok(Outcome::End(None))));
         tickets[0] = server.poll_up().expect("the tools are listed").0;
-        assert_eq!(server.weight(), weight - 6000);
+        assert_eq!(server.collected(), weight - 6000);
         let _ = server.down(now, tickets[0], Down::Done(Ok(Outcome::Tools([].into()))));
-        assert_eq!(server.weight(), 6000);
+        assert_eq!(server.collected(), 6000);
+        let told = server.untold();
+        assert!(8000 <= told, "{told}");
+        let mut out = Outbox::new();
+        server.poll_transmit(&mut out);
+        assert!(told <= out.len() && server.untold() == 0, "{} {told}", out.len());
         server.conversation.cancel_all();
-        assert_eq!(server.weight(), 0);
+        assert_eq!(server.collected(), 0);
     }
 }

@@ -133,6 +133,18 @@ impl Account {
         Failure::new(FailureKind::Unavailable, message)
     }
 
+    /// What a call is told whose reply cannot be collected beside those of so many others.
+    pub(crate) fn collected_refusal(&self, collected: usize) -> Failure {
+        let message = format!(
+            "replies to {} are collected until they are whole: {} MiB by now, and {} MiB may wait \
+             for one peer",
+            self.0.name,
+            mib(collected),
+            mib(PEER_BYTES_MAX),
+        );
+        Failure::new(FailureKind::Unavailable, message)
+    }
+
     /// What is told of a message that there is no room for.
     pub(crate) fn half_refusal(&self) -> Failure {
         let Owner { name, half_read, .. } = &*self.0;

@@ -13,10 +13,10 @@ use toolbus_proto::channel::{
     Asked, Channel, Down, Ended, Flow, Notice, ONLY, Serving, Streams, Ticket, Up,
 };
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 
 use super::UNREAD_MAX;
-use super::account::{self, Account, CutOff};
+use super::account::{self, Account, CutOff, PEER_BYTES_MAX};
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
 use super::io::{Opener, Sink, Source, Writer};
@@ -42,6 +42,8 @@ pub struct Front<S: Serving + Streams + 'static> {
     running: RefCell<ByTicket<Running>>,
     /// Calls whose back has been given all that it can take for now.
     slow: Slow,
+    /// The last words of replies that were collected, for a client that has enough to read.
+    last_words: RefCell<VecDeque<(Ticket, Down)>>,
     lanes: Lanes<Front<S>>,
     /// What the log calls the client.
     peer: OnceCell<String>,
@@ -160,6 +162,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             sharing,
             running: RefCell::default(),
             slow: Slow::default(),
+            last_words: RefCell::default(),
             lanes: lanes(this.clone()),
             peer: OnceCell::new(),
             nobody_listens: Cell::new(false),
@@ -245,6 +248,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
         }
         drop(running);
         self.slow.clear();
+        self.last_words.take();
     }
 
     /// Says something to the machine that only its own wire knows of.
@@ -275,6 +279,37 @@ impl<S: Serving + Streams + 'static> Front<S> {
     /// Has the client not read so much that it is asked no further?
     fn is_unread(&self, lane: &Lane) -> bool {
         lane.backlog.is_unread() || lane.charge.is_full()
+    }
+
+    /// Would this bring out a reply that was collected, for a client that has enough to read? It
+    /// weighs nothing by itself, so that it can wait here: no other waits behind it.
+    fn is_to_wait(&self, down: &Down) -> bool {
+        let is_last = matches!(down, Down::Done(Ok(Outcome::End(None) | Outcome::Tools(_))));
+        if !S::IS_ONE || !is_last {
+            return false;
+        }
+        let machine = self.machine.borrow();
+        let is_enough = self.lanes.account.is_full() || PEER_BYTES_MAX <= machine.untold();
+        is_enough && 0 < machine.collected()
+    }
+
+    /// Why there is no room for this: the asker does not read, or the parts of so many replies are
+    /// collected for it that those of this one find no room.
+    fn no_room(&self, running: &Running, down: &Down) -> Option<Failure> {
+        if down.weight() == 0 {
+            return None;
+        }
+        if account::is_any_full()
+            && let Some(asker) = self.asker_of(running).filter(Account::is_full)
+        {
+            return Some(asker.refusal());
+        }
+        let collected = match down {
+            Down::Begin { .. } | Down::Part(_) => self.machine.borrow().collected(),
+            _ => 0,
+        };
+        let asker = self.asker_of(running).filter(|_| PEER_BYTES_MAX <= collected)?;
+        Some(asker.collected_refusal(collected))
     }
 
     /// Passes on what the machine was asked by the client of `lane`, and what else it has to say.
@@ -428,6 +463,10 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
         let mut is_refused = false;
         let asker;
         if let Some(running) = self.running.borrow().get(&ticket) {
+            if self.is_to_wait(&down) {
+                self.last_words.borrow_mut().push_back((ticket, down));
+                return Pressure::Ready;
+            }
             asker = running.asker.clone();
             let lane = self.lane_of(running);
             if matches!(down, Down::Progress(_)) && lane.backlog.is_full() {
@@ -435,12 +474,9 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
                 return Pressure::Ready;
             }
             // Others wait for what comes behind it, so it cannot wait where it comes from.
-            if account::is_any_full()
-                && 0 < down.weight()
-                && let Some(asker) = self.asker_of(running).filter(Account::is_full)
-            {
+            if let Some(refusal) = self.no_room(running, &down) {
                 is_refused = !matches!(down, Down::Done(_));
-                down = Down::Done(Err(asker.refusal()));
+                down = Down::Done(Err(refusal));
             }
         } else {
             return Pressure::Ready;
@@ -538,6 +574,14 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
         let may_go_on = lane.backlog.set(bytes);
         if was_unread && !self.is_unread(lane) {
             lane.wake.ring();
+        }
+        // One at a time: what comes of it is known when it is handed out.
+        if S::IS_ONE && !lane.charge.is_full() {
+            let last_word = self.last_words.borrow_mut().pop_front();
+            if let Some((ticket, down)) = last_word {
+                let _ = self.receive(ticket, down);
+                lane.wake.ring();
+            }
         }
         for (ticket, progress) in lane.take_progress() {
             let _ = self.receive(ticket, progress);

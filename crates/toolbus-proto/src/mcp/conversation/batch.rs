@@ -70,7 +70,7 @@ impl Conversation {
     pub(super) fn answer(&mut self, origin: Origin, text: Outbox) {
         match origin.batch {
             Some(key) => self.settle(key, Some(text)),
-            None => self.said.push_back(Said { place: origin.place, what: Saying::Answer, text }),
+            None => self.say_answer(origin.place, text),
         }
     }
 
@@ -107,6 +107,6 @@ impl Conversation {
             text.append(&mut answer);
         }
         text.put(b"]");
-        self.said.push_back(Said { place, what: Saying::Answer, text });
+        self.say_answer(place, text);
     }
 }

@@ -153,6 +153,8 @@ pub struct Conversation {
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
     said: VecDeque<Said>,
+    /// What the answers among those weigh.
+    untold: usize,
     /// Empty ones with room in them, for the next answers: as many as may be told together.
     spare: Vec<Outbox>,
     notices: VecDeque<Notice>,
@@ -276,6 +278,7 @@ impl Conversation {
             next_question: 1,
             ups: VecDeque::new(),
             said: VecDeque::new(),
+            untold: 0,
             spare: Vec::new(),
             notices: VecDeque::new(),
         }
@@ -342,9 +345,14 @@ impl Conversation {
         self.calls.len() + self.waiting.len()
     }
 
-    /// What is kept of replies that have come in part: their clients have not seen it.
-    pub fn weight(&self) -> usize {
+    /// How many bytes are kept of replies that have come in part.
+    pub fn collected(&self) -> usize {
         self.calls.weight()
+    }
+
+    /// How many bytes of answers are to be said.
+    pub fn untold(&self) -> usize {
+        self.untold
     }
 
     /// Is there room for another request?
@@ -368,7 +376,11 @@ impl Conversation {
 
     /// The next thing to be said.
     pub fn poll_said(&mut self) -> Option<Said> {
-        self.said.pop_front()
+        let said = self.said.pop_front()?;
+        if said.what == Saying::Answer {
+            self.untold -= said.text.len();
+        }
+        Some(said)
     }
 
     /// Takes back a text of which all has been taken, so that the next needs no room of its own.
@@ -458,6 +470,11 @@ impl Conversation {
     fn refuse(&mut self, origin: Origin, id: &Id, refusal: &Refusal) {
         self.notices.push_back(Notice::Refused(refusal.message.to_string()));
         self.answer(origin, refusal.answer(id));
+    }
+
+    fn say_answer(&mut self, place: Place, text: Outbox) {
+        self.untold += text.len();
+        self.said.push_back(Said { place, what: Saying::Answer, text });
     }
 
     fn say(&mut self, place: Place, text: Outbox) {
