@@ -239,10 +239,12 @@ impl Play {
     fn text(&mut self) -> Vec<u8> {
         let mut text = self.word();
         // Escaped anew: what was read is said as it is. It may be long, and is mostly not wanted.
-        for (name, value) in [("$ID", member(&self.line, "id")), ("$LINE", &self.line)] {
-            if text.contains(name) {
-                text = text.replace(name, &escapes::escape(value.as_bytes()));
-            }
+        if text.contains("$ID") {
+            let id = escapes::escape(member(&self.line, "id").as_bytes());
+            text = text.replace("$ID", &id);
+        }
+        if text.contains("$LINE") {
+            text = text.replace("$LINE", &escapes::escape(self.line.as_bytes()));
         }
         unescape(&text)
     }

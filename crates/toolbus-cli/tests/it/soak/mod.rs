@@ -15,6 +15,7 @@ mod journal;
 mod stage;
 
 use std::env;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, LocalSet};
@@ -34,8 +35,28 @@ const CALLERS: u64 = 6;
 const MEMORY_GROWTH_MAX: usize = 24 << 20;
 const FILES_GROWTH_MAX: usize = 24;
 
+/// Set where this is the process that calls.
+const ALONE: &str = "TOOLBUS_SOAK_ALONE";
+
+/// In a process of its own: it looks at what the callers hold, and other tests hold something, too.
 #[test]
 fn every_call_ends_once_and_nothing_is_left() {
+    if env::var_os(ALONE).is_some() {
+        return alone();
+    }
+    let name = concat!(module_path!(), "::every_call_ends_once_and_nothing_is_left");
+    let (_, name) = name.split_once("::").expect("a module is in a crate");
+    let mut again = Command::new(env::current_exe().expect("a program knows its path"));
+    again.args(["--exact", name, "--nocapture"]).env(ALONE, "1");
+    let ran = again.output().expect("it can be run again");
+    let said = [ran.stdout, ran.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    println!("{said}");
+    assert!(ran.status.success(), "{}", ran.status);
+    assert!(said.contains("journal: "), "it did not run");
+}
+
+fn alone() {
     let seconds = env::var(SECONDS).map(|text| text.parse().expect("TOOLBUS_SOAK: seconds"));
     let seconds = seconds.unwrap_or_else(|_| form::short_or_long(SHORT, LONG));
     let (length, seed) = (Duration::from_secs(seconds), form::seed());
