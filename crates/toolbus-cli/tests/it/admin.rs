@@ -1,6 +1,9 @@
 //! `[admin]` of `toolbus serve`: is it alive, is it ready, what has it done?
 
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::thread;
 
 use expect_test::expect;
 use rustix::process::Signal;
@@ -270,9 +273,12 @@ fn configs_that_cannot_be_served() {
 fn it_is_ready_when_every_back_answers() {
     let scratch = Scratch::new();
     let (asked, mark) = (scratch.file("asked"), scratch.file("there"));
-    // Dies when it is first asked for its tools.
-    let steps = ["once", &asked, "{", "exit", "3", "}", "mark", &mark, "echo-oracle"];
-    let shy = back("shy", &oracle(&steps));
+    // Dies when it is first asked for its tools, and then waits until it is let in.
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let let_in = gate.local_addr().unwrap().to_string();
+    let dies = ["once", &asked, "{", "exit", "3", "}"];
+    let waits = ["connect", &let_in, "{", "read", "}", "mark", &mark, "echo-oracle"];
+    let shy = back("shy", &oracle(&[&dies[..], &waits].concat()));
     let server = Config::of(&format!("{BUILTIN}{shy}{TCP}{ADMIN}")).serve(2);
     let admin = &server.urls[1];
     assert_eq!(get(admin, "/healthz").status(), "200");
@@ -281,6 +287,11 @@ fn it_is_ready_when_every_back_answers() {
     assert_eq!(first.body, format!("not ready\nback.shy: {why}\n"));
     assert_eq!(first.status(), "503");
     assert!(of_tools(admin).contains("toolbus_back_up{back=\"shy\"} 0\n"));
+    thread::spawn(move || {
+        for stream in gate.incoming() {
+            stream.unwrap().write_all(b"come in\n").unwrap();
+        }
+    });
     // No caller asks it again, but who looks does.
     eventually("it is ready", || get(admin, "/readyz").status() == "200");
     assert!(of_tools(admin).contains("toolbus_back_up{back=\"shy\"} 1\n"));
