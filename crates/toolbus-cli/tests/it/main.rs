@@ -5,6 +5,7 @@
 
 mod admin;
 mod answers;
+mod answers_unread;
 mod author;
 mod call;
 mod call_arguments;

@@ -334,7 +334,7 @@ impl Asking {
 fn a_remote_server_that_asks_without_end_costs_only_its_own_calls() {
     let asking = Asking::start();
     let address = format!("mcp+{}", asking.url);
-    let server = Server::start(&["mcp", "--http", "0", "--timeout", "8", &address], 1);
+    let server = Server::start(&["mcp", "--http", "0", "--timeout", "4", &address], 1);
     let name = session(server.url());
     let call = legacy_call(1, "f", "{}");
     let waiting = Request::send(server.url(), "POST", &name, &call);
@@ -344,7 +344,7 @@ fn a_remote_server_that_asks_without_end_costs_only_its_own_calls() {
     });
     assert_memory_below(64 * MIB, server.id());
     let answer = waiting.answer();
-    assert!(answer.contains("timed out after 8 s"), "{answer}");
+    assert!(answer.contains("timed out after 4 s"), "{answer}");
     assert_memory_below(64 * MIB, server.id());
 }
 
@@ -374,7 +374,7 @@ fn a_provider_has_the_same_limit() {
 printf '{"id":1,"result":{"schema":{"name":"many","version":"1","protocol":"1","actions":{'
 seq 1 10001 | sed 's/.*/"a&":{}/' | paste -s -d , | tr -d '\n'
 printf '}}}}\n'
-cat > /dev/null
+read -r shutdown
 "#;
     std::fs::write(&script, text).expect("the folder is ours");
     let page =
