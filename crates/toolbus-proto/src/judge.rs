@@ -189,19 +189,21 @@ impl<'a> Judging<'a> {
         );
         let properties: Vec<_> = properties.into_iter().flat_map(edit::members).collect();
         let of = |name: &str| properties.iter().rfind(|(known, _)| known == name);
-        for name in required.into_iter().flat_map(edit::elements).filter_map(string) {
+        let required: Vec<_> =
+            required.into_iter().flat_map(edit::elements).filter_map(string).collect();
+        for name in &required {
             // Some describe what they have made of the arguments, and not what they take.
             let has_default =
-                of(&name).is_some_and(|(_, schema)| edit::member(schema, "default").is_some());
-            if has_default || edit::member(value, &name).is_some() {
+                of(name).is_some_and(|(_, schema)| edit::member(schema, "default").is_some());
+            if has_default || edit::member(value, name).is_some() {
                 continue;
             }
             let strangers: Vec<_> = edit::members(value)
                 .map(|(given, _)| given)
                 .filter(|given| of(given).is_none())
                 .collect();
-            let given = nearest(&name, strangers.iter().map(|given| &**given)).map(str::to_owned);
-            return Some(Fault { path: joint(path, &name), wrong: Wrong::Missing { given } });
+            let given = nearest(name, strangers.iter().map(|given| &**given)).map(str::to_owned);
+            return Some(Fault { path: joint(path, name), wrong: Wrong::Missing { given } });
         }
         edit::members(value).find_map(|(name, member)| {
             let schema = match of(&name) {
@@ -209,6 +211,10 @@ impl<'a> Judging<'a> {
                 None if patterns.is_some() => return None,
                 None => rest?,
             };
+            // That is how many write what is not given.
+            if kind(member) == Kind::Null && !required.contains(&name) {
+                return None;
+            }
             self.fault(schema, member, &joint(path, &name), depth + 1)
         })
     }
@@ -503,9 +509,10 @@ mod tests {
         }
     }
 
-    /// What is said of a value of this schema.
+    /// What is said of a value of this schema that has to be given.
     fn of(schema: &str, value: &str) -> String {
-        judged(&format!(r#"{{"properties":{{"a":{schema}}}}}"#), &format!(r#"{{"a":{value}}}"#))
+        let schema = format!(r#"{{"properties":{{"a":{schema}}},"required":["a"]}}"#);
+        judged(&schema, &format!(r#"{{"a":{value}}}"#))
     }
 
     #[test]
@@ -647,6 +654,7 @@ mod tests {
             (r#"{"prefixItems":[{}],"items":{"type":"string"}}"#, "[1]"),
             (r#"{"additionalProperties":false,"patternProperties":{"^x":{}}}"#, r#"{"y":1}"#),
             (r#"{"required":["b"],"properties":{"b":{"default":1}}}"#, "{}"),
+            (r#"{"properties":{"b":{"type":"boolean"}}}"#, r#"{"b":null}"#),
             (r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#, "1"),
             (r#"{"oneOf":[{"type":"integer"},{"type":"number"}]}"#, "1"),
             (r#"{"anyOf":[]}"#, "1"),
