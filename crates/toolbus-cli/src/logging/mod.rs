@@ -7,6 +7,7 @@
 
 mod rates;
 mod repeats;
+mod undecided;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -150,6 +151,7 @@ pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
     let spins = format == LogFormat::Text && LevelFilter::WARN <= max && Spinner::can_turn();
     let log = Log { max, spins, form, counts };
     if stdio::is_guest() {
+        undecided::ask_each_log();
         let until_finished = tracing::subscriber::set_default(log);
         return GUEST.set(Some((started, until_finished)));
     }
