@@ -82,7 +82,7 @@ impl Vitals {
 /// run in between is known by how often it was switched to.
 #[cfg(target_os = "linux")]
 pub fn stands_still(pid: u32) -> bool {
-    // Most often it runs, and then nobody else need be looked for.
+    // Most often it runs, and then no other process need be looked for.
     if asleep(pid).is_none() {
         return false;
     }

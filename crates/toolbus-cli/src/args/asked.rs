@@ -52,7 +52,7 @@ pub(crate) struct AskedArgs {
 }
 
 /// What a peer is told that it may ask where tools are only listed: some list other tools then, and
-/// whoever looks at the list will call them here.
+/// the user who reads the list will call them on this terminal.
 pub(crate) fn listing_clients() -> Clients {
     let forms = question::can_be_answered();
     Clients::User(Askable { forms, ..Askable::default() })

@@ -139,7 +139,7 @@ fn object(words: Vec<Word>, tool: Option<&ToolSpec>, is_checked: bool) -> Result
     Ok(format!("{{{}}}", members.join(",")))
 }
 
-/// Refuses a text that is not JSON where nothing but an array or an object is taken: whoever typed it
+/// Refuses a text that is not JSON where nothing but an array or an object is taken: the user
 /// meant JSON, and would be told that a text came.
 fn check_json(parameter: &Parameter<'_>, text: &str) -> Result<(), Failure> {
     let types = parameter.types();

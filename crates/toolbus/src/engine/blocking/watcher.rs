@@ -22,8 +22,8 @@ use crate::transport::ready;
 /// What the thread needs besides descriptors and a few lines.
 const STACK_BYTES: usize = 128 * 1024;
 const READ_BYTES: usize = 16 * 1024;
-/// Wakes a read. Behind what another process wrote at that moment it is a blank line, which every
-/// wire over pipes passes over once it is ready.
+/// Wakes a read. Behind what another process wrote at that moment it is a blank line, which a
+/// client of an oracle that is ready counts as a stray line and passes over.
 const WAKE_UP: &[u8] = b"\n";
 
 /// The eye on one process. Dropping it ends the thread.

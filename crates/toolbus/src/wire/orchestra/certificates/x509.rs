@@ -320,7 +320,7 @@ pub(super) fn write_name(parts: &[(&[u8], &str)]) -> Vec<u8> {
     der::write(tag::SEQUENCE, &[&sets.concat()])
 }
 
-/// An extension; one that is critical must be understood by whoever reads the certificate.
+/// An extension; one that is critical must be understood by the peer that reads the certificate.
 pub(super) fn write_extension(id: &[u8], is_critical: bool, value: &[u8]) -> Vec<u8> {
     let id = der::write(tag::OBJECT_IDENTIFIER, &[id]);
     let critical = der::write(tag::BOOLEAN, &[&[0xff]]);
