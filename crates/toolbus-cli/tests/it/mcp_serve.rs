@@ -128,11 +128,16 @@ fn of_several_peers_each_tool_has_the_name_of_its_peer() {
     let shy = oracle(&["once", &scratch.file("shy"), "{", "exit", "3", "}", "echo-oracle"]);
     let mut live = session(&["-q", "builtin:", &shy]);
     let invoke = legacy_call(1, "faulty-tool_invoke", r#"{"selector":"f","calldata":["0x7"]}"#);
+    let mut answer = live.ask(&invoke);
+    if answer.contains("ended with exit status 3 before it was ready") {
+        // The call came while the process that dies was still starting, and shared its fate.
+        answer = live.ask(&invoke);
+    }
     // It is there now; a client that has seen no list need not be told that it has changed.
     expect![[
         r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[\"0x7\"]"}]}}"#
     ]]
-    .assert_eq(&live.ask(&invoke));
+    .assert_eq(&answer);
     expect![[r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#]]
         .assert_eq(&live.ask(&legacy_call(2, "builtin_add", r#"{"a":1,"b":2}"#)));
     expect![[r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"unknown tool: add"}}"#]]
