@@ -1,7 +1,10 @@
 //! Processes as a test looks at them: which of a group are left, and do they move?
 
+use std::io::{self, PipeWriter};
+use std::os::fd::AsRawFd as _;
 use std::process::Child;
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::patience::eventually;
@@ -41,6 +44,32 @@ impl Group {
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
+}
+
+/// Closes the end from which the standard output of `child` is read, and waits until nobody else
+/// has it.
+#[track_caller]
+pub fn stop_reading(child: &Child, output: impl Sized) {
+    drop(output);
+    await_no_reader(&format!("/proc/{}/fd/1", child.id()));
+}
+
+/// The end for writing of a pipe that nobody reads.
+#[track_caller]
+pub fn unread_pipe() -> PipeWriter {
+    let (reader, writer) = io::pipe().expect("a pipe can be made");
+    drop(reader);
+    await_no_reader(&format!("/proc/self/fd/{}", writer.as_raw_fd()));
+    writer
+}
+
+/// A process that another test is just starting has a copy of all our pipes until it runs its
+/// program.
+#[track_caller]
+fn await_no_reader(pipe: &str) {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // Without a reader it cannot be opened, nor without a writer, nor where there is no `/proc`.
+    eventually("nobody reads it", || open(pipe, flags, Mode::empty()).is_err());
 }
 
 /// What `/proc` knows of a process that lives.

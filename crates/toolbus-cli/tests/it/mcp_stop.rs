@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use toolbus_testkit::patience::awaited;
+use toolbus_testkit::process::stop_reading;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
@@ -73,7 +74,8 @@ fn a_client_that_closes_our_output_ends_us_quietly() {
     let mut command = command(&["mcp", "builtin:"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program was built for this test");
-    drop(child.stdout.take());
+    let stdout = child.stdout.take();
+    stop_reading(&child, stdout);
     let mut stdin = child.stdin.take().expect("is piped");
     writeln!(stdin, "{INITIALIZE}").expect("it reads");
     // Our input stays open: that it ends must have another reason.

@@ -1,6 +1,7 @@
 //! `toolbus oracle invoke CONNECTION -`: one call a line, one process for all.
 
 use expect_test::{Expect, expect};
+use toolbus_testkit::process::unread_pipe;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::live::{Live, marked};
@@ -214,10 +215,9 @@ fn a_start_that_fails_is_tried_again() {
 
 #[test]
 fn a_reader_that_leaves_ends_it_quietly() {
-    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
-    drop(reader);
     let address = oracle(&["echo-oracle"]);
     let mut command = crate::page::command(&["oracle", "invoke", &address, "f"]);
-    let output = command.stdout(writer).output().expect("the program was built for this test");
+    let output =
+        command.stdout(unread_pipe()).output().expect("the program was built for this test");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(1), &b""[..]));
 }

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use expect_test::expect;
 use toolbus_testkit::patience::awaited;
+use toolbus_testkit::process::unread_pipe;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::page::{Page, check, command, our_command};
@@ -515,11 +516,9 @@ fn no_manual_page() {
 
 #[test]
 fn a_reader_that_leaves_ends_us_quietly() {
-    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
-    drop(reader);
     let output = command(&["completions", "bash"])
         .stdin(Stdio::null())
-        .stdout(writer)
+        .stdout(unread_pipe())
         .output()
         .expect("the program was built for this test");
     assert_eq!(output.status.code(), Some(1));

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use toolbus_testkit::patience::awaited;
+use toolbus_testkit::process::stop_reading;
 use toolbus_testkit::responses::{Answer, Asked, Gate, Server};
 use toolbus_testkit::scratch::Scratch;
 use toolbus_testkit::transcript;
@@ -261,7 +262,7 @@ impl Story {
             }
             Some(Happening::ReaderLeaves(gate)) => {
                 stdout.read_line(&mut printed).unwrap();
-                drop(stdout);
+                stop_reading(&child, stdout);
                 gate.open();
             }
             None => {
