@@ -65,7 +65,8 @@ pub mod child;
 #[cfg(any(feature = "author", feature = "bus"))]
 pub mod secrets;
 #[cfg(feature = "bus")]
-mod task;
+#[doc(hidden)]
+pub mod task;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
 pub mod time;

@@ -12,7 +12,7 @@ use crate::bus::back::LocalFuture;
 
 /// Begins a task on this thread.
 #[track_caller]
-pub(crate) fn spawn_local<T: 'static>(task: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+pub fn spawn_local<T: 'static>(task: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     tokio::task::spawn_local(boxed(task))
 }
 

@@ -10,9 +10,9 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgMatches, FromArgMatches};
 use toolbus::address::Address;
 use toolbus::secrets::masked;
-use toolbus::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
+use toolbus::wire::found;
 use toolbus::wire::settings::Settings;
-use toolbus::wire::{Registry, found};
+use toolbus_check::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
 use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind};
@@ -115,7 +115,7 @@ impl TypedValueParser for ProtocolParser {
 }
 
 fn checked(protocol: &str) -> Option<&'static dyn CheckKind> {
-    Registry::default().find(protocol)?.check()
+    toolbus_check::find(protocol)
 }
 
 /// What can be said about the tests of one wire alone, as it was given.
@@ -223,7 +223,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<(), Failed> {
             exit = signals.next() => return Err(Failed::quietly(exit)),
             missed = over(&args.limit) => return Err(failure::failed(&missed)),
         };
-        let kind = spelled.kind().check().ok_or_else(|| {
+        let kind = checked(spelled.kind().name()).ok_or_else(|| {
             let message = format!("there are no tests for {}", spelled.kind().summary());
             Failed::usage(message)
         })?;

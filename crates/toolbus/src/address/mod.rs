@@ -319,6 +319,16 @@ pub enum AddressError {
         /// The wire's name, which is that of its feature too.
         wire: &'static str,
     },
+    /// It is the address of a peer that speaks another wire.
+    #[error("`{text}` is no {wanted}")]
+    OtherWire {
+        /// The whole text.
+        text: String,
+        /// What it was to be: `mediocre-rpc server`.
+        wanted: &'static str,
+        /// How one is named.
+        hint: &'static str,
+    },
     /// The command has a quote that is not closed.
     #[error("failed to parse {protocol} command: missing closing quote")]
     MissingQuote {
@@ -369,6 +379,7 @@ impl AddressError {
             AddressError::NotInThisBuild { wire, .. } => {
                 Some(format!("build toolbus with the feature `{wire}`"))
             }
+            AddressError::OtherWire { hint, .. } => Some((*hint).to_owned()),
             _ => None,
         }
     }

@@ -16,7 +16,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, W
 
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 
-pub(crate) use crate::did_you_mean::{hinted, unknown_tool};
+pub use crate::did_you_mean::{hinted, unknown_tool};
 
 /// A future that lives on the bus's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -138,7 +138,7 @@ pub(crate) fn tools_in(outcome: Outcome) -> Result<Arc<[ToolSpec]>, Failure> {
 }
 
 /// What went wrong, and why, as one sentence.
-pub(crate) fn causes(error: &dyn Error) -> String {
+pub fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {

@@ -82,7 +82,7 @@ pub struct Lost(pub StreamLost);
 
 impl Lost {
     /// What an error means for its stream.
-    pub(crate) fn of(error: io::Error) -> StreamLost {
+    pub fn of(error: io::Error) -> StreamLost {
         match error.downcast::<Lost>() {
             Ok(Lost(lost)) => lost,
             Err(error) => {

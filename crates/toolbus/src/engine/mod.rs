@@ -35,7 +35,7 @@ pub(crate) mod program;
 #[cfg(feature = "bus")]
 pub(crate) mod relay;
 #[cfg(feature = "bus")]
-pub(crate) mod wake;
+pub mod wake;
 
 use std::time::Duration;
 

@@ -54,7 +54,7 @@ impl Wake {
 
 /// Waits until every task that can run has run. `yield_now` alone would end as soon as anything
 /// else wakes the task, perhaps before any other had its turn.
-pub(crate) async fn turn() {
+pub async fn turn() {
     let mut turn: Option<Arc<Turn>> = None;
     poll_fn(|context| {
         if let Some(turn) = &turn {

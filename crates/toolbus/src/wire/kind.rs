@@ -7,7 +7,6 @@ use toolbus_proto::capture::Side;
 use toolbus_proto::tool::{FailureKind, ToolSpec, Wire};
 
 use super::OpenError;
-use super::check::CheckKind;
 use super::clients::ClientConfigs;
 use super::decode::Decoding;
 use super::fixture::Fixture;
@@ -89,11 +88,6 @@ pub trait PeerKind: Sync {
     /// May an address of this kind be listened on?
     fn can_listen(&self, address: &Address) -> bool {
         self.front().is_some_and(|front| front.can_listen(address))
-    }
-
-    /// How a program is tested that should speak it, if it can be.
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        None
     }
 
     /// Begins to tell what one side of a captured conversation says, if captures can be read.

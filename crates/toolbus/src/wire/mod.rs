@@ -10,8 +10,6 @@ pub mod at;
 #[cfg(feature = "author")]
 mod authors;
 #[cfg(feature = "bus")]
-pub mod check;
-#[cfg(feature = "bus")]
 pub mod clients;
 #[cfg(feature = "bus")]
 pub mod credentials;
@@ -28,7 +26,7 @@ mod kind;
 #[cfg(feature = "bus")]
 pub(crate) mod missing;
 #[cfg(feature = "bus")]
-pub(crate) mod open;
+pub mod open;
 #[cfg(feature = "bus")]
 pub mod program;
 #[cfg(feature = "bus")]

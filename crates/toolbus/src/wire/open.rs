@@ -33,23 +33,23 @@ pub(crate) fn open_one_of(
 }
 
 /// What an address needs and this build was made without.
-pub(super) fn not_in_this_build(address: &Address, what: &'static str) -> OpenError {
+pub fn not_in_this_build(address: &Address, what: &'static str) -> OpenError {
     OpenError::NotInThisBuild { address: address.clone(), what }
 }
 
 /// An address of a form that none of the wire's schemes has.
-pub(super) fn unfit(address: &Address, wants: &'static str) -> OpenError {
+pub fn unfit(address: &Address, wants: &'static str) -> OpenError {
     OpenError::unusable(address, format!("it has to be {wants}"))
 }
 
 /// What the log calls a program that has no other name.
-pub(crate) fn file_name(words: &[String]) -> String {
+pub fn file_name(words: &[String]) -> String {
     let program = words.first().map_or("", String::as_str);
     program.rsplit('/').next().unwrap_or(program).to_owned()
 }
 
 /// What is started, in the surroundings that are set.
-pub(crate) fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program {
+pub fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program {
     let ProgramSettings { env: vars, cwd, .. } = &settings.program;
     let vars = vars.iter().map(|(name, value)| (name.clone(), value.reveal().clone()));
     Program { env, vars: vars.collect(), cwd: cwd.clone(), ..Program::new(words.to_vec()) }

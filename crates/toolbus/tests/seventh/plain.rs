@@ -1,25 +1,23 @@
 //! The testkit's plain wire as a seventh one: its room is `toolbus_testkit::plain`, this file is
 //! its folder, and `Registry::with(&PLAIN)` its line. Nothing else knows it.
 
-use std::io::{self, BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::io;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use toolbus::address::{Address, Place, Purpose, Scheme};
+use toolbus::address::{Address, Scheme};
 use toolbus::bus::Bus;
 use toolbus::bus::back::{Back, LocalFuture};
 use toolbus::bus::config::{Key, KeyKind, Values};
-use toolbus::wire::check::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 use toolbus::wire::decode::{DecodedLines, Decoding};
 use toolbus::wire::fixture::{Fixture, Probe};
 use toolbus::wire::program::{ProgramBack, serve_stdio};
 use toolbus::wire::settings::{Settings, WireSettings};
-use toolbus::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+use toolbus::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind};
 use toolbus_proto::capture::{Event, Side};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Failure, FailureKind, Wire};
+use toolbus_proto::tool::Wire;
 use toolbus_testkit::plain::{Client, Limits, Server, WIRE};
 
 /// The plain wire, for the registry.
@@ -75,10 +73,6 @@ impl PeerKind for Plain {
         Some(&PLAIN)
     }
 
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        Some(&PLAIN)
-    }
-
     fn decode(&self, _side: Side) -> Option<Box<dyn Decoding>> {
         let event = |line: &Bytes| {
             let said = Json::parse(line.clone()).ok()?;
@@ -118,45 +112,5 @@ impl FrontKind for Plain {
 
     fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
         Box::pin(serve_stdio(bus, Server::new(Limits::default())))
-    }
-}
-
-impl CheckKind for Plain {
-    fn target(&self, text: &str, _wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = Registry::of(&[&PLAIN]).address(Purpose::Call, text);
-        let address = address.map_err(|error| TargetError::new(error.to_string()))?;
-        match address.place() {
-            Place::Command(words) => Ok(Box::new(Words(words.clone()))),
-            _ => Err(TargetError::new("no program")),
-        }
-    }
-}
-
-struct Words(Vec<String>);
-
-impl Target for Words {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(async move {
-            let mut program = Command::new(&self.0[0]);
-            program.args(&self.0[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
-            let unavailable =
-                |error: io::Error| Failure::new(FailureKind::Unavailable, error.to_string());
-            let mut child = program.spawn().map_err(unavailable)?;
-            let mut line = String::new();
-            let mut output = BufReader::new(child.stdout.take().expect("is piped"));
-            output.read_line(&mut line).map_err(unavailable)?;
-            let verdict = match line.as_str() {
-                "[0,{\"ready\":1}]\n" => Verdict::Ok,
-                other => Verdict::Fail(format!("said {other:?}")),
-            };
-            tell(Finding { rule: "greets", verdict });
-            // It ends with its input.
-            drop(child.stdin.take());
-            child.wait().map_err(unavailable)?;
-            Ok(())
-        })
     }
 }

@@ -16,7 +16,7 @@ use crate::child::{Exit, Patience, Process, Program, Signal, scratch};
 use crate::transport::pipe::{Input, Watch};
 
 /// A program that runs. Dropping it kills it and all it has started.
-pub(super) struct Child {
+pub struct Child {
     name: String,
     process: Process,
     exit: Watch,
@@ -30,7 +30,7 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts it; its standard input is empty.
-    pub(super) fn start(
+    pub fn start(
         name: &str,
         program: &Program,
         file: Option<PrivateFile>,
@@ -60,7 +60,7 @@ impl Child {
     }
 
     /// More of its standard output; none when it has ended, or the program has.
-    pub(super) async fn read(&mut self, into: &mut BytesMut) -> usize {
+    pub async fn read(&mut self, into: &mut BytesMut) -> usize {
         let mut errors = BytesMut::new();
         loop {
             tokio::select! {
@@ -113,7 +113,7 @@ impl Child {
     }
 
     /// How it ended, and what it said last, once it has closed its output.
-    pub(super) async fn last_words(&mut self, patience: Duration) -> LastWords {
+    pub async fn last_words(&mut self, patience: Duration) -> LastWords {
         if !self.ends_within(patience).await {
             self.process.signal_session(Signal::Term);
             self.ends_within(Patience::USUAL.signal).await;
@@ -130,12 +130,13 @@ impl Child {
         }
     }
 
-    pub(super) fn exit_seen(&self) -> Option<Exit> {
+    /// How it ended, once that was seen.
+    pub fn exit_seen(&self) -> Option<Exit> {
         self.process.exit_seen()
     }
 
     /// Leaves it: one that still runs is waited for, told to end, made to end.
-    pub(super) async fn leave(mut self, patience: Duration) {
+    pub async fn leave(mut self, patience: Duration) {
         let has_ended = !patience.is_zero() && self.ends_within(patience).await;
         if !has_ended {
             self.process.signal_session(Signal::Term);
@@ -149,10 +150,11 @@ impl Child {
 }
 
 /// A file that only we may read, gone with its owner.
-pub(super) struct PrivateFile(PathBuf);
+pub struct PrivateFile(PathBuf);
 
 impl PrivateFile {
-    pub(super) fn write(text: &str) -> io::Result<PrivateFile> {
+    /// Writes it where only we can read it.
+    pub fn write(text: &str) -> io::Result<PrivateFile> {
         let name: String = chance::bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect();
         let path = scratch::folder()?.join(format!("{name}.json"));
         let mut options = OpenOptions::new();
@@ -162,7 +164,8 @@ impl PrivateFile {
         Ok(private)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

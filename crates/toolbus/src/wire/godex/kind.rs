@@ -5,15 +5,14 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use toolbus_proto::capture::Side;
 use toolbus_proto::godex::decode::Decoder;
-use toolbus_proto::tool::{Failure, ToolSpec, Wire};
+use toolbus_proto::tool::{ToolSpec, Wire};
 
+use super::WIRE;
 use super::back::{Godex, Options};
-use super::{WIRE, check};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::Back;
 use crate::child::{EnvPolicy, Patience};
-use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{Decoded, Decoding};
 use crate::wire::found::Heard;
 use crate::wire::open::{file_name, patience, program, unfit};
@@ -72,10 +71,6 @@ impl PeerKind for GodexKind {
         true
     }
 
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        Some(&GODEX)
-    }
-
     /// What a caller says are the arguments of a process, which cannot be captured.
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         match side {
@@ -104,32 +99,5 @@ impl Decoding for Captured {
         lines.push_str(&String::from_utf8_lossy(self.0.lines()));
         self.0.lines().clear();
         self.0.exit().map_or(Decoded::More, Decoded::Ended)
-    }
-}
-
-impl CheckKind for GodexKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        super::rules::RULES
-    }
-
-    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        // A command may stand there without its scheme.
-        let command = text.strip_prefix("godex+stdio:").unwrap_or(text);
-        let words = crate::child::words::split(command).map_err(TargetError::new)?;
-        if words.is_empty() {
-            return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
-        }
-        let program = program(&words, &wanted.settings, EnvPolicy::Inherit);
-        let start = wanted.start.unwrap_or(Patience::USUAL.start);
-        Ok(Box::new(check::Subject { program, patience: start, stop: wanted.stop }))
-    }
-}
-
-impl Target for check::Subject {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(check::check(self, tell))
     }
 }

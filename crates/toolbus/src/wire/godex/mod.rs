@@ -4,16 +4,13 @@
 #[cfg(feature = "bus")]
 pub mod back;
 #[cfg(feature = "bus")]
-mod check;
 #[cfg(feature = "bus")]
-mod child;
+pub mod child;
 #[cfg(feature = "http")]
 pub mod exec;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
-mod rules;
-
 #[cfg(feature = "bus")]
 pub use kind::{Captured, GODEX, GodexKind};
 pub use toolbus_proto::godex::WIRE;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
 use toolbus_proto::mcp::{calling, native};
-use toolbus_proto::tool::{Failure, FailureKind, Wire};
+use toolbus_proto::tool::{FailureKind, Wire};
 
 use super::back::{Mcp, Options};
 #[cfg(feature = "http")]
@@ -16,15 +16,14 @@ use super::back_http;
 use super::back_http::McpHttp;
 use super::clients::McpClients;
 use super::settings::McpSettings;
-use super::{WIRE, check, eras, settings};
+use super::{WIRE, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::bus::observe::NativeCall;
 use crate::child::supervisor::{Judge, Restart};
 use crate::child::{EnvPolicy, Meanwhile, Patience};
-use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::clients::ClientConfigs;
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
@@ -66,7 +65,7 @@ const SCHEMES: &[Scheme] = &[
 ];
 
 /// Is the old pair of HTTP+SSE spoken there, and nothing else?
-pub(super) fn is_pair(address: &Address) -> bool {
+pub fn is_pair(address: &Address) -> bool {
     matches!(address.scheme(), "mcp+sse://" | "mcp+sses://")
 }
 
@@ -121,10 +120,6 @@ impl PeerKind for McpKind {
     }
 
     fn front(&self) -> Option<&'static dyn FrontKind> {
-        Some(&MCP)
-    }
-
-    fn check(&self) -> Option<&'static dyn CheckKind> {
         Some(&MCP)
     }
 
@@ -183,42 +178,6 @@ const FIXTURE: Fixture = Fixture {
         "an answer is whole, so its parts are collected; meanwhile they are told as progress",
     )],
 };
-
-impl CheckKind for McpKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        super::rules::RULES
-    }
-
-    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        let address = Address::parse(text)?;
-        let place = match address.place() {
-            Place::Command(words) if address.wire() == WIRE || address.is_bare() => {
-                check::Place::Program(program(words, &wanted.settings, EnvPolicy::Inherit))
-            }
-            #[cfg(feature = "http")]
-            Place::Url(url) if address.wire() == WIRE => {
-                let (name, sse) = (address.peer_name(), is_pair(&address));
-                let options = back_http::Options::of(&name, url, sse, &wanted.settings);
-                check::Place::Url(Rc::new(options.map_err(TargetError::new)?))
-            }
-            _ => {
-                return Err(TargetError::new(format!("`{text}` is no MCP server"))
-                    .hint("name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`"));
-            }
-        };
-        let start = wanted.start.unwrap_or(Patience::MCP.start);
-        Ok(Box::new(check::Subject { place, start, stop: wanted.stop }))
-    }
-}
-
-impl Target for check::Subject {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(check::check(self, tell))
-    }
-}
 
 /// What the settings mean for a server that is started.
 fn options(words: &[String], settings: &Settings) -> Options {

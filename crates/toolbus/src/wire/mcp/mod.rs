@@ -7,7 +7,6 @@ pub mod back;
 #[cfg(feature = "http")]
 pub mod back_http;
 #[cfg(feature = "bus")]
-pub mod check;
 #[cfg(feature = "bus")]
 mod clients;
 #[cfg(feature = "bus")]
@@ -25,7 +24,6 @@ mod opening;
 #[cfg(feature = "bus")]
 mod processes;
 #[cfg(feature = "bus")]
-mod rules;
 #[cfg(feature = "bus")]
 mod sessions;
 #[cfg(feature = "bus")]
@@ -34,5 +32,5 @@ pub mod settings;
 mod several;
 
 #[cfg(feature = "bus")]
-pub use kind::{MCP, McpKind};
+pub use kind::{MCP, McpKind, is_pair};
 pub use toolbus_proto::mcp::WIRE;

@@ -5,22 +5,21 @@ use std::time::Duration;
 
 use toolbus_proto::capture::Side;
 use toolbus_proto::mediocre::{Methods, Reading};
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::tool::Wire;
 
 use super::back::{Host, Mediocre, Options, Started};
 #[cfg(any(feature = "http", feature = "tls"))]
 use super::reach;
 use super::settings::MediocreSettings;
-use super::{WIRE, check, decode, settings};
+use super::{WIRE, decode, settings};
 use crate::address::{Address, AddressError, Place, Purpose, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
 #[cfg(feature = "tls")]
 use crate::transport::tls::Inside;
-use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe};
 use crate::wire::found::Heard;
@@ -130,10 +129,6 @@ impl PeerKind for MediocreKind {
         Some(&MEDIOCRE)
     }
 
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        Some(&MEDIOCRE)
-    }
-
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         Some(Box::new(decode::Capture::new(side, Reading::default())))
     }
@@ -159,50 +154,8 @@ const FIXTURE: Fixture = Fixture {
     limits: &[],
 };
 
-impl CheckKind for MediocreKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        super::rules::RULES
-    }
-
-    fn options(&self) -> &'static [CheckOption] {
-        &[CheckOption {
-            name: "method",
-            value_name: "NAME",
-            help: "Method of a mediocre-rpc server that may be called with null, and as an empty \
-                   stream",
-            only_for: "mediocre-rpc servers",
-        }]
-    }
-
-    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        // A command with blanks or a path can be nothing else. A URL is not looked at as that of
-        // another wire, to which what stands behind its `?` would be a secret.
-        let is_command = !text.contains("://")
-            && Address::begins_like_one(text)
-            && Address::parse(text).is_ok_and(|address| address.is_bare());
-        let address = match is_command {
-            true => address(Purpose::Call, &format!("stdio:{text}"))?,
-            false => address(Purpose::Call, text)?,
-        };
-        Ok(Box::new(check::Subject {
-            place: check::Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
-            method: wanted.option("method").map(str::to_owned),
-            start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
-        }))
-    }
-}
-
-impl Target for check::Subject {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(check::check(self, tell))
-    }
-}
-
 /// Reads the address of a mediocre-rpc peer, whose `mediocre+` may be left out.
-pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
+pub fn address(purpose: Purpose, url: &str) -> Result<Address, AddressError> {
     let schemes = SCHEMES.iter().filter_map(|scheme| scheme.prefix.strip_prefix("mediocre+"));
     let is_short = schemes.into_iter().any(|scheme| url.starts_with(scheme));
     let full = if is_short { format!("mediocre+{url}") } else { url.to_owned() };
@@ -212,10 +165,12 @@ pub fn address(purpose: Purpose, url: &str) -> Result<Address, TargetError> {
         read => read?,
     };
     if address.wire() != WIRE {
-        return Err(TargetError::new(format!("`{url}` is no mediocre-rpc server")).hint(
-            "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by `unix:PATH` \
-             or by `stdio:COMMAND`",
-        ));
+        return Err(AddressError::OtherWire {
+            text: url.to_owned(),
+            wanted: "mediocre-rpc server",
+            hint: "name one by `tcp://`, `tls://`, `http://` or `https://` and HOST:PORT, by \
+                   `unix:PATH` or by `stdio:COMMAND`",
+        });
     }
     Ok(address)
 }

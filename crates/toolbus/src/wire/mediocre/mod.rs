@@ -5,7 +5,6 @@ pub(super) mod author;
 #[cfg(feature = "bus")]
 pub mod back;
 #[cfg(feature = "bus")]
-pub mod check;
 #[cfg(feature = "bus")]
 pub mod decode;
 #[cfg(feature = "bus")]
@@ -15,9 +14,8 @@ mod kind;
 #[cfg(feature = "bus")]
 mod listening;
 #[cfg(any(feature = "http", feature = "tls"))]
-mod reach;
+pub mod reach;
 #[cfg(feature = "bus")]
-mod rules;
 #[cfg(feature = "bus")]
 pub mod settings;
 

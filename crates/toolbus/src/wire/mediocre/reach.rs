@@ -30,11 +30,7 @@ pub struct Site {
 
 /// Whom to call by HTTP, by which path, and what is sent with every request.
 #[cfg(feature = "http")]
-pub(super) fn site(
-    address: &Address,
-    url: &Url,
-    credentials: &Credentials,
-) -> Result<Site, OpenError> {
+pub fn site(address: &Address, url: &Url, credentials: &Credentials) -> Result<Site, OpenError> {
     let is_secure = url.carrier == Transport::Https;
     let headers = credentials.fields(&url.host, is_secure).map_err(|error| error.of(address))?;
     let path = url
@@ -55,11 +51,7 @@ pub(super) fn site(
 
 /// What the parameters of an address say about whom to trust and who we are.
 #[cfg(feature = "tls")]
-pub(super) fn client_tls(
-    address: &Address,
-    url: &Url,
-    inside: Inside,
-) -> Result<ClientTls, OpenError> {
+pub fn client_tls(address: &Address, url: &Url, inside: Inside) -> Result<ClientTls, OpenError> {
     let path = |name| url.parameter(name).map(Path::new);
     let fault = |why: String| OpenError::unusable(address, why);
     let identity = match (path("cert"), path("key")) {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::oracle::{Functions, signature};
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::tool::Wire;
 
 use super::back::{Options, Oracle};
 use super::settings::OracleSettings;
-use super::{SHELL, WIRE, check, front, settings};
+use super::{SHELL, WIRE, front, settings};
 use crate::address::{Address, AddressError, Place, Purpose, Scheme};
 use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
@@ -20,7 +20,6 @@ use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
 use crate::transport::stdio;
-use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
@@ -108,10 +107,6 @@ impl PeerKind for OracleKind {
         Some(&ORACLE)
     }
 
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        Some(&ORACLE)
-    }
-
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         let line_bytes_max = toolbus_proto::oracle::Settings::default().line_bytes_max;
         let event = move |line: &Bytes| toolbus_proto::oracle::decode::event(side, line);
@@ -134,39 +129,6 @@ const FIXTURE: Fixture = Fixture {
         (Trait::Cancelled, "a call cannot be taken back, and the next one waits for it"),
     ],
 };
-
-impl CheckKind for OracleKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        super::rules::RULES
-    }
-
-    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        // A command with blanks or a path can be nothing else.
-        let bare = (!text.contains("://"))
-            .then(|| Address::parse(text).ok())
-            .flatten()
-            .filter(|address| address.is_bare() && Address::begins_like_one(text));
-        let address = bare.map_or_else(|| connection(text), Ok)?;
-        let Place::Command(words) = address.place() else {
-            let message = format!("`{text}` is no program that can be tested");
-            return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));
-        };
-        Ok(Box::new(check::Subject {
-            program: program(words, &wanted.settings, EnvPolicy::Inherit),
-            start: wanted.start.unwrap_or(Patience::ORACLE.start),
-            stop: wanted.stop,
-        }))
-    }
-}
-
-impl Target for check::Subject {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(check::check(self, tell))
-    }
-}
 
 impl FrontKind for OracleKind {
     fn can_listen(&self, _address: &Address) -> bool {

@@ -7,13 +7,11 @@ pub mod back;
 #[cfg(feature = "bus")]
 pub mod blocking;
 #[cfg(feature = "bus")]
-pub mod check;
 #[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "bus")]
 mod kind;
 #[cfg(feature = "bus")]
-mod rules;
 #[cfg(feature = "bus")]
 pub mod settings;
 #[cfg(feature = "bus")]

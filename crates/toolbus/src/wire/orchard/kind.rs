@@ -8,25 +8,24 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::orchard::ServerSettings;
-use toolbus_proto::tool::{Failure, Wire};
+use toolbus_proto::tool::Wire;
 
 use super::back::{Options, Orchard};
 use super::settings::OrchardSettings;
-use super::{WIRE, check, front, settings};
-use crate::address::{Address, Place, Purpose, Scheme};
+use super::{WIRE, front, settings};
+use crate::address::{Address, Place, Scheme};
 use crate::bus::Bus;
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
-use crate::child::{Abrupt, EnvPolicy, Patience, words};
+use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::transport::stdio;
-use crate::wire::check::{CheckKind, Finding, Target, TargetError, Wanted};
 use crate::wire::decode::{DecodedLines, Decoding};
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
-use crate::wire::open::{file_name, patience, program, unfit};
+use crate::wire::open::{patience, program, unfit};
 use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind};
 
 impl Patience {
     /// What a provider gets (`docs/protocols/orchard.md` H7).
@@ -89,10 +88,6 @@ impl PeerKind for OrchardKind {
         Some(&ORCHARD)
     }
 
-    fn check(&self) -> Option<&'static dyn CheckKind> {
-        Some(&ORCHARD)
-    }
-
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         let line_bytes_max = ServerSettings::default().line_bytes_max;
         let event = move |line: &Bytes| toolbus_proto::orchard::decode::event(side, line);
@@ -128,45 +123,6 @@ const FIXTURE: Fixture = Fixture {
         (Trait::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
     ],
 };
-
-impl CheckKind for OrchardKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        super::rules::RULES
-    }
-
-    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
-        // A command line, or that behind our scheme.
-        let words = match Registry::of(&[&ORCHARD]).address(Purpose::Call, text) {
-            Ok(address) => match address.place() {
-                Place::Command(words) => words.clone(),
-                _ => Vec::new(),
-            },
-            Err(error) if text.starts_with("orchard+stdio:") => {
-                return Err(error.into());
-            }
-            Err(_) => words::split(text).map_err(TargetError::new)?,
-        };
-        if words.is_empty() {
-            return Err(TargetError::new(format!("`{text}` is no program that can be tested"))
-                .hint("name one by its command, or `orchard+stdio:COMMAND`"));
-        }
-        Ok(Box::new(check::Subject {
-            name: file_name(&words),
-            program: program(&words, &wanted.settings, EnvPolicy::Inherit),
-            start: wanted.start.unwrap_or(Patience::ORCHARD.start),
-            stop: wanted.stop,
-        }))
-    }
-}
-
-impl Target for check::Subject {
-    fn check<'a>(
-        &'a self,
-        tell: &'a mut dyn FnMut(Finding),
-    ) -> LocalFuture<'a, Result<(), Failure>> {
-        Box::pin(check::check(self, tell))
-    }
-}
 
 impl FrontKind for OrchardKind {
     fn can_listen(&self, _address: &Address) -> bool {

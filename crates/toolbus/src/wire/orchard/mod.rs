@@ -5,7 +5,6 @@ pub(super) mod author;
 #[cfg(feature = "bus")]
 pub mod back;
 #[cfg(feature = "bus")]
-pub mod check;
 #[cfg(feature = "bus")]
 pub mod front;
 #[cfg(feature = "bus")]
@@ -13,7 +12,6 @@ mod kind;
 #[cfg(feature = "bus")]
 pub mod probe;
 #[cfg(feature = "bus")]
-mod rules;
 #[cfg(feature = "bus")]
 pub mod settings;
 

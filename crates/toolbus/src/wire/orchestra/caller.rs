@@ -18,7 +18,7 @@ use crate::task::boxed;
 use crate::transport::quic::Connection;
 
 /// The way to a peer.
-pub(crate) trait Reach: 'static {
+pub trait Reach: 'static {
     /// Connects to it; starts it first, where that is ours to do.
     fn reach(&self) -> LocalFuture<'_, Result<Connection, Failure>>;
 

@@ -18,7 +18,6 @@ use crate::bus::back::{Back, causes};
 use crate::child::supervisor::Comeback;
 use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
-use crate::wire::check::CheckKind;
 use crate::wire::decode::Decoding;
 use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
@@ -125,10 +124,6 @@ impl PeerKind for OrchestraKind {
     }
 
     fn front(&self) -> Option<&'static dyn FrontKind> {
-        Some(&ORCHESTRA)
-    }
-
-    fn check(&self) -> Option<&'static dyn CheckKind> {
         Some(&ORCHESTRA)
     }
 

@@ -9,9 +9,8 @@
 #[cfg(feature = "author")]
 pub(in crate::wire) mod author;
 pub mod back;
-pub(crate) mod caller;
+pub mod caller;
 pub mod certificates;
-pub mod check;
 mod decode;
 pub mod front;
 mod host_port;
@@ -21,8 +20,7 @@ mod kind;
 pub mod link;
 mod links;
 mod listening;
-mod rules;
-mod settings;
+pub mod settings;
 pub mod stdio;
 pub mod tls;
 

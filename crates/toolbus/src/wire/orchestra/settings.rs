@@ -17,17 +17,22 @@ pub(super) const QUERY: Query = Query::Parameters {
 
 /// How a hub, or a plugin, is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CallParameters {
-    pub(super) folder: Folder,
+pub struct CallParameters {
+    /// Where the certificates are.
+    pub folder: Folder,
     /// Whose certificate we show.
-    pub(super) certificate: String,
-    pub(super) server_name: Option<String>,
-    pub(super) provider: String,
-    pub(super) idle_timeout: Duration,
+    pub certificate: String,
+    /// The name that its certificate must have.
+    pub server_name: Option<String>,
+    /// Who we say that we are.
+    pub provider: String,
+    /// After how long of silence a connection is lost.
+    pub idle_timeout: Duration,
 }
 
 impl CallParameters {
-    pub(super) fn of(url: &Url) -> Result<CallParameters, String> {
+    /// What an address says.
+    pub fn of(url: &Url) -> Result<CallParameters, String> {
         let idle_timeout = match url.parameter("idle_timeout") {
             Some(text) => units::duration(text).map_err(|error| error.to_string())?,
             None => IDLE_TIMEOUT,

@@ -26,7 +26,7 @@ pub fn server(identity: &Identity, clients: Clients) -> Result<QuicServer, TlsSe
 }
 
 /// The certificate of this name, made if it has to be. Files are waited for elsewhere.
-pub(super) async fn load(folder: &Folder, name: &str) -> Result<Identity, CertificatesError> {
+pub async fn load(folder: &Folder, name: &str) -> Result<Identity, CertificatesError> {
     let (folder, name) = (folder.clone(), name.to_owned());
     let loaded = tokio::task::spawn_blocking(move || folder.identity(&name)).await;
     let identity =
@@ -38,7 +38,7 @@ pub(super) async fn load(folder: &Folder, name: &str) -> Result<Identity, Certif
 }
 
 /// Certificates that cannot be used, as callers are told.
-pub(super) fn unfit(error: &CertificatesError) -> Failure {
+pub fn unfit(error: &CertificatesError) -> Failure {
     let failure = Failure::new(FailureKind::Unavailable, causes(error));
     hinted(failure, Some(error.hint()))
 }

@@ -259,7 +259,7 @@ impl ReadingArgs {
 /// The address of a mediocre-rpc peer, whose `mediocre+` may be left out.
 fn address(purpose: Purpose, url: &str) -> Result<Address, Failed> {
     mediocre::address(purpose, url)
-        .map_err(|error| Failed::usage(error.to_string()).hint_if_any(error.hint))
+        .map_err(|error| Failed::usage(error.to_string()).hint_if_any(error.hint()))
 }
 
 /// One JSON value, or a word that stands for one or for a part of it, as it was typed.

@@ -97,22 +97,22 @@ impl Options {
     }
 
     /// Does it speak the old pair of HTTP+SSE?
-    pub(crate) fn is_pair(&self) -> bool {
+    pub fn is_pair(&self) -> bool {
         self.settings.sse
     }
 
     /// The path, with its query, that a URL of the server leads to, if that is on the server.
-    pub(crate) fn resolve(&self, url: &str) -> Result<String, BadReference> {
+    pub fn resolve(&self, url: &str) -> Result<String, BadReference> {
         resolve(&self.settings.origin, &self.settings.path, url)
     }
 
     /// Makes one request where the server is said to be.
-    pub(crate) fn ask(&self, method: Method, headers: &[(String, String)], body: Bytes) -> Answer {
+    pub fn ask(&self, method: Method, headers: &[(String, String)], body: Bytes) -> Answer {
         self.ask_at(&self.settings.path, method, headers, body)
     }
 
     /// Makes one request elsewhere on the server.
-    pub(crate) fn ask_at(
+    pub fn ask_at(
         &self,
         path: &str,
         method: Method,
@@ -181,7 +181,7 @@ pub enum OptionsError {
 
 impl OptionsError {
     /// Why the address cannot be opened.
-    pub(crate) fn of(self, address: &Address) -> OpenError {
+    pub fn of(self, address: &Address) -> OpenError {
         let (message, hint) = (self.to_string(), self.hint());
         match self {
             OptionsError::Credentials(error) => error.of(address),

@@ -16,7 +16,7 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::engine::calls::{ReplyTo, RunningCall};
 
 pub(super) use host::Host;
-pub(super) use started::{Started, StartedOptions, scratch_folder};
+pub use started::{Started, StartedOptions, scratch_folder};
 
 /// A peer that is dialled, or started, by the first call.
 pub struct Orchestra {

@@ -32,21 +32,25 @@ use crate::wire::orchestra::{HostPort, WIRE, tls};
 const OUR_NAME: &str = "orchestrator-to-plugin";
 
 /// What is started, and how long it is waited for.
-pub(in crate::wire::orchestra) struct StartedOptions {
-    pub(in crate::wire::orchestra) name: String,
-    pub(in crate::wire::orchestra) program: Program,
-    pub(in crate::wire::orchestra) patience: Patience,
+pub struct StartedOptions {
+    /// What errors and the log call it.
+    pub name: String,
+    /// What is started.
+    pub program: Program,
+    /// How long it may take.
+    pub patience: Patience,
 }
 
 /// A plugin that is started when it is needed.
-pub(in crate::wire::orchestra) struct Started {
+pub struct Started {
     options: StartedOptions,
     dialler: Dialler,
     kept: RefCell<Option<Rc<Kept>>>,
 }
 
 impl Started {
-    pub(in crate::wire::orchestra) fn new(options: StartedOptions) -> Started {
+    /// Nothing is started before it is reached for.
+    pub fn new(options: StartedOptions) -> Started {
         Started { options, dialler: Dialler::new(), kept: RefCell::default() }
     }
 
@@ -83,21 +87,21 @@ impl Started {
     }
 
     /// Who we are to it.
-    pub(in crate::wire::orchestra) async fn identity(&self) -> Result<Identity, Failure> {
+    pub async fn identity(&self) -> Result<Identity, Failure> {
         let kept = self.kept().await?;
         let identity = tls::load(&kept.home.folder, OUR_NAME).await;
         identity.map_err(|error| tls::unfit(&error))
     }
 
     /// Waits until it has ended, and tells how; nothing if it does not run.
-    pub(in crate::wire::orchestra) async fn exited(&self) -> Option<Exit> {
+    pub async fn exited(&self) -> Option<Exit> {
         let kept = self.kept.borrow().clone()?;
         let run = kept.run.get()?;
         kept.departed(run).await.last_words.exit
     }
 
     /// Ends it at once.
-    pub(in crate::wire::orchestra) fn kill(&self) {
+    pub fn kill(&self) {
         drop(self.kept.take());
     }
 
@@ -303,11 +307,11 @@ struct Home {
 }
 
 /// Removes a folder in the end.
-pub(in crate::wire::orchestra) struct Scratch(PathBuf);
+pub struct Scratch(PathBuf);
 
 /// A folder for the certificates of this process alone, which is removed even if we are killed: it
 /// holds the key of a CA.
-pub(in crate::wire::orchestra) fn scratch_folder() -> Result<(Folder, Scratch), Failure> {
+pub fn scratch_folder() -> Result<(Folder, Scratch), Failure> {
     let ours = scratch::folder().map_err(|error| unavailable(&error))?;
     let token = u64::from_ne_bytes(crate::chance::bytes());
     let path = ours.join(format!("plugin-{token:016x}"));

@@ -6,8 +6,8 @@ use toolbus_proto::mcp::wire::REPLY_BYTES_MAX;
 use toolbus_proto::printable::printable;
 
 use super::message::{Heard, Question, Reply};
-use crate::child::{Program, SpawnError};
-use crate::wire::check::talk::{self, Talk};
+use crate::talk::{self, Talk};
+use toolbus::child::{Program, SpawnError};
 
 /// How much of a line is shown.
 const LINE_SHOWN_MAX: usize = 200;

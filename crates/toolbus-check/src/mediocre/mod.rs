@@ -5,6 +5,7 @@
 
 mod line;
 mod place;
+mod rules;
 
 use std::time::Duration;
 
@@ -16,10 +17,15 @@ use toolbus_proto::mediocre::event::{FramingError, Message, Said};
 use toolbus_proto::mediocre::{Decoder, Reading};
 use toolbus_proto::tool::Failure;
 
-use self::line::Line;
-use crate::wire::check::{Finding, Verdict};
+use toolbus::address::{Address, Purpose};
+use toolbus::bus::back::LocalFuture;
+use toolbus::child::Patience;
+use toolbus::wire::mediocre::address;
 
-pub use place::Place;
+use self::line::Line;
+use crate::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
+
+use self::place::Place;
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -28,7 +34,7 @@ const NOBODYS: &str = r#"{"method":"toolbus.check"}"#;
 
 /// Who is tested, and what may be called.
 #[derive(Debug, Clone)]
-pub struct Subject {
+struct Subject {
     /// Where it is.
     pub place: Place,
     /// A method that may be called with null, and as an empty stream.
@@ -40,7 +46,7 @@ pub struct Subject {
 /// Tests a server, and tells what became of each rule as soon as that is known.
 ///
 /// Fails only if the server cannot be reached at all. Must be called inside a `LocalSet`.
-pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
+async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, kept| tell(Finding { rule, verdict: Verdict::demanded(kept) });
     subject.place.reach(subject.start).await?;
     tell("unknown-method", subject.answers(&[&[NOBODYS]], &[Answer::Err]).await);
@@ -207,5 +213,50 @@ impl Talk {
             None => Ok(()),
             Some(_) => Err("it went on talking".to_owned()),
         }
+    }
+}
+
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
+
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
+    }
+
+    fn options(&self) -> &'static [CheckOption] {
+        &[CheckOption {
+            name: "method",
+            value_name: "NAME",
+            help: "Method of a mediocre-rpc server that may be called with null, and as an empty \
+                   stream",
+            only_for: "mediocre-rpc servers",
+        }]
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command with blanks or a path can be nothing else. A URL is not looked at as that of
+        // another wire, to which what stands behind its `?` would be a secret.
+        let is_command = !text.contains("://")
+            && Address::begins_like_one(text)
+            && Address::parse(text).is_ok_and(|address| address.is_bare());
+        let address = match is_command {
+            true => address(Purpose::Call, &format!("stdio:{text}"))?,
+            false => address(Purpose::Call, text)?,
+        };
+        Ok(Box::new(Subject {
+            place: Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
+            method: wanted.option("method").map(str::to_owned),
+            start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
+        }))
+    }
+}
+
+impl Target for Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check(self, tell))
     }
 }

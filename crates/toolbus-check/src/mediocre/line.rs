@@ -5,16 +5,14 @@ use std::io;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::transport::Stream;
-#[cfg(feature = "http")]
-use crate::transport::http::{Answer, Body, BodySink};
-use crate::wire::check::talk;
+use crate::talk;
+use toolbus::transport::Stream;
+use toolbus::transport::http::{Answer, Body, BodySink};
 
 /// One connection, one run of a program, or one exchange.
 pub(super) enum Line {
     Stream(Stream),
     Program(Box<talk::Talk>),
-    #[cfg(feature = "http")]
     Exchange {
         /// `None` once all is said.
         request: Option<BodySink>,
@@ -22,14 +20,12 @@ pub(super) enum Line {
     },
 }
 
-#[cfg(feature = "http")]
 pub(super) enum Heard {
     Nothing(Answer),
     Head(Body),
 }
 
 impl Line {
-    #[cfg(feature = "http")]
     pub(super) fn exchange(request: BodySink, answer: Answer) -> Line {
         Line::Exchange { request: Some(request), answer: Heard::Nothing(answer) }
     }
@@ -43,7 +39,6 @@ impl Line {
                 }
             }
             Line::Program(talk) => talk.write(bytes).await,
-            #[cfg(feature = "http")]
             Line::Exchange { request, .. } => {
                 if let Some(request) = request {
                     let _ = request.send(&bytes::Bytes::copy_from_slice(bytes));
@@ -58,7 +53,6 @@ impl Line {
                 let _ = stream.shutdown().await;
             }
             Line::Program(talk) => talk.hang_up(),
-            #[cfg(feature = "http")]
             Line::Exchange { request, .. } => {
                 if let Some(request) = request.take() {
                     request.end();
@@ -72,7 +66,6 @@ impl Line {
         match self {
             Line::Stream(stream) => stream.read_buf(input).await,
             Line::Program(talk) => talk.bytes(input).await,
-            #[cfg(feature = "http")]
             Line::Exchange { answer, .. } => {
                 if let Heard::Nothing(head) = answer {
                     let response = head.await.map_err(io::Error::other)?;

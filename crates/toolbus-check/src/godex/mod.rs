@@ -1,6 +1,8 @@
 //! Does a `godex exec` program keep the output contract? It is run as `ask` would run
 //! it, with a mock in place of a model.
 
+mod rules;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,12 +12,15 @@ use toolbus_proto::godex::ask::Ask;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
 
-use super::child::Child;
-use crate::child::Program;
-use crate::wire::check::{Finding, Verdict};
+use toolbus::bus::back::LocalFuture;
+use toolbus::child::{EnvPolicy, Patience, Program};
+use toolbus::wire::godex::child::Child;
+use toolbus::wire::open::program;
+
+use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
 /// The program that is tested.
-pub(super) struct Subject {
+struct Subject {
     pub(super) program: Program,
     /// How long one run may take.
     pub(super) patience: Duration,
@@ -40,7 +45,7 @@ struct Run {
     exit: Option<Exit>,
 }
 
-pub(super) async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> Result<(), Failure> {
+async fn check(subject: &Subject, tell: &mut dyn FnMut(Finding)) -> Result<(), Failure> {
     let mut say = |rule: &'static str, verdict: Verdict| tell(Finding { rule, verdict });
     let text = run(subject, &["--mock", "--mock-mode", "text"]).await?;
     let call = run(subject, &["--mock", "--mock-mode", "tool-call"]).await?;
@@ -228,5 +233,35 @@ fn refuses(run: &Run) -> Result<(), String> {
     }) {
         Some(line) => Err(format!("printed: {}", toolbus_proto::printable::beginning(line))),
         None => Ok(()),
+    }
+}
+
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
+
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command may stand there without its scheme.
+        let command = text.strip_prefix("godex+stdio:").unwrap_or(text);
+        let words = toolbus::child::words::split(command).map_err(TargetError::new)?;
+        if words.is_empty() {
+            return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
+        }
+        let program = program(&words, &wanted.settings, EnvPolicy::Inherit);
+        let start = wanted.start.unwrap_or(Patience::USUAL.start);
+        Ok(Box::new(Subject { program, patience: start, stop: wanted.stop }))
+    }
+}
+
+impl Target for Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check(self, tell))
     }
 }

@@ -1,18 +1,25 @@
 //! Is it an oracle? The rules of the document, and what is good to know besides (`docs/protocols/oracle.md` §12).
 
+mod rules;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use toolbus_proto::json::Kind;
 use toolbus_proto::jsonrpc::{Id, Message, kind};
 use toolbus_proto::oracle::felt::Leniency;
-use toolbus_proto::oracle::{RULES, Settings, felts};
+use toolbus_proto::oracle::{self, Settings, felts};
 use toolbus_proto::printable::printable;
 use toolbus_proto::tool::Failure;
 
-use crate::child::Program;
-use crate::wire::check::talk::{Heard, Talk};
-use crate::wire::check::{Finding, Verdict};
+use toolbus::address::{Address, Place};
+use toolbus::bus::back::LocalFuture;
+use toolbus::child::{EnvPolicy, Patience, Program};
+use toolbus::wire::open::program;
+use toolbus::wire::oracle::connection;
+
+use crate::talk::{Heard, Talk};
+use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -23,7 +30,7 @@ const LINE_SHOWN_MAX: usize = 200;
 
 /// A program that is tested, and how long it may take.
 #[derive(Debug, Clone)]
-pub struct Subject {
+struct Subject {
     /// What to start.
     pub program: Program,
     /// How long until it must be ready.
@@ -35,7 +42,7 @@ pub struct Subject {
 /// Tests a program, and tells what became of each rule as soon as that is known.
 ///
 /// Fails only if the program cannot be started at all.
-pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
+async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, verdict| tell(Finding { rule, verdict });
     let mut talk = start(subject).map_err(|error| error.to_failure())?;
     let until = Instant::now() + subject.start;
@@ -102,7 +109,7 @@ async fn ready(subject: &Subject, talk: &mut Talk, until: Instant) -> Result<Id,
         heard => return Err(nothing(talk, heard, subject.start).await),
     };
     let refused = |why: &str| Err(format!("{why}: {}", printable(&line, LINE_SHOWN_MAX)));
-    match RULES.read(&line) {
+    match oracle::RULES.read(&line) {
         Ok(Message::Request { id, method, params }) if method == "ready" => {
             match params.map(kind) {
                 None | Some(Kind::Null | Kind::Object) => Ok(id),
@@ -164,7 +171,7 @@ async fn answer(talk: &mut Talk) -> Result<(Id, Option<String>), String> {
 
 /// A line that answers something: its id, and its result unless that is an error.
 fn response(line: &Bytes) -> Option<(Id, Option<&str>)> {
-    match RULES.read(line) {
+    match oracle::RULES.read(line) {
         Ok(Message::Response { id, error: Some(error), .. }) if kind(error) != Kind::Null => {
             Some((id, None))
         }
@@ -290,7 +297,7 @@ async fn acknowledged(subject: &Subject) -> Result<Talk, String> {
     Ok(talk)
 }
 
-fn start(subject: &Subject) -> Result<Talk, crate::child::SpawnError> {
+fn start(subject: &Subject) -> Result<Talk, toolbus::child::SpawnError> {
     Talk::start(&subject.program, Settings::default().line_bytes_max)
 }
 
@@ -307,5 +314,41 @@ async fn nothing(talk: &Talk, heard: Heard, patience: Duration) -> String {
     match heard {
         Heard::Ended => talk.how_it_ended().await,
         Heard::Line(_) | Heard::Silence => format!("it said nothing within {patience:?}"),
+    }
+}
+
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
+
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command with blanks or a path can be nothing else.
+        let bare = (!text.contains("://"))
+            .then(|| Address::parse(text).ok())
+            .flatten()
+            .filter(|address| address.is_bare() && Address::begins_like_one(text));
+        let address = bare.map_or_else(|| connection(text), Ok)?;
+        let Place::Command(words) = address.place() else {
+            let message = format!("`{text}` is no program that can be tested");
+            return Err(TargetError::new(message).hint("name one by `stdio:COMMAND`"));
+        };
+        Ok(Box::new(Subject {
+            program: program(words, &wanted.settings, EnvPolicy::Inherit),
+            start: wanted.start.unwrap_or(Patience::ORACLE.start),
+            stop: wanted.stop,
+        }))
+    }
+}
+
+impl Target for Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check(self, tell))
     }
 }

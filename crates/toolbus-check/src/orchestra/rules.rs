@@ -1,6 +1,6 @@
 //! The rules that `toolbus check orchestra` tries, for people who want to know what each asks for.
 
-pub(in crate::wire::orchestra) const RULES: &[(&str, &str)] = &[
+pub(super) const RULES: &[(&str, &str)] = &[
     ("--manifest", "Started with `--manifest` a plugin prints what it is and ends."),
     ("READY", "A plugin says `READY` and its address once it can be called."),
     (

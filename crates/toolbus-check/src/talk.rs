@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 use toolbus_proto::frame::lines::Lines;
 
-use crate::child::stderr::Tail;
-use crate::child::{Exit, Process, Program, SpawnError};
-use crate::task::spawn_local;
-use crate::transport::pipe::{Input, Output, Watch};
+use toolbus::child::stderr::Tail;
+use toolbus::child::{Exit, Process, Program, SpawnError};
+use toolbus::task::spawn_local;
+use toolbus::transport::pipe::{Input, Output, Watch};
 
 /// How long the exit of a program that closed its output is awaited, in order to tell it.
 const EXIT_PATIENCE: Duration = Duration::from_millis(300);

@@ -8,20 +8,20 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
 use super::{ANSWER, unreachable};
-use crate::address::{Address, Place};
-use crate::bus::back::causes;
-use crate::child::{EnvPolicy, Patience, Process, Program};
-use crate::transport::pipe::Input;
-use crate::transport::quic::{
+use crate::Wanted;
+use toolbus::address::{Address, Place};
+use toolbus::bus::back::causes;
+use toolbus::child::{EnvPolicy, Patience, Process, Program};
+use toolbus::transport::pipe::Input;
+use toolbus::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
 };
-use crate::wire::check::Wanted;
-use crate::wire::open::{file_name, program};
-use crate::wire::orchestra::back::{Started, StartedOptions, scratch_folder};
-use crate::wire::orchestra::caller::Reach as _;
-use crate::wire::orchestra::certificates::Identity;
-use crate::wire::orchestra::settings::CallParameters;
-use crate::wire::orchestra::tls;
+use toolbus::wire::open::{file_name, program};
+use toolbus::wire::orchestra::back::{Started, StartedOptions, scratch_folder};
+use toolbus::wire::orchestra::caller::Reach as _;
+use toolbus::wire::orchestra::certificates::Identity;
+use toolbus::wire::orchestra::settings::CallParameters;
+use toolbus::wire::orchestra::tls;
 
 /// Who is tested.
 pub(super) struct Subject {

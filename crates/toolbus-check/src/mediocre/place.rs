@@ -6,31 +6,26 @@ use std::time::Duration;
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::line::Line;
-use crate::address::{self, Address, Transport};
-use crate::bus::back::{causes, hinted};
-use crate::child::{EnvPolicy, Program};
-#[cfg(feature = "http")]
-use crate::transport::http::{Client, Origin, Request, Timeouts, header};
-use crate::transport::tcp::ConnectError;
-#[cfg(feature = "tls")]
-use crate::transport::tls::{ClientTls, Inside};
-use crate::transport::{Stream, tcp, unix};
-use crate::wire::OpenError;
-use crate::wire::check::talk;
-#[cfg(any(feature = "http", feature = "tls"))]
-use crate::wire::mediocre::reach::{self, Site};
-use crate::wire::open::{not_in_this_build, program, unfit};
-use crate::wire::settings::Settings;
+use crate::talk;
+use toolbus::address::{self, Address, Transport};
+use toolbus::bus::back::{causes, hinted};
+use toolbus::child::{EnvPolicy, Program};
+use toolbus::transport::http::{Client, Origin, Request, Timeouts, header};
+use toolbus::transport::tcp::ConnectError;
+use toolbus::transport::tls::{ClientTls, Inside};
+use toolbus::transport::{Stream, tcp, unix};
+use toolbus::wire::OpenError;
+use toolbus::wire::mediocre::reach::{self, Site};
+use toolbus::wire::open::{not_in_this_build, program, unfit};
+use toolbus::wire::settings::Settings;
 
 /// Where a server is.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
-pub enum Place {
+pub(super) enum Place {
     Tcp {
         host: String,
         port: u16,
     },
-    #[cfg(feature = "tls")]
     Tls {
         host: String,
         port: u16,
@@ -39,13 +34,12 @@ pub enum Place {
     Unix(PathBuf),
     /// Started anew for each rule.
     Program(Program),
-    #[cfg(feature = "http")]
     Http(Site),
 }
 
 impl Place {
     /// Where an address leads to; the files that it names are read.
-    pub fn of(address: &Address, settings: &Settings) -> Result<Place, OpenError> {
+    pub(super) fn of(address: &Address, settings: &Settings) -> Result<Place, OpenError> {
         match address.place() {
             address::Place::Unix(path) => Ok(Place::Unix(path.clone())),
             address::Place::Command(words) => {
@@ -56,12 +50,10 @@ impl Place {
                 let (host, port) = (url.host.clone(), url.port);
                 match url.carrier {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
-                    #[cfg(feature = "tls")]
                     Transport::Tls => {
                         let tls = reach::client_tls(address, url, Inside::Bytes)?;
                         Ok(Place::Tls { host, port, tls })
                     }
-                    #[cfg(feature = "http")]
                     Transport::Http | Transport::Https => {
                         Ok(Place::Http(reach::site(address, url, &settings.credentials)?))
                     }
@@ -74,25 +66,18 @@ impl Place {
 
     /// An exchange has one call, and its ends are HTTP's own.
     pub(super) fn is_http(&self) -> bool {
-        #[cfg(feature = "http")]
-        return matches!(self, Place::Http(_));
-        #[cfg(not(feature = "http"))]
-        false
+        matches!(self, Place::Http(_))
     }
 
     /// Is a server there at all?
     pub(super) async fn reach(&self, patience: Duration) -> Result<(), Failure> {
         match self {
-            #[cfg(feature = "http")]
             Place::Http(Site { origin, .. }) => {
                 let Origin { host, port, .. } = origin;
                 let stream = tcp::connect(host, *port, patience).await.map_err(refused)?;
-                #[cfg(feature = "tls")]
                 if let Some(tls) = &origin.tls {
                     secured(tls, stream, host, patience).await?;
                 }
-                #[cfg(not(feature = "tls"))]
-                drop(stream);
                 Ok(())
             }
             _ => self.connect(patience).await.map(drop),
@@ -105,7 +90,6 @@ impl Place {
                 let stream = tcp::connect(host, *port, patience).await.map_err(refused)?;
                 Ok(Line::Stream(Stream::Tcp(stream)))
             }
-            #[cfg(feature = "tls")]
             Place::Tls { host, port, tls } => {
                 let stream = tcp::connect(host, *port, patience).await.map_err(refused)?;
                 secured(tls, stream, host, patience).await.map(Line::Stream)
@@ -118,7 +102,6 @@ impl Place {
                 Ok(talk) => Ok(Line::Program(Box::new(talk))),
                 Err(error) => Err(unavailable(&error, error.hint())),
             },
-            #[cfg(feature = "http")]
             Place::Http(Site { origin, path, headers }) => {
                 let client = Client::new(origin.clone(), 1, patience);
                 let request = Request::post(path.clone())
@@ -134,7 +117,6 @@ impl Place {
     }
 }
 
-#[cfg(feature = "tls")]
 async fn secured(
     tls: &ClientTls,
     stream: tokio::net::TcpStream,

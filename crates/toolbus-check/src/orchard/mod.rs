@@ -1,6 +1,8 @@
 //! Is it a provider? The rules of the document, and what is good to know besides
 //! (`docs/protocols/orchard.md`).
 
+mod rules;
+
 use std::time::{Duration, Instant};
 
 use toolbus_proto::json::{Json, Kind, edit};
@@ -10,10 +12,15 @@ use toolbus_proto::orchard::schema::{Note, Oddity, ProviderSchema, SchemaError};
 use toolbus_proto::printable::printable;
 use toolbus_proto::tool::Failure;
 
-use super::probe::probe;
-use crate::child::Program;
-use crate::wire::check::talk::{Heard, Talk};
-use crate::wire::check::{Finding, Verdict};
+use toolbus::address::{Place, Purpose};
+use toolbus::bus::back::LocalFuture;
+use toolbus::child::{EnvPolicy, Patience, Program, words};
+use toolbus::wire::Registry;
+use toolbus::wire::open::{file_name, program};
+use toolbus::wire::orchard::{ORCHARD, probe::probe};
+
+use crate::talk::{Heard, Talk};
+use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +34,7 @@ const UNKNOWN: &str = "toolbus_check";
 
 /// A program that is tested, and how long it may take.
 #[derive(Debug, Clone)]
-pub struct Subject {
+struct Subject {
     /// What people call it.
     pub name: String,
     /// What to start.
@@ -41,7 +48,7 @@ pub struct Subject {
 /// Tests a program, and tells what became of each rule as soon as that is known.
 ///
 /// Fails only if the program cannot be started at all.
-pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
+async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, verdict| tell(Finding { rule, verdict });
     let talk = Talk::start(&subject.program, ServerSettings::default().line_bytes_max);
     let mut host = Host::new(talk.map_err(|error| error.to_failure())?);
@@ -385,5 +392,47 @@ fn extra_member(frame: &Json) -> Option<String> {
 fn fault(rule: &mut Result<(), String>, told: impl FnOnce() -> String) {
     if rule.is_ok() {
         *rule = Err(told());
+    }
+}
+
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
+
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        // A command line, or that behind our scheme.
+        let words = match Registry::of(&[&ORCHARD]).address(Purpose::Call, text) {
+            Ok(address) => match address.place() {
+                Place::Command(words) => words.clone(),
+                _ => Vec::new(),
+            },
+            Err(error) if text.starts_with("orchard+stdio:") => {
+                return Err(error.into());
+            }
+            Err(_) => words::split(text).map_err(TargetError::new)?,
+        };
+        if words.is_empty() {
+            return Err(TargetError::new(format!("`{text}` is no program that can be tested"))
+                .hint("name one by its command, or `orchard+stdio:COMMAND`"));
+        }
+        Ok(Box::new(Subject {
+            name: file_name(&words),
+            program: program(&words, &wanted.settings, EnvPolicy::Inherit),
+            start: wanted.start.unwrap_or(Patience::ORCHARD.start),
+            stop: wanted.stop,
+        }))
+    }
+}
+
+impl Target for Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check(self, tell))
     }
 }

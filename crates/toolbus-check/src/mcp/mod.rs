@@ -4,37 +4,36 @@
 
 mod conversation;
 mod message;
-#[cfg(feature = "http")]
 mod pair;
 mod pipes;
-#[cfg(feature = "http")]
+mod rules;
 mod web;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-#[cfg(feature = "http")]
 use std::rc::Rc;
 use std::time::Duration;
 
-#[cfg(feature = "http")]
 use bytes::Bytes;
 use toolbus_proto::json::edit;
-#[cfg(feature = "http")]
 use toolbus_proto::mcp::wire::HEADER_MISMATCH;
 use toolbus_proto::mcp::wire::{Era, Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION};
 use toolbus_proto::tool::Failure;
 
 use self::conversation::{Line, Met};
 use self::message::{NOBODYS, Question, Refusal};
-#[cfg(feature = "http")]
 use self::{
     pair::Pair,
     web::{Web, pairs},
 };
-use crate::child::Program;
-use crate::wire::check::{Finding, Verdict};
-#[cfg(feature = "http")]
-use crate::{transport::http::Method, wire::mcp::back_http::Options};
+use toolbus::address::{self, Address};
+use toolbus::bus::back::LocalFuture;
+use toolbus::child::{EnvPolicy, Patience, Program};
+use toolbus::transport::http::Method;
+use toolbus::wire::mcp::{WIRE, back_http::Options, is_pair};
+use toolbus::wire::open::program;
+
+use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -45,7 +44,7 @@ const NO_VERSION: &str = "1999-12-31";
 const NEVER_MET: &str = "not tried: it was never greeted";
 
 /// Who is tested, and how long it may take.
-pub struct Subject {
+struct Subject {
     /// Where it is.
     pub place: Place,
     /// How long until it must have answered the greeting.
@@ -55,18 +54,17 @@ pub struct Subject {
 }
 
 /// Where a server is.
-pub enum Place {
+enum Place {
     /// To be started.
     Program(Program),
     /// Somewhere else.
-    #[cfg(feature = "http")]
     Url(Rc<Options>),
 }
 
 /// Tests a server, and tells what became of each rule as soon as that is known.
 ///
 /// Fails only if the server cannot be started or reached at all.
-pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
+async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(), Failure> {
     let mut tell = |rule, verdict| tell(Finding { rule, verdict });
     let mut met = match subject.meet().await? {
         Ok(met) => met,
@@ -101,13 +99,11 @@ pub async fn check(subject: &Subject, mut tell: impl FnMut(Finding)) -> Result<(
             tell("stdout", Verdict::demanded(pipes.was_clean()));
             tell("eof", Verdict::demanded(eof));
         }
-        #[cfg(feature = "http")]
         Line::Web(web) => {
             tell("session", session(web, era).await);
             tell("headers", headers(subject).await);
             tell("origin", Verdict::demanded(origin(subject, era).await));
         }
-        #[cfg(feature = "http")]
         Line::Pair(mut pair) => {
             tell("session", Verdict::demanded(no_session(&mut pair).await));
             tell("headers", Verdict::Note("not tried: HTTP+SSE is of the legacy era".to_owned()));
@@ -124,7 +120,6 @@ impl Place {
     fn needs_handshake(&self) -> impl Iterator<Item = &'static str> {
         let own: &[_] = match self {
             Place::Program(_) => &["stdout", "eof"],
-            #[cfg(feature = "http")]
             Place::Url(_) => &["session", "headers", "origin"],
         };
         let first =
@@ -238,12 +233,10 @@ async fn garbage(subject: &Subject, era: Era) -> Result<(), String> {
     let mut met = met?;
     match &mut met.line {
         Line::Pipes(pipes) => pipes.say(GARBAGE).await,
-        #[cfg(feature = "http")]
         Line::Web(web) => {
             let headers = web.headers(None);
             web.post(GARBAGE, &headers, ANSWER_PATIENCE).await?;
         }
-        #[cfg(feature = "http")]
         Line::Pair(pair) => drop(pair.post(GARBAGE).await?),
     }
     let sent = "\"behind\"";
@@ -253,9 +246,7 @@ async fn garbage(subject: &Subject, era: Era) -> Result<(), String> {
         // That was about the garbage.
         reply = match &mut met.line {
             Line::Pipes(pipes) => pipes.reply(ANSWER_PATIENCE).await.map_err(unanswered)?,
-            #[cfg(feature = "http")]
             Line::Pair(pair) => pair.reply(ANSWER_PATIENCE).await.map_err(unanswered)?,
-            #[cfg(feature = "http")]
             Line::Web(_) => reply,
         };
     }
@@ -266,7 +257,6 @@ async fn garbage(subject: &Subject, era: Era) -> Result<(), String> {
 }
 
 /// A session that never was is not found.
-#[cfg(feature = "http")]
 async fn session(mut web: Web, era: Era) -> Verdict {
     if era == Era::Modern || web.session.is_none() {
         return Verdict::Note("not tried: it keeps no sessions".to_owned());
@@ -282,7 +272,6 @@ async fn session(mut web: Web, era: Era) -> Verdict {
 }
 
 /// The same where a session is named by the URL that is posted to.
-#[cfg(feature = "http")]
 async fn no_session(pair: &mut Pair) -> Result<(), String> {
     match pair.post_to_none(&Question::new(Era::Legacy, "8", "ping", "").to_text()).await? {
         404 => Ok(()),
@@ -291,7 +280,6 @@ async fn no_session(pair: &mut Pair) -> Result<(), String> {
 }
 
 /// What stands in the body of a modern request must stand in its headers too.
-#[cfg(feature = "http")]
 async fn headers(subject: &Subject) -> Verdict {
     match subject.greet(Era::Modern).await {
         Ok(Ok(Met { line: Line::Web(mut web), .. })) => {
@@ -301,7 +289,6 @@ async fn headers(subject: &Subject) -> Verdict {
     }
 }
 
-#[cfg(feature = "http")]
 async fn without_method(web: &mut Web) -> Result<(), String> {
     let question = Question::greeting(Era::Modern, Revision::MODERN.as_str());
     let mut headers = web.headers(Some(&question));
@@ -317,7 +304,6 @@ async fn without_method(web: &mut Web) -> Result<(), String> {
     }
 }
 
-#[cfg(feature = "http")]
 async fn origin(subject: &Subject, era: Era) -> Result<(), String> {
     let Line::Web(mut web) = subject.fresh().await? else { return Ok(()) };
     let version = Question::new(era, "1", "", "").version;
@@ -331,7 +317,6 @@ async fn origin(subject: &Subject, era: Era) -> Result<(), String> {
     }
 }
 
-#[cfg(feature = "http")]
 async fn origin_of_pair(subject: &Subject) -> Result<(), String> {
     let Place::Url(options) = &subject.place else { return Ok(()) };
     let headers =
@@ -340,5 +325,43 @@ async fn origin_of_pair(subject: &Subject) -> Result<(), String> {
     match answered.map_err(|error| error.to_string())?.status().as_u16() {
         403 => Ok(()),
         status => Err(format!("a foreign one should be 403; it answered {status}")),
+    }
+}
+
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
+
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
+    }
+
+    fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
+        let address = Address::parse(text)?;
+        let place = match address.place() {
+            address::Place::Command(words) if address.wire() == WIRE || address.is_bare() => {
+                Place::Program(program(words, &wanted.settings, EnvPolicy::Inherit))
+            }
+            address::Place::Url(url) if address.wire() == WIRE => {
+                let (name, sse) = (address.peer_name(), is_pair(&address));
+                let options = Options::of(&name, url, sse, &wanted.settings);
+                Place::Url(Rc::new(options.map_err(TargetError::new)?))
+            }
+            _ => {
+                return Err(TargetError::new(format!("`{text}` is no MCP server"))
+                    .hint("name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`"));
+            }
+        };
+        let start = wanted.start.unwrap_or(Patience::MCP.start);
+        Ok(Box::new(Subject { place, start, stop: wanted.stop }))
+    }
+}
+
+impl Target for Subject {
+    fn check<'a>(
+        &'a self,
+        tell: &'a mut dyn FnMut(Finding),
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(check(self, tell))
     }
 }

@@ -1,5 +1,6 @@
 //! Tests somebody's hub or plugin against the rules of `docs/protocols/orchestra.md`.
 
+mod rules;
 mod subject;
 mod talk;
 
@@ -14,23 +15,22 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use self::subject::Subject;
 use self::talk::Talk;
-use super::{OrchestraKind, tls};
-use crate::address::Address;
-use crate::bus::back::LocalFuture;
-use crate::wire::check::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
+use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
+use toolbus::address::Address;
+use toolbus::bus::back::LocalFuture;
+use toolbus::wire::orchestra::tls;
 
 /// How many requests end late: more than any known peer has streams.
 const LATE_ENDS: usize = 150;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
-impl CheckKind for OrchestraKind {
-    fn rules(&self) -> &'static [(&'static str, &'static str)] {
-        crate::wire::orchestra::rules::RULES
-    }
+/// How a program is tested that should speak it.
+pub(crate) struct Check;
 
-    fn options(&self) -> &'static [CheckOption] {
-        &[]
+impl CheckKind for Check {
+    fn rules(&self) -> &'static [(&'static str, &'static str)] {
+        rules::RULES
     }
 
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {

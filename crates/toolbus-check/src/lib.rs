@@ -1,8 +1,14 @@
-//! Tests of a foreign peer against the rules of its document, one file a protocol.
+//! Tests of a foreign peer against the rules of its document, a folder for each protocol.
 //!
 //! They talk to it by hand: our own machines are too kind to show what is wrong.
 
-pub(crate) mod talk;
+mod godex;
+mod mcp;
+mod mediocre;
+mod oracle;
+mod orchard;
+mod orchestra;
+mod talk;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +17,24 @@ use thiserror::Error;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 
-use crate::address::AddressError;
-use crate::bus::back::LocalFuture;
-use crate::wire::settings::Settings;
+use toolbus::address::AddressError;
+use toolbus::bus::back::LocalFuture;
+use toolbus::wire::settings::Settings;
+
+/// The wires whose rules are known, by name.
+const KINDS: [(&str, &dyn CheckKind); 6] = [
+    ("godex", &godex::Check),
+    ("mcp", &mcp::Check),
+    ("mediocre", &mediocre::Check),
+    ("oracle", &oracle::Check),
+    ("orchard", &orchard::Check),
+    ("orchestra", &orchestra::Check),
+];
+
+/// How programs are tested that should speak the wire of this name, if its rules are known.
+pub fn find(wire: &str) -> Option<&'static dyn CheckKind> {
+    KINDS.into_iter().find(|(name, _)| *name == wire).map(|(_, kind)| kind)
+}
 
 /// How a program is tested that should speak a wire.
 pub trait CheckKind: Sync {

@@ -6,13 +6,11 @@ use toolbus_proto::json::edit;
 use toolbus_proto::jsonrpc::string;
 use toolbus_proto::mcp::wire::{Era, Revision};
 use toolbus_proto::tool::Failure;
-#[cfg(feature = "http")]
 use toolbus_proto::tool::FailureKind;
 
 use super::message::{Question, Reply, notification};
 use super::pipes::Pipes;
 use super::{ANSWER_PATIENCE, Place, Subject};
-#[cfg(feature = "http")]
 use super::{pair::Pair, web::Web};
 
 impl Subject {
@@ -62,14 +60,12 @@ impl Subject {
                 let pipes = Pipes::start(program).map_err(|error| error.to_failure())?;
                 Ok(Line::Pipes(Box::new(pipes)))
             }
-            #[cfg(feature = "http")]
             Place::Url(options) if options.is_pair() => {
                 let pair = Pair::open(options.clone(), self.start).await;
                 let unavailable =
                     |error| Failure::new(FailureKind::Unavailable, format!("{error}"));
                 Ok(Line::Pair(Box::new(pair.map_err(unavailable)?)))
             }
-            #[cfg(feature = "http")]
             Place::Url(options) => {
                 let web = Web::new(options.clone());
                 web.is_there()
@@ -116,9 +112,7 @@ impl Met {
 /// What carries a conversation.
 pub(super) enum Line {
     Pipes(Box<Pipes>),
-    #[cfg(feature = "http")]
     Web(Web),
-    #[cfg(feature = "http")]
     Pair(Box<Pair>),
 }
 
@@ -134,37 +128,29 @@ impl Line {
     ) -> Result<Reply, String> {
         match self {
             Line::Pipes(pipes) => pipes.ask(question, patience).await,
-            #[cfg(feature = "http")]
             Line::Web(web) => web.ask(question, patience).await,
-            #[cfg(feature = "http")]
             Line::Pair(pair) => pair.ask(question, patience).await,
         }
     }
 
     /// Tells something that is not answered. That it does is seen at once over HTTP, and by the
     /// next answer over pipes.
-    #[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "only HTTP repeats it"))]
     pub(super) async fn tell(&mut self, era: Era, method: &str) -> Result<(), String> {
         match self {
             Line::Pipes(pipes) => {
                 pipes.say(&notification(method)).await;
                 Ok(())
             }
-            #[cfg(feature = "http")]
             Line::Web(web) => web.tell(era, method).await,
-            #[cfg(feature = "http")]
             Line::Pair(pair) => pair.tell(&notification(method)).await,
         }
     }
 
     /// From now on this version is spoken.
-    #[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "only HTTP repeats it"))]
     fn agree(&mut self, version: &str) {
         match self {
             Line::Pipes(_) => {}
-            #[cfg(feature = "http")]
             Line::Web(web) => web.version = Some(version.to_owned()),
-            #[cfg(feature = "http")]
             Line::Pair(_) => {}
         }
     }
