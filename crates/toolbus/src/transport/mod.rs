@@ -5,8 +5,6 @@ pub(crate) mod now;
 pub(crate) mod ready;
 
 #[cfg(feature = "bus")]
-pub mod memory;
-#[cfg(feature = "bus")]
 pub mod pipe;
 #[cfg(feature = "quic")]
 pub mod quic;

@@ -9,13 +9,13 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::memory::{self, MemoryOpener, MemoryReader, MemoryWriter};
 use bytes::BytesMut;
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus::engine::client::Client;
 use toolbus::engine::front::Front;
 use toolbus::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
-use toolbus::transport::memory::{self, MemoryOpener, MemoryReader, MemoryWriter};
 use toolbus_proto::channel::{Down, Notice, StreamLost, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part};
 use toolbus_testkit::many;

@@ -11,6 +11,7 @@ mod flood;
 #[cfg(feature = "http")]
 mod http;
 mod many;
+mod memory;
 #[cfg(feature = "quic")]
 mod quic;
 mod slow;

@@ -1,5 +1,5 @@
 //! Many streams in memory: two ends that open streams to each other, with heads, codes and
-//! credit, as QUIC has them. For tests, and for both ends of a wire in one program.
+//! credit, as QUIC has them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use toolbus_proto::channel::{StreamLost, Streams};
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use crate::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use toolbus::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 
 /// One end: opens streams, and is given those that the other end opens.
 pub struct End<O, A> {
