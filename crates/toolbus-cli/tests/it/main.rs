@@ -31,6 +31,7 @@ mod in_flight;
 mod init;
 mod inside;
 mod journal;
+mod links;
 mod listening;
 mod live;
 mod log;
