@@ -2,7 +2,6 @@
 //! a signal.
 
 use std::process::ExitCode;
-use std::rc::Rc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -36,7 +35,7 @@ pub(super) fn serve(tools: Tools, urls: &[String]) -> ExitCode {
     }
 }
 
-fn plan(url: &str) -> Result<Box<dyn FrontPlan>, FrontError> {
+fn plan(url: &str) -> Result<FrontPlan, FrontError> {
     let registry = Registry::default();
     let address = registry.address(Purpose::Serve, url);
     let address: Address = address.map_err(|error| FrontError::usage(error.to_string()))?;
@@ -51,7 +50,7 @@ fn plan(url: &str) -> Result<Box<dyn FrontPlan>, FrontError> {
     })
 }
 
-async fn until_signal(tools: Tools, plans: Vec<Box<dyn FrontPlan>>) -> ExitCode {
+async fn until_signal(tools: Tools, plans: Vec<FrontPlan>) -> ExitCode {
     let (mut interrupt, mut terminate) =
         match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
             (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
@@ -69,7 +68,7 @@ async fn until_signal(tools: Tools, plans: Vec<Box<dyn FrontPlan>>) -> ExitCode 
         () = heard(&mut terminate) => TERMINATED,
         Some(Ok(Err(error))) = serving.join_next() => return failed(&error),
     };
-    fronts.iter().for_each(|front| front.stop());
+    fronts.iter().for_each(RunningFront::stop);
     tokio::select! {
         // The last calls have a while; who cannot wait for that says so once more.
         () = async { while serving.join_next().await.is_some() {} } => {}
@@ -87,9 +86,9 @@ async fn heard(signal: &mut Signal) {
 
 async fn open(
     tools: Tools,
-    plans: Vec<Box<dyn FrontPlan>>,
+    plans: Vec<FrontPlan>,
     serving: &mut JoinSet<Result<(), FrontError>>,
-) -> Result<Vec<Rc<dyn RunningFront>>, FrontError> {
+) -> Result<Vec<RunningFront>, FrontError> {
     let about = About {
         name: tools.name().to_owned(),
         version: tools.version().to_owned(),
@@ -101,7 +100,7 @@ async fn open(
     let bus = bus.introduced_as(about);
     let mut fronts = Vec::new();
     for (number, plan) in (1..).zip(plans) {
-        let Listening { line, front, serving: served } = plan.open(bus.clone(), number).await?;
+        let Listening { line, front, serving: served } = plan(bus.clone(), number).await?;
         eprintln!("{line}");
         serving.spawn_local(boxed(served));
         fronts.push(front);

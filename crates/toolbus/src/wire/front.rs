@@ -10,9 +10,10 @@ use toolbus_proto::channel::Ended;
 
 use super::settings::WireSettings;
 use crate::address::Address;
-use crate::bus::Bus;
 use crate::bus::back::LocalFuture;
 use crate::bus::config::{Key, Values};
+use crate::bus::lenient::LenientBus;
+use crate::bus::{Bus, SwappableRoute};
 
 /// How callers are served in a wire.
 pub trait FrontKind: Sync {
@@ -26,8 +27,10 @@ pub trait FrontKind: Sync {
         WireSettings::default()
     }
 
-    /// May this address be listened on?
-    fn can_listen(&self, address: &Address) -> bool;
+    /// May this address be listened on? Not if its callers only come on standard streams.
+    fn can_listen(&self, _address: &Address) -> bool {
+        false
+    }
 
     /// The bus, with its tools named as callers of this wire see them.
     fn name_tools(&self, bus: Bus) -> Bus {
@@ -43,51 +46,73 @@ pub trait FrontKind: Sync {
     }
 
     /// Checks all that can be checked before it listens.
-    fn plan(
-        &self,
-        address: &Address,
-        settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError>;
+    fn plan(&self, address: &Address, _settings: &WireSettings) -> Result<FrontPlan, FrontError> {
+        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
+    }
 
     /// Serves the tools of the bus on standard input and output, until the caller has had
     /// enough. Called inside a `LocalSet`.
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>>;
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce;
 }
 
-/// A front that could be opened.
-pub trait FrontPlan {
-    /// Accepts from now on.
-    ///
-    /// `number` is another for each front before the same backs. Called inside a `LocalSet`.
-    fn open(
-        self: Box<Self>,
-        bus: Bus,
-        number: u64,
-    ) -> LocalFuture<'static, Result<Listening, FrontError>>;
-}
+/// How the one conversation on standard streams ends.
+pub type ServedOnce = LocalFuture<'static, io::Result<Ended>>;
+
+/// A front that could be opened: it accepts from then on.
+///
+/// The number is another for each front before the same backs. Called inside a `LocalSet`.
+pub type FrontPlan =
+    Box<dyn FnOnce(Bus, u64) -> LocalFuture<'static, Result<Listening, FrontError>>>;
 
 /// A front that listens.
 pub struct Listening {
     /// What people and scripts are told: `listening on URL`, with the real port.
     pub line: String,
     /// What can be done with it while it serves.
-    pub front: Rc<dyn RunningFront>,
+    pub front: RunningFront,
     /// Serves, until it is stopped and the last call is over.
     pub serving: LocalFuture<'static, Result<(), FrontError>>,
 }
 
 /// A front that serves.
-pub trait RunningFront {
+pub struct RunningFront {
+    lead_to: Box<dyn Fn(Bus)>,
+    stop: Box<dyn Fn(Option<Duration>)>,
+}
+
+impl RunningFront {
+    /// Is led to other backs by `lead_to`, and takes no caller any more after `stop`: what is
+    /// under way has the time that is given there, or as long as is usual for the wire.
+    pub fn new(
+        lead_to: impl Fn(Bus) + 'static,
+        stop: impl Fn(Option<Duration>) + 'static,
+    ) -> RunningFront {
+        RunningFront { lead_to: Box::new(lead_to), stop: Box::new(stop) }
+    }
+
     /// Calls go to the backs of `bus` from now on.
-    fn lead_to(&self, bus: Bus);
+    pub fn lead_to(&self, bus: Bus) {
+        (self.lead_to)(bus);
+    }
 
     /// Takes no caller any more; what is under way may end, but not for long.
-    fn stop(&self);
+    pub fn stop(&self) {
+        (self.stop)(None);
+    }
 
     /// Takes no caller any more; what is under way has so long to end.
-    fn drain(&self, _patience: Duration) {
-        self.stop();
+    pub fn drain(&self, patience: Duration) {
+        (self.stop)(Some(patience));
     }
+}
+
+/// The way to a bus that may be swapped while it is used, and how to swap it. Backs that cannot be
+/// reached are left out.
+pub(crate) fn swappable(bus: Bus) -> (Rc<SwappableRoute>, impl Fn(Bus) + 'static) {
+    let lenient = |bus| Rc::new(LenientBus::new(Rc::new(bus)));
+    let route = Rc::new(SwappableRoute::new(lenient(bus)));
+    let swapped = route.clone();
+    (route, move |bus| swapped.set(lenient(bus)))
 }
 
 /// Why a front cannot be opened, or cannot go on.

@@ -50,7 +50,7 @@ pub mod orchestra;
 #[cfg(feature = "author")]
 pub(crate) use authors::{AUTHORS, STARTED};
 #[cfg(feature = "bus")]
-pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
 #[cfg(feature = "bus")]
 pub use kind::PeerKind;
 #[cfg(feature = "bus")]

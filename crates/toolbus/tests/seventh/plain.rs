@@ -1,21 +1,19 @@
 //! The testkit's plain wire as a seventh one: its room is `toolbus_testkit::plain`, this file is
 //! its folder, and `Registry::with(&PLAIN)` its line. Nothing else knows it.
 
-use std::io;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use toolbus::address::{Address, Scheme};
 use toolbus::bus::Bus;
-use toolbus::bus::back::{Back, LocalFuture};
+use toolbus::bus::back::Back;
 use toolbus::bus::config::{Key, KeyKind, Values};
 use toolbus::wire::decode::{DecodedLines, Decoding};
 use toolbus::wire::fixture::{Fixture, Probe};
 use toolbus::wire::program::{ProgramBack, serve_stdio};
 use toolbus::wire::settings::{Settings, WireSettings};
-use toolbus::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind};
+use toolbus::wire::{FrontKind, OpenError, PeerKind, ServedOnce};
 use toolbus_proto::capture::{Event, Side};
-use toolbus_proto::channel::Ended;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Wire;
 use toolbus_testkit::plain::{Client, Limits, Server, WIRE};
@@ -94,23 +92,11 @@ impl PeerKind for Plain {
 }
 
 impl FrontKind for Plain {
-    fn can_listen(&self, _address: &Address) -> bool {
-        false
-    }
-
     fn callers(&self) -> &'static str {
         "plain callers"
     }
 
-    fn plan(
-        &self,
-        address: &Address,
-        _settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
-        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
-    }
-
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(serve_stdio(bus, Server::new(Limits::default())))
     }
 }

@@ -20,7 +20,7 @@ use crate::{logging, stderr};
 /// A front that could be opened.
 pub(super) struct Plan {
     config: FrontConfig,
-    plan: Box<dyn FrontPlan>,
+    plan: FrontPlan,
 }
 
 impl Plan {
@@ -45,7 +45,7 @@ impl Plan {
 /// A front that listens.
 pub(super) struct Front {
     config: FrontConfig,
-    running: Rc<dyn RunningFront>,
+    running: RunningFront,
     serving: JoinHandle<()>,
     /// It is to end: that it does is nothing to tell.
     is_leaving: Rc<Cell<bool>>,
@@ -62,7 +62,7 @@ impl Front {
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
         let Plan { config, plan } = plan;
-        let opened = plan.open(bus_of(&config, bus), number).await;
+        let opened = plan(bus_of(&config, bus), number).await;
         let table = format!("front.{}", config.name);
         let Listening { line, front, serving } = opened.map_err(|error| failed(&table, error))?;
         stderr::write(&logging::announcement(&line));

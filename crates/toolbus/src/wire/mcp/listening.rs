@@ -1,9 +1,6 @@
 //! An MCP front as the registry knows it: planned, opened, led elsewhere, stopped.
 
-use std::io;
 use std::rc::Rc;
-
-use toolbus_proto::channel::Ended;
 
 use super::McpKind;
 use super::front::{self, Options};
@@ -11,11 +8,10 @@ use super::kind::is_pair;
 use super::settings::{FRONT_KEYS, McpFrontSettings};
 use crate::address::{Address, Place, Transport};
 use crate::bus::Bus;
-use crate::bus::back::LocalFuture;
 use crate::bus::config::{Key, Values};
 use crate::transport::stdio;
 use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan};
+use crate::wire::{FrontError, FrontKind, FrontPlan, ServedOnce};
 
 impl FrontKind for McpKind {
     fn keys(&self) -> &'static [Key] {
@@ -49,25 +45,17 @@ impl FrontKind for McpKind {
     }
 
     #[cfg(feature = "http")]
-    fn plan(
-        &self,
-        address: &Address,
-        settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+    fn plan(&self, address: &Address, settings: &WireSettings) -> Result<FrontPlan, FrontError> {
         http::plan(address, &settings.get())
     }
 
     #[cfg(not(feature = "http"))]
-    fn plan(
-        &self,
-        address: &Address,
-        _settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+    fn plan(&self, address: &Address, _settings: &WireSettings) -> Result<FrontPlan, FrontError> {
         Err(FrontError::usage(format!("fronts like `{address}` are not in this build"))
             .by_key("serve"))
     }
 
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(async move {
             let bus = Rc::new(super::MCP.name_tools(bus));
             let (input, output) = (stdio::stdin()?, stdio::stdout()?);
@@ -79,7 +67,6 @@ impl FrontKind for McpKind {
 #[cfg(feature = "http")]
 mod http {
     use std::rc::Rc;
-    use std::time::Duration;
 
     use tokio::sync::watch;
 
@@ -87,7 +74,6 @@ mod http {
     use super::super::front_http::{self, At, Options};
     use crate::address::{Address, Place};
     use crate::bus::Bus;
-    use crate::bus::back::LocalFuture;
     use crate::wire::access::Asks;
     use crate::wire::mcp::settings::McpFrontSettings;
     use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
@@ -98,7 +84,7 @@ mod http {
     pub(super) fn plan(
         address: &Address,
         settings: &McpFrontSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+    ) -> Result<FrontPlan, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("nobody can listen on `{address}`")));
         };
@@ -118,68 +104,50 @@ mod http {
         let path = url.path.clone();
         let options = Options { path, sse: settings.sse, access, ..Options::default() };
         let at = At { host: url.host.clone(), port: url.port };
-        Ok(Box::new(Plan { at, options }))
+        Ok(Box::new(|bus, number| Box::pin(open(at, options, bus, number))))
     }
 
-    struct Plan {
+    async fn open(
         at: At,
-        options: Options,
+        mut options: Options,
+        bus: Bus,
+        number: u64,
+    ) -> Result<Listening, FrontError> {
+        options.first_caller = number * CALLERS_MAX;
+        options.about = bus.about().cloned();
+        let cannot = |error: &dyn std::error::Error| {
+            FrontError::failed("cannot serve over HTTP").caused_by(error)
+        };
+        let listener = front_http::listen(&at, &options).await;
+        let listener =
+            listener.map_err(|error| FrontError::failed(error.to_string()).hint(error.hint()))?;
+        let line = front_http::listening_on(&listener, &options);
+        let line = line.map_err(|error| cannot(&error))?;
+        let backs = Rc::new(Backs::of(named(bus)));
+        let led = backs.clone();
+        // How long what is under way has, once no client is taken any more.
+        let (stop, mut stopped) = watch::channel(None);
+        let front = RunningFront::new(
+            move |bus| led.lead_to(named(bus)),
+            move |patience| {
+                stop.send_replace(Some(patience.unwrap_or(front_http::LAST_CALLS)));
+            },
+        );
+        let serving = Box::pin(async move {
+            let stop = async {
+                match stopped.wait_for(Option::is_some).await.ok().and_then(|asked| *asked) {
+                    Some(patience) => patience,
+                    // Whoever could stop it has gone.
+                    None => std::future::pending().await,
+                }
+            };
+            let served = front_http::serve_until(&backs, options, listener, stop).await;
+            served.map_err(|error| cannot(&error))
+        });
+        Ok(Listening { line, front, serving })
     }
 
-    impl FrontPlan for Plan {
-        fn open(
-            self: Box<Self>,
-            bus: Bus,
-            number: u64,
-        ) -> LocalFuture<'static, Result<Listening, FrontError>> {
-            let Plan { at, mut options } = *self;
-            options.first_caller = number * CALLERS_MAX;
-            options.about = bus.about().cloned();
-            Box::pin(async move {
-                let cannot = |error: &dyn std::error::Error| {
-                    FrontError::failed("cannot serve over HTTP").caused_by(error)
-                };
-                let listener = front_http::listen(&at, &options).await;
-                let listener = listener
-                    .map_err(|error| FrontError::failed(error.to_string()).hint(error.hint()))?;
-                let line = front_http::listening_on(&listener, &options);
-                let line = line.map_err(|error| cannot(&error))?;
-                let backs = Backs::of(Rc::new(super::super::MCP.name_tools(bus)));
-                let front = Rc::new(Running { backs, stop: watch::Sender::new(None) });
-                let served = front.clone();
-                let serving = Box::pin(async move {
-                    let mut stop = served.stop.subscribe();
-                    let stop = async {
-                        // Cannot fail: the sender is held as long as it serves.
-                        let asked = stop.wait_for(Option::is_some).await;
-                        asked.ok().and_then(|asked| *asked).unwrap_or(front_http::LAST_CALLS)
-                    };
-                    let served =
-                        front_http::serve_until(&served.backs, options, listener, stop).await;
-                    served.map_err(|error| cannot(&error))
-                });
-                Ok(Listening { line, front, serving })
-            })
-        }
-    }
-
-    struct Running {
-        backs: Backs,
-        /// How long what is under way has, once no client is taken any more.
-        stop: watch::Sender<Option<Duration>>,
-    }
-
-    impl RunningFront for Running {
-        fn lead_to(&self, bus: Bus) {
-            self.backs.lead_to(Rc::new(super::super::MCP.name_tools(bus)));
-        }
-
-        fn stop(&self) {
-            self.drain(front_http::LAST_CALLS);
-        }
-
-        fn drain(&self, patience: Duration) {
-            self.stop.send_replace(Some(patience));
-        }
+    fn named(bus: Bus) -> Rc<Bus> {
+        Rc::new(super::super::MCP.name_tools(bus))
     }
 }

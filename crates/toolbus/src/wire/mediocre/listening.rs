@@ -3,7 +3,6 @@
 use std::error::Error as _;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 
 use toolbus_proto::channel::Ended;
 
@@ -11,13 +10,12 @@ use super::MediocreKind;
 use super::front::{ListenAddress, ListenAddressError, Mediocre, Settings, Talked};
 use super::settings::{FRONT_KEYS, MediocreFrontSettings};
 use crate::address::{Address, Place};
-use crate::bus::back::LocalFuture;
+use crate::bus::Bus;
 use crate::bus::config::{Key, Values};
-use crate::bus::lenient::LenientBus;
-use crate::bus::{Bus, Route, SwappableRoute};
 use crate::transport::stdio;
+use crate::wire::front::swappable;
 use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
 
 impl FrontKind for MediocreKind {
     fn keys(&self) -> &'static [Key] {
@@ -36,11 +34,7 @@ impl FrontKind for MediocreKind {
         "mediocre-rpc clients"
     }
 
-    fn plan(
-        &self,
-        address: &Address,
-        settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+    fn plan(&self, address: &Address, settings: &WireSettings) -> Result<FrontPlan, FrontError> {
         let settings = settings.get::<MediocreFrontSettings>();
         let access = settings.access.access().map_err(|error| {
             let hint = error.hint();
@@ -56,10 +50,11 @@ impl FrontKind for MediocreKind {
                 (_, None) => refused.hint(error.hint()),
             }
         })?;
-        Ok(Box::new(Plan { address, settings: settings.server() }))
+        let settings = settings.server();
+        Ok(Box::new(move |bus, _| Box::pin(open(address, settings, bus))))
     }
 
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let (input, output) = (stdio::stdin()?, stdio::stdout()?);
@@ -72,53 +67,25 @@ impl FrontKind for MediocreKind {
     }
 }
 
-struct Plan {
+async fn open(
     address: ListenAddress,
     settings: Settings,
-}
-
-impl FrontPlan for Plan {
-    fn open(
-        self: Box<Self>,
-        bus: Bus,
-        _number: u64,
-    ) -> LocalFuture<'static, Result<Listening, FrontError>> {
-        Box::pin(async move {
-            let listener = self.address.open().await;
-            let listener =
-                listener.map_err(|error| FrontError::failed("cannot listen").caused_by(&error))?;
-            let route = Rc::new(SwappableRoute::new(lenient(bus)));
-            let server = Mediocre::new(route.clone(), self.settings);
-            let line = format!("listening on {}", listener.url());
-            let front = Rc::new(Running { route, server: server.clone() });
-            let serving = Box::pin(async move {
-                server.serve(listener).await;
-                Ok(())
-            });
-            Ok(Listening { line, front, serving })
-        })
-    }
-}
-
-struct Running {
-    route: Rc<SwappableRoute>,
-    server: Mediocre,
-}
-
-impl RunningFront for Running {
-    fn lead_to(&self, bus: Bus) {
-        self.route.set(lenient(bus));
-    }
-
-    fn stop(&self) {
-        self.server.stop();
-    }
-
-    fn drain(&self, patience: Duration) {
-        self.server.drain(patience);
-    }
-}
-
-fn lenient(bus: Bus) -> Rc<dyn Route> {
-    Rc::new(LenientBus::new(Rc::new(bus)))
+    bus: Bus,
+) -> Result<Listening, FrontError> {
+    let listener = address.open().await;
+    let listener =
+        listener.map_err(|error| FrontError::failed("cannot listen").caused_by(&error))?;
+    let (route, lead_to) = swappable(bus);
+    let server = Mediocre::new(route, settings);
+    let line = format!("listening on {}", listener.url());
+    let stopped = server.clone();
+    let front = RunningFront::new(lead_to, move |patience| match patience {
+        Some(patience) => stopped.drain(patience),
+        None => stopped.stop(),
+    });
+    let serving = Box::pin(async move {
+        server.serve(listener).await;
+        Ok(())
+    });
+    Ok(Listening { line, front, serving })
 }

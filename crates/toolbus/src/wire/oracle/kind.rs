@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::channel::Ended;
 use toolbus_proto::oracle::{Functions, signature};
 use toolbus_proto::tool::Wire;
 
@@ -15,7 +14,7 @@ use super::settings::OracleSettings;
 use super::{SHELL, WIRE, front, settings};
 use crate::address::{Address, AddressError, Place, Purpose, Scheme};
 use crate::bus::Bus;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
@@ -25,7 +24,7 @@ use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
 use crate::wire::open::{file_name, patience, program, unfit};
 use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind, Registry};
+use crate::wire::{FrontKind, OpenError, PeerKind, Registry, ServedOnce};
 
 impl Patience {
     /// What an oracle gets: it may have to be compiled first.
@@ -131,23 +130,11 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl FrontKind for OracleKind {
-    fn can_listen(&self, _address: &Address) -> bool {
-        false
-    }
-
     fn callers(&self) -> &'static str {
         "executors"
     }
 
-    fn plan(
-        &self,
-        address: &Address,
-        _settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
-        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
-    }
-
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let (input, output) = (stdio::stdin()?, stdio::stdout()?);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::channel::Ended;
 use toolbus_proto::orchard::ServerSettings;
 use toolbus_proto::tool::Wire;
 
@@ -15,7 +14,7 @@ use super::settings::OrchardSettings;
 use super::{WIRE, front, settings};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::Bus;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{Abrupt, EnvPolicy, Patience};
@@ -25,7 +24,7 @@ use crate::wire::fixture::{Fixture, Probe, Trait};
 use crate::wire::found::Heard;
 use crate::wire::open::{patience, program, unfit};
 use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontError, FrontKind, FrontPlan, OpenError, PeerKind};
+use crate::wire::{FrontKind, OpenError, PeerKind, ServedOnce};
 
 impl Patience {
     /// What a provider gets (`docs/protocols/orchard.md` H7).
@@ -125,10 +124,6 @@ const FIXTURE: Fixture = Fixture {
 };
 
 impl FrontKind for OrchardKind {
-    fn can_listen(&self, _address: &Address) -> bool {
-        false
-    }
-
     fn name_tools(&self, bus: Bus) -> Bus {
         bus.named_without_dots()
     }
@@ -137,15 +132,7 @@ impl FrontKind for OrchardKind {
         "Orchard hosts"
     }
 
-    fn plan(
-        &self,
-        address: &Address,
-        _settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
-        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
-    }
-
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let provider = front::provider(&bus).map_err(io::Error::other)?;

@@ -5,17 +5,17 @@ use std::rc::Rc;
 
 use toolbus_proto::channel::Ended;
 use toolbus_proto::orchestra::plugin::manifest;
+use toolbus_proto::tool::ToolSpec;
 
 use super::OrchestraKind;
 use super::front::{Plugin, PluginEnded, PluginError, PluginFlags, PluginOptions};
 use super::host_port::HostPort;
 use super::settings::folder;
 use crate::address::{Address, Place};
-use crate::bus::back::LocalFuture;
-use crate::bus::lenient::LenientBus;
-use crate::bus::{Bus, Route, SwappableRoute, TIMEOUT};
+use crate::bus::{Bus, TIMEOUT};
+use crate::wire::front::swappable;
 use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
 
 /// What a plugin is called that was given no id.
 pub const ID_DEFAULT: &str = "toolbus";
@@ -29,11 +29,7 @@ impl FrontKind for OrchestraKind {
         "an Orchestra hub"
     }
 
-    fn plan(
-        &self,
-        address: &Address,
-        _settings: &WireSettings,
-    ) -> Result<Box<dyn FrontPlan>, FrontError> {
+    fn plan(&self, address: &Address, _settings: &WireSettings) -> Result<FrontPlan, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("cannot listen on `{address}`")));
         };
@@ -41,19 +37,20 @@ impl FrontKind for OrchestraKind {
         let hub = hub.map(str::parse::<HostPort>).transpose().map_err(|error| {
             FrontError::usage(format!("cannot listen on `{address}`: `hub`: {error}"))
         })?;
-        Ok(Box::new(Plan(PluginOptions {
+        let options = PluginOptions {
             id: url.parameter("id").unwrap_or(ID_DEFAULT).to_owned(),
             listen_addr: HostPort::new(&url.host, url.port),
             orchestrator_addr: hub,
             certs: folder(url),
             allow_anonymous: false,
             timeout: TIMEOUT,
-        })))
+        };
+        Ok(Box::new(|bus, _| Box::pin(open(options, bus))))
     }
 
     /// Serves whoever the flags of this program name: a hub does not speak to the standard
     /// streams of its plugins.
-    fn serve_stdio(&self, bus: Bus) -> LocalFuture<'static, io::Result<Ended>> {
+    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
         Box::pin(async move {
             let words: Vec<String> =
                 std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -63,12 +60,10 @@ impl FrontKind for OrchestraKind {
             })?;
             bus.open().await.map_err(io::Error::other)?;
             let tools = bus.tools().await.map_err(io::Error::other)?;
-            let mut names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
-            names.sort();
             let options = flags.options(ID_DEFAULT, TIMEOUT);
             let plugin = Plugin::bind(options, Rc::new(bus)).await.map_err(io::Error::other)?;
             eprintln!("READY {}", plugin.address());
-            let told = manifest(ID_DEFAULT, env!("CARGO_PKG_VERSION"), names);
+            let told = manifest(ID_DEFAULT, env!("CARGO_PKG_VERSION"), names(&tools));
             let hub = plugin.register(&told).await.map_err(io::Error::other)?;
             Ok(match plugin.serve(hub).await {
                 PluginEnded::ShutDown | PluginEnded::Stopped => Ended::Well,
@@ -78,57 +73,33 @@ impl FrontKind for OrchestraKind {
     }
 }
 
-struct Plan(PluginOptions);
-
-impl FrontPlan for Plan {
-    fn open(
-        self: Box<Self>,
-        bus: Bus,
-        _number: u64,
-    ) -> LocalFuture<'static, Result<Listening, FrontError>> {
-        Box::pin(async move {
-            let Plan(options) = *self;
-            let id = options.id.clone();
-            let tools = bus.tools().await.unwrap_or_default();
-            let mut names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
-            names.sort();
-            let route = Rc::new(SwappableRoute::new(lenient(bus)));
-            let plugin = Plugin::bind(options, route.clone()).await.map_err(|e| not_open(&e))?;
-            let plugin = Rc::new(plugin);
-            let told = manifest(&id, env!("CARGO_PKG_VERSION"), names);
-            let hub = plugin.register(&told).await.map_err(|error| not_open(&error))?;
-            let line = format!("listening on orchestra+quic://{}", plugin.address());
-            let front = Rc::new(Running { route, plugin: plugin.clone() });
-            let serving = Box::pin(async move {
-                match plugin.serve(hub).await {
-                    PluginEnded::HubGone(at) => {
-                        Err(FrontError::failed(format!("the orchestrator at {at} is gone")))
-                    }
-                    _ => Ok(()),
-                }
-            });
-            Ok(Listening { line, front, serving })
-        })
-    }
+async fn open(options: PluginOptions, bus: Bus) -> Result<Listening, FrontError> {
+    let id = options.id.clone();
+    let names = names(&bus.tools().await.unwrap_or_default());
+    let (route, lead_to) = swappable(bus);
+    let plugin = Plugin::bind(options, route).await.map_err(|error| not_open(&error))?;
+    let plugin = Rc::new(plugin);
+    let told = manifest(&id, env!("CARGO_PKG_VERSION"), names);
+    let hub = plugin.register(&told).await.map_err(|error| not_open(&error))?;
+    let line = format!("listening on orchestra+quic://{}", plugin.address());
+    let stopped = plugin.clone();
+    let front = RunningFront::new(lead_to, move |_| stopped.stop());
+    let serving = Box::pin(async move {
+        match plugin.serve(hub).await {
+            PluginEnded::HubGone(at) => {
+                Err(FrontError::failed(format!("the orchestrator at {at} is gone")))
+            }
+            _ => Ok(()),
+        }
+    });
+    Ok(Listening { line, front, serving })
 }
 
-struct Running {
-    route: Rc<SwappableRoute>,
-    plugin: Rc<Plugin>,
-}
-
-impl RunningFront for Running {
-    fn lead_to(&self, bus: Bus) {
-        self.route.set(lenient(bus));
-    }
-
-    fn stop(&self) {
-        self.plugin.stop();
-    }
-}
-
-fn lenient(bus: Bus) -> Rc<dyn Route> {
-    Rc::new(LenientBus::new(Rc::new(bus)))
+/// The names of tools as a manifest lists them.
+fn names(tools: &[ToolSpec]) -> Vec<String> {
+    let mut names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
+    names.sort();
+    names
 }
 
 fn not_open(error: &PluginError) -> FrontError {

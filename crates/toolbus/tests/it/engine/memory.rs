@@ -16,24 +16,24 @@ use toolbus_proto::tool::{Failure, FailureKind};
 use toolbus::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 
 /// One end: opens streams, and is given those that the other end opens.
-pub struct End<O, A> {
+pub(super) struct End<O, A> {
     opener: MemoryOpener<O, A>,
     incoming: mpsc::UnboundedReceiver<Incoming<O, A>>,
 }
 
 /// A stream that the other end opened.
-pub struct Incoming<O, A> {
+pub(super) struct Incoming<O, A> {
     /// What it begins with.
-    pub head: O,
+    pub(super) head: O,
     /// What the other end writes.
-    pub reader: MemoryReader<A>,
+    pub(super) reader: MemoryReader<A>,
     /// What we write.
-    pub writer: MemoryWriter<A>,
+    pub(super) writer: MemoryWriter<A>,
 }
 
 /// Two ends. Each has so many streams of its own at a time, and each direction of a stream
 /// holds so many bytes.
-pub fn pair<O, A>(streams_max: usize, bytes_max: usize) -> (End<O, A>, End<O, A>) {
+pub(super) fn pair<O, A>(streams_max: usize, bytes_max: usize) -> (End<O, A>, End<O, A>) {
     let (here, to_here) = mpsc::unbounded_channel();
     let (there, to_there) = mpsc::unbounded_channel();
     let end = |peer, incoming| End {
@@ -45,18 +45,18 @@ pub fn pair<O, A>(streams_max: usize, bytes_max: usize) -> (End<O, A>, End<O, A>
 
 impl<O, A> End<O, A> {
     /// Opens streams.
-    pub fn opener(&self) -> MemoryOpener<O, A> {
+    pub(super) fn opener(&self) -> MemoryOpener<O, A> {
         self.opener.clone()
     }
 
     /// Waits for the other end to open a stream; `None` once it is gone.
-    pub async fn accept(&mut self) -> Option<Incoming<O, A>> {
+    pub(super) async fn accept(&mut self) -> Option<Incoming<O, A>> {
         self.incoming.recv().await
     }
 }
 
 /// Opens streams to the other end. Clones share their credit.
-pub struct MemoryOpener<O, A> {
+pub(super) struct MemoryOpener<O, A> {
     peer: mpsc::UnboundedSender<Incoming<O, A>>,
     credit: Arc<Semaphore>,
     bytes_max: usize,
@@ -130,7 +130,7 @@ impl<A> Way<A> {
 }
 
 /// What the other end writes. Dropped before the end it tells the other end to stop.
-pub struct MemoryReader<A> {
+pub(super) struct MemoryReader<A> {
     way: Rc<Way<A>>,
     _permit: Option<Rc<OwnedSemaphorePermit>>,
 }
@@ -187,7 +187,7 @@ impl<A> Drop for MemoryReader<A> {
 }
 
 /// What we write. Dropped before it is finished, it resets the stream.
-pub struct MemoryWriter<A> {
+pub(super) struct MemoryWriter<A> {
     way: Rc<Way<A>>,
     _permit: Option<Rc<OwnedSemaphorePermit>>,
 }
