@@ -77,8 +77,13 @@ pub mod transport;
 #[doc(hidden)]
 pub mod units;
 
+#[cfg(feature = "bus")]
+mod causes;
 #[cfg(any(feature = "author", feature = "bus"))]
 mod panics;
+#[cfg(feature = "bus")]
+#[doc(hidden)]
+pub mod wake;
 
 #[cfg(feature = "bus")]
 pub use address::{Address, AddressError};

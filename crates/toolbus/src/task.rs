@@ -5,10 +5,12 @@
 //! for each kind of outcome.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use tokio::task::JoinHandle;
 
-use crate::bus::back::LocalFuture;
+/// A future that lives on the bus's one thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Begins a task on this thread.
 #[track_caller]

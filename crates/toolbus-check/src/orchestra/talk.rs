@@ -12,7 +12,7 @@ use toolbus_proto::orchestra::envelope::{Envelope, put_frame, request_body};
 use toolbus_proto::orchestra::wire::{Request, Response};
 
 use super::ANSWER;
-use toolbus::engine::io::{Lost, Opener, Sink, Source, Writer};
+use toolbus::transport::io::{Lost, Opener, Sink, Source, Writer};
 use toolbus::transport::quic::Connection;
 
 /// One connection, on which requests are said byte by byte.
@@ -66,7 +66,7 @@ impl Talk {
                 let written = writer.write(&[IoSlice::new(rest)]).await.map_err(told)?;
                 rest = &rest[written..];
             }
-            toolbus::engine::wake::turn().await;
+            toolbus::wake::turn().await;
         }
         let mut late = match ends {
             true => {

@@ -3,9 +3,6 @@
 //! [`Back`] is all that a front, the command line, a scenario or the tool loop may see of it.
 //! The wires have theirs, and a program that embeds the bus may bring more.
 
-use std::error::Error;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +13,9 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, W
 
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 
+pub use crate::causes::causes;
 pub use crate::did_you_mean::{hinted, unknown_tool};
-
-/// A future that lives on the bus's one thread.
-pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+pub use crate::task::LocalFuture;
 
 /// Who answers calls: a process, a server, toolbus itself, or a program that embeds it.
 ///
@@ -135,15 +131,4 @@ pub(crate) fn tools_in(outcome: Outcome) -> Result<Arc<[ToolSpec]>, Failure> {
         Outcome::Tools(tools) => Ok(tools),
         _ => Err(Failure::new(FailureKind::BrokeProtocol, "expected a list of tools")),
     }
-}
-
-/// What went wrong, and why, as one sentence.
-pub fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text.push_str(&format!(": {deeper}"));
-        cause = deeper.source();
-    }
-    text
 }

@@ -24,8 +24,8 @@ use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
-use crate::engine::wake::{Wake, turn};
 use crate::task::spawn_local;
+use crate::wake::{Wake, turn};
 
 /// How long the start of fronts waits for backs.
 pub const SLOW: Duration = Duration::from_millis(1500);

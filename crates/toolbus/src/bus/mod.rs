@@ -55,13 +55,13 @@ use self::health::Health;
 use self::lenient::LenientBus;
 use self::observe::{Observed, Observer, Observers};
 
+pub use crate::engine::Route;
 pub use allow::AllowedInVain;
 pub use answer::answer;
 pub use builder::{BuildError, BusBuilder};
 pub use handle::{BlockingBus, BusHandle, ReplyStream};
 pub use reply::{Event, Reply};
 pub use request::{LocalReplyStream, Request};
-pub use route::Route;
 pub use swappable::SwappableRoute;
 
 /// How long a call may be quiet unless flag or config says otherwise.

@@ -13,14 +13,14 @@ use toolbus_proto::channel::{
 };
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::account::{Account, CutOff};
 use super::calls::{Answerer, Answers, ByTicket, Calls, Pressure, ReplyTo, RunningCall};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
-use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
-use super::wake::Wake;
 use crate::task::spawn_local;
+use crate::transport::account::{Account, CutOff};
+use crate::transport::io::{Opener, Sink, Source, Writer};
+use crate::wake::Wake;
 
 pub use super::calls::Sharing;
 

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use toolbus_proto::channel::{Flow, Outbox};
 
-use super::account;
-use super::buffers::WHOLE_FROM;
-use super::io::{Sink, Source};
 use super::pace::Pace;
-use super::wake::{Wake, turn};
+use crate::transport::account;
+use crate::transport::buffers::WHOLE_FROM;
+use crate::transport::io::{Sink, Source};
+use crate::wake::{Wake, turn};
 
 /// So much is written even if more is about to follow.
 const WRITE_FROM: usize = 64 * 1024;

@@ -16,14 +16,14 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 
 use super::UNREAD_MAX;
-use super::account::{self, Account, CutOff, PEER_BYTES_MAX};
 use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
-use super::io::{Opener, Sink, Source, Writer};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
-use super::wake::Wake;
-use crate::bus::Route;
+use super::route::Route;
+use crate::transport::account::{self, Account, CutOff, PEER_BYTES_MAX};
+use crate::transport::io::{Opener, Sink, Source, Writer};
+use crate::wake::Wake;
 
 /// How long streams that are given up may take to end.
 const LAST_TURN: Duration = Duration::from_secs(1);

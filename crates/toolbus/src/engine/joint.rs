@@ -16,14 +16,14 @@ use tokio::task::AbortHandle;
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
 use toolbus_proto::counted::Counted;
 
-use super::account::{Account, Charge, KnownAccount};
 use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
-use super::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 use super::lane::{Lane, Refused};
 use super::moment::Moment;
-use super::wake::{Wake, turn};
-use crate::bus::back::LocalFuture;
+use crate::task::LocalFuture;
 use crate::task::spawn_local;
+use crate::transport::account::{Account, Charge, KnownAccount};
+use crate::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use crate::wake::{Wake, turn};
 
 /// A machine with all that hangs on it. The methods are called with nothing borrowed, so that
 /// they may call into other peers and be called back.

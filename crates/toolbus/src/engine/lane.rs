@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 use toolbus_proto::channel::{Down, StreamLost, Ticket};
 use toolbus_proto::tool::Failure;
 
-use super::account::{Account, Charge, CutOff};
 use super::calls::{Backlog, ByTicket};
 use super::drive::Closing;
-use super::wake::Wake;
+use crate::transport::account::{Account, Charge, CutOff};
+use crate::wake::Wake;
 
 /// One stream, as its joint sees it.
 pub(crate) struct Lane {

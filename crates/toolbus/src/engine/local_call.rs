@@ -16,8 +16,8 @@ use toolbus_proto::tool::{Deadline, Failure, FailureKind, Outcome, Part};
 use crate::engine::calls::{Answerer, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo};
 use crate::engine::drive::until;
 use crate::engine::moment::Moment;
-use crate::engine::wake::Wake;
 use crate::panics::caught;
+use crate::wake::Wake;
 
 /// The calls of one back that take their time.
 #[derive(Default)]

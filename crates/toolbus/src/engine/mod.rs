@@ -3,11 +3,7 @@
 //! `drive` is the loop for one stream. `front` joins a serving machine to the bus, `client`
 //! a calling one, over one stream or many; `calls` is how a call hangs between the two.
 
-#[cfg(feature = "bus")]
-pub(crate) mod account;
 pub mod blocking;
-#[cfg(feature = "bus")]
-mod buffers;
 #[cfg(feature = "bus")]
 pub mod calls;
 #[cfg(feature = "bus")]
@@ -16,8 +12,6 @@ pub mod client;
 pub(crate) mod drive;
 #[cfg(feature = "bus")]
 pub mod front;
-#[cfg(feature = "bus")]
-pub mod io;
 #[cfg(feature = "bus")]
 mod joint;
 #[cfg(feature = "bus")]
@@ -35,16 +29,14 @@ pub(crate) mod program;
 #[cfg(feature = "bus")]
 pub(crate) mod relay;
 #[cfg(feature = "bus")]
-pub mod wake;
+mod route;
 
 use std::time::Duration;
 
 use toolbus_proto::channel::Notice;
 
 #[cfg(feature = "bus")]
-pub use account::{BYTES_IN_FLIGHT_MAX, PEER_BYTES_MAX};
-#[cfg(feature = "bus")]
-pub use io::{Sink, Source};
+pub use route::Route;
 
 /// How long a client that will ask nothing more may read nothing of what it is owed.
 pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(15);

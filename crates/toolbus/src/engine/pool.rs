@@ -13,10 +13,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 
-use super::account::Account;
 use super::calls::{ReplyTo, RunningCall};
 use super::relay::Relay;
 use crate::task::boxed;
+use crate::transport::account::Account;
 
 /// How many are kept, and for how long.
 #[derive(Debug, Clone, Copy)]

@@ -11,12 +11,12 @@ use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome};
 
-use super::account::{Account, Charge};
 use super::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
 use super::drive::until;
 use crate::task::spawn_local;
+use crate::transport::account::{Account, Charge};
 
 /// One call on its way.
 pub(crate) struct Relay {

@@ -1,6 +1,12 @@
 //! Where bytes come from and go to.
 
+#[cfg(feature = "bus")]
+pub mod account;
+#[cfg(feature = "bus")]
+pub(crate) mod buffers;
 pub(crate) mod fd;
+#[cfg(feature = "bus")]
+pub mod io;
 pub(crate) mod now;
 pub(crate) mod ready;
 

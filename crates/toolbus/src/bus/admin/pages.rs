@@ -8,7 +8,7 @@ use toolbus_proto::tool::FailureKind;
 use super::exposition::{Kind, Page};
 use super::metrics::{BOUNDS, Metrics, Series};
 use crate::bus::Bus;
-use crate::engine::account;
+use crate::transport::account;
 
 /// What is not ready, a line each; nothing if all is.
 pub(super) fn not_ready(bus: &Bus, missing_fronts: &[String]) -> String {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::engine::wake::Wake;
+use crate::wake::Wake;
 
 /// Counts the calls of one back.
 #[derive(Default)]

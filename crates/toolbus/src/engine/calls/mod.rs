@@ -18,6 +18,7 @@ use toolbus_proto::json::Json;
 
 use crate::secrets;
 
+pub use crate::transport::io::{BYTES_WAITING_MAX, Pressure};
 pub use inbox::Inbox;
 
 pub(crate) use backlog::Backlog;
@@ -28,21 +29,9 @@ pub(crate) use tickets::{ByTicket, Tickets};
 
 /// What may wait for a slow reader before it counts as full.
 pub const ITEMS_WAITING_MAX: usize = 16;
-/// What may wait for a slow reader, in bytes, before it counts as full.
-pub const BYTES_WAITING_MAX: usize = 256 * 1024;
 
 /// What may wait to be written to a client before nothing more is read from it.
 pub const UNREAD_BYTES_MAX: usize = 1024 * 1024;
-
-/// Can more be sent right away?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[must_use]
-pub enum Pressure {
-    /// Go on.
-    Ready,
-    /// It was taken, but wait until told that there is room again.
-    Full,
-}
 
 /// What becomes of a connection when one of its callers reads slowly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

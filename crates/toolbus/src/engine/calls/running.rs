@@ -8,9 +8,9 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::{ByTicket, Pressure, ReplyTo, Sharing, Slow};
 use crate::engine;
-use crate::engine::account;
 use crate::engine::drive::Forwarded;
 use crate::engine::lane::Lane;
+use crate::transport::account;
 
 /// The calls in the hands of one back.
 pub(crate) struct Calls {

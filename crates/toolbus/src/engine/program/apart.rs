@@ -19,9 +19,9 @@ use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supe
 use crate::child::{Patience, Process, Program, Signal, SpawnError};
 use crate::engine;
 use crate::engine::drive::until;
-use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Watch};
+use crate::wake::{Wake, turn_after_stderr};
 
 /// What becomes of a program.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::task::JoinHandle;
 
 use crate::child::{Process, Signal};
-use crate::engine::account::{Account, Charge};
 use crate::engine::drive::Closing;
-use crate::engine::wake::Wake;
+use crate::transport::account::{Account, Charge};
 use crate::transport::pipe::{Input, Output, Watch};
+use crate::wake::Wake;
 
 /// After so much quiet a process is looked at before it is written to. Until then the last
 /// thing heard of it was that it lives.

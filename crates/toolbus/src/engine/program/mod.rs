@@ -22,13 +22,13 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 use crate::child::stderr::SHOWN;
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal};
-use crate::engine::account::{Account, Charge, CutOff};
 use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
 use crate::engine::drive::{Closing, Forwarded, until};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
-use crate::engine::wake::{Wake, turn};
 use crate::task::spawn_local;
+use crate::transport::account::{Account, Charge, CutOff};
+use crate::wake::{Wake, turn};
 #[cfg(feature = "quic")]
 pub(crate) use apart::{Apart, ApartOptions, Life};
 use handle::ChildHandle;

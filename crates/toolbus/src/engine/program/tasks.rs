@@ -11,9 +11,9 @@ use super::Inner;
 use super::handle::{ChildHandle, Ends};
 use crate::child::supervisor::RunId;
 use crate::engine::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
-use crate::engine::wake::{Wake, turn_after_stderr};
 use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Watch};
+use crate::wake::{Wake, turn_after_stderr};
 
 /// Begins to read, write and wait for one process.
 pub(super) fn begin<C: Calling + Channel + 'static>(

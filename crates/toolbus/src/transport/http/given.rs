@@ -14,7 +14,7 @@ use toolbus_proto::tool::Failure;
 
 use super::sink::Pipe;
 use super::socket::Exit;
-use crate::engine::account::{Account, Charge, CutOff};
+use crate::transport::account::{Account, Charge, CutOff};
 
 /// Runs of fewer bytes are not followed: hyper holds a few of them at most.
 const FOLLOWED_FROM: usize = 16 * 1024;
@@ -188,7 +188,7 @@ impl Drop for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::account::bytes_in_flight;
+    use crate::transport::account::bytes_in_flight;
 
     const RUN: usize = 1 << 20;
 

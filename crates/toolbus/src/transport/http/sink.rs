@@ -18,8 +18,8 @@ use toolbus_proto::channel::Outbox;
 
 use super::given::{Giving, Piece, Tally};
 use super::socket::{Exit, ServerSocket};
-use crate::engine::account::Account;
-use crate::engine::calls::{BYTES_WAITING_MAX, Pressure};
+use crate::transport::account::Account;
+use crate::transport::io::{BYTES_WAITING_MAX, Pressure};
 
 /// Where a body goes that we send. Dropped without [`BodySink::end`], it cuts the body short.
 pub struct BodySink {

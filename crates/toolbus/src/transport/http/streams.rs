@@ -12,10 +12,11 @@ use super::{
     Answer, Body, BodySink, CallError, Client, Exchange, HeaderMap, HeaderName, HeaderValue,
     Request, Responder, Response, StatusCode, Timeouts, Uri, request,
 };
-use crate::bus::back::{causes, hinted};
-use crate::engine::account::Account;
-use crate::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use crate::causes::causes;
+use crate::did_you_mean::hinted;
 use crate::transport::Whereabouts;
+use crate::transport::account::Account;
+use crate::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 
 /// Asks one server: each stream is a request.
 pub struct HttpOpener {

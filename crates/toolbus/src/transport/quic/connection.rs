@@ -12,8 +12,8 @@ use toolbus_proto::tool::{Failure, FailureKind};
 use super::error::{cause, code, with_connection};
 use super::streams::{QuicReader, QuicWriter, Side};
 use super::tuning::{STREAMS_BUSY, STREAMS_MANY};
-use crate::engine::io::Opener;
-use crate::engine::wake::turn;
+use crate::transport::io::Opener;
+use crate::wake::turn;
 
 /// What a client says when it closes; a server says nothing.
 const CLIENT_CLOSED: &[u8] = b"client closed";

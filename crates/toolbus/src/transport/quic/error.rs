@@ -4,7 +4,7 @@ use quinn::{ConnectionError, ReadError, StoppedError, TransportErrorCode, WriteE
 use toolbus_proto::channel::StreamLost;
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use crate::engine::io::{Lost, Stop};
+use crate::transport::io::{Lost, Stop};
 
 /// Why a connection is over. `has_answered` if the peer has ever said something inside: the
 /// certificate of a client is judged only after its own handshake is over.

@@ -14,7 +14,7 @@ use toolbus_proto::channel::{Outbox, StreamLost};
 
 use super::connection::Heard;
 use super::error;
-use crate::engine::io::{PIECES_MAX, Reader, Sink, Source, Stop, Writer, poll_buffered};
+use crate::transport::io::{PIECES_MAX, Reader, Sink, Source, Stop, Writer, poll_buffered};
 
 /// What the peer writes. Dropped before its end, the peer is told to stop, with code 0.
 pub struct QuicReader {

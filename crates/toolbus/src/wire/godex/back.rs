@@ -22,8 +22,8 @@ use crate::engine::drive::until;
 use crate::engine::local_call::Conversation;
 use crate::engine::pool::{Limits, Pool, Supply};
 use crate::engine::tell_wait;
-use crate::engine::wake::Wake;
 use crate::task::spawn_local;
+use crate::wake::Wake;
 
 /// How many processes there are at once.
 pub const PROCESSES_MAX: usize = 16;

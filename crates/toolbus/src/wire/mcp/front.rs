@@ -21,9 +21,9 @@ use toolbus_proto::tool::CallerId;
 use super::several::SeveralBacks;
 use crate::bus::{Bus, Route, SwappableRoute};
 use crate::engine::front::Front;
-use crate::engine::wake::Wake;
-use crate::engine::{Sink, Source};
 use crate::task::boxed;
+use crate::transport::io::{Sink, Source};
+use crate::wake::Wake;
 
 /// What can be set about an MCP server of ours.
 #[derive(Debug, Clone, Default)]

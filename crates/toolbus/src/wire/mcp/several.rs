@@ -20,8 +20,8 @@ use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
-use crate::engine::wake::Wake;
 use crate::task::spawn_local;
+use crate::wake::Wake;
 
 /// Several backs, as an MCP front sees them.
 pub(super) struct SeveralBacks {

@@ -15,9 +15,9 @@ use toolbus_proto::tool::{ToolName, ToolSpec, Wire};
 
 use crate::bus::Bus;
 use crate::engine::front::Front;
-use crate::engine::wake::Wake;
-use crate::engine::{Sink, Source};
+use crate::transport::io::{Sink, Source};
 use crate::transport::pipe::{Input, Output};
+use crate::wake::Wake;
 
 /// Names that begin so are ours and never a tool's.
 const OURS: &str = "toolbus.";

@@ -21,8 +21,8 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::child::shell::{self, Limits, Ran};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
-use crate::engine::wake::Wake;
 use crate::task::spawn_local;
+use crate::wake::Wake;
 use crate::wire::settings::Settings as BackSettings;
 use crate::wire::{OpenError, PeerKind};
 

@@ -9,7 +9,7 @@ use toolbus_proto::orchard::{Server, ServerSettings};
 
 use crate::bus::Bus;
 use crate::engine::front::Front;
-use crate::engine::{Sink, Source};
+use crate::transport::io::{Sink, Source};
 
 /// What can be set about a provider of ours.
 #[derive(Debug, Clone, Default)]

@@ -26,12 +26,12 @@ use crate::bus::back::causes;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::front::Front;
-use crate::engine::wake::Wake;
-use crate::engine::{Sink, Source};
 use crate::task::{boxed, spawn_local};
+use crate::transport::io::{Sink, Source};
 use crate::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, TlsSetupError,
 };
+use crate::wake::Wake;
 
 /// Who we are to a hub.
 const CLIENT: &str = "transport.stdio-client";

@@ -8,11 +8,11 @@ use bytes::BytesMut;
 use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus::engine::client::Client;
 use toolbus::engine::front::Front;
-use toolbus::engine::io::{Opener, Reader, Sink, Source, Stop, Writer};
 use toolbus::transport::http::{
     AnswerReader, AnswerWriter, Client as Http, HeaderMap, HttpOpener, Limits, Origin,
     RequestWriter, Server, Timeouts, plain,
 };
+use toolbus::transport::io::{Opener, Reader, Sink, Source, Stop, Writer};
 use toolbus::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Outbox, StreamLost, Up};
 use toolbus_proto::http::{RequestHead, ResponseHead};

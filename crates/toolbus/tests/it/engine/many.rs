@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus::engine::calls::{Inbox, RunningCall};
 use toolbus::engine::client::Client;
 use toolbus::engine::front::Front;
-use toolbus::engine::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use toolbus::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 use toolbus_proto::channel::{Down, Notice, StreamLost, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part};
 use toolbus_testkit::many;

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, mpsc};
-use toolbus::engine::io::{Sink, Source, Stop, Writer};
+use toolbus::transport::io::{Sink, Source, Stop, Writer};
 use toolbus::transport::quic::{QuicReader, QuicWriter};
 use toolbus::wire::orchestra::hub::{Orchestrator, Stopper, read_config};
 use toolbus_proto::capture::Side;

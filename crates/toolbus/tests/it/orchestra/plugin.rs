@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use tokio::sync::mpsc;
-use toolbus::engine::io::{Sink, Source, Writer};
+use toolbus::transport::io::{Sink, Source, Writer};
 use toolbus::transport::quic::{Dialler, Idle, Target};
 use toolbus::wire::orchestra::front::PluginError;
 use toolbus_proto::orchestra::plugin::manifest;

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 use tokio::sync::mpsc;
-use toolbus::engine::io::{Sink, Source, Stop, Writer};
+use toolbus::transport::io::{Sink, Source, Stop, Writer};
 use toolbus::transport::quic::{Dialler, Idle, QuicReader, QuicWriter, Target};
 use toolbus_testkit::orchestra::conversations;
 use toolbus_testkit::runtime::run;

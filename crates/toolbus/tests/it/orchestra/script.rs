@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use bytes::BytesMut;
 use tokio::sync::mpsc;
 use toolbus::engine::calls::{ReplyTo, RunningCall};
-use toolbus::engine::io::{Opener, Sink, Source, Writer};
+use toolbus::transport::io::{Opener, Sink, Source, Writer};
 use toolbus::transport::quic::{QuicReader, QuicWriter};
 use toolbus_proto::channel::Down;
 use toolbus_proto::orchestra::Client;

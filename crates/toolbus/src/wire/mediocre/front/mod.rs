@@ -22,8 +22,8 @@ use crate::chance::OsRandom;
 use crate::child::Patience;
 use crate::engine::calls::Sharing;
 use crate::engine::front::Front;
-use crate::engine::{Sink, Source};
 use crate::transport::crowd::{self, Member, Room};
+use crate::transport::io::{Sink, Source};
 use crate::transport::{Arrival, Listener};
 
 pub use door::{ListenAddress, ListenAddressError, OpenError, OpenListener};

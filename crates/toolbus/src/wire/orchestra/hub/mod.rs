@@ -27,11 +27,11 @@ use super::{HostPort, tls};
 use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::program::Apart;
-use crate::engine::wake::Wake;
 use crate::task::boxed;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
 use crate::transport::{self, Whereabouts};
+use crate::wake::Wake;
 use plugins::Slot;
 
 pub use config::{HubConfig, HubConfigError, PluginEntry};
@@ -275,8 +275,8 @@ impl Inner {
                 }
             }
             listener.close();
-            crate::engine::wake::turn().await;
-            crate::engine::wake::turn().await;
+            crate::wake::turn().await;
+            crate::wake::turn().await;
         };
         let _ = tokio::time::timeout(LAST_WORDS, goodbye).await;
         while !self.is_over.get() {

@@ -1,7 +1,7 @@
 //! What becomes of calls when streams are reset, stopped or lost.
 
-use toolbus::engine::Source;
-use toolbus::engine::io::Writer;
+use toolbus::transport::io::Source;
+use toolbus::transport::io::Writer;
 use toolbus_proto::tool::FailureKind;
 use toolbus_testkit::runtime::run;
 

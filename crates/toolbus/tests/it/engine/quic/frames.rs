@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use toolbus::engine::Source;
-use toolbus::engine::io::Writer;
+use toolbus::transport::io::Source;
+use toolbus::transport::io::Writer;
 use toolbus_testkit::runtime::run;
 
 use super::stream_frames::{self, StreamFrame};
@@ -95,7 +95,10 @@ fn late_ends_cost_no_stream() {
         for _ in 0..500 {
             let (mut reader, mut writer) = open(&near).await;
             let pieces = [std::io::IoSlice::new(request)];
-            assert_eq!(toolbus::engine::Sink::write(&mut writer, &pieces).await.unwrap(), 10);
+            assert_eq!(
+                toolbus::transport::io::Sink::write(&mut writer, &pieces).await.unwrap(),
+                10
+            );
             let mut input = bytes::BytesMut::new();
             while reader.read(&mut input).await.unwrap() != 0 {}
             assert_eq!(&input[..], b"\x00\x00\x00\x0c\x0a\x02x1j\x06\x08\x01\x12\x02ok");
@@ -110,5 +113,5 @@ async fn open(
     connection: &Connection,
 ) -> (toolbus::transport::quic::QuicReader, toolbus::transport::quic::QuicWriter) {
     let opener = connection.opener();
-    toolbus::engine::io::Opener::<Client>::open(&opener, ()).await.ok().unwrap()
+    toolbus::transport::io::Opener::<Client>::open(&opener, ()).await.ok().unwrap()
 }

@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use bytes::BytesMut;
 
 /// What is read at most at once.
-pub(super) const READ_BYTES: usize = 128 * 1024;
+pub(crate) const READ_BYTES: usize = 128 * 1024;
 /// From this size on what was read is not copied: a few bytes that are kept for long must not
 /// keep all of the buffer they were read to.
-pub(super) const WHOLE_FROM: usize = READ_BYTES / 4;
+pub(crate) const WHOLE_FROM: usize = READ_BYTES / 4;
 /// What may stand in a buffer before what is read to it.
 const AHEAD_MAX: usize = 1024;
 /// How many buffers are kept for the next read, or in the hope that their room comes back.
@@ -24,7 +24,7 @@ thread_local! {
 
 /// A buffer to read to, with what goes ahead of that: a frame that was cut by the end of the
 /// last read is mostly short, and all that follows it would have to be copied behind it.
-pub(super) fn take(input: &BytesMut) -> BytesMut {
+pub(crate) fn take(input: &BytesMut) -> BytesMut {
     let mut buffer = KEPT
         .with_borrow_mut(|kept| {
             // The last one first: it is the likeliest to be in the cache.
@@ -37,7 +37,7 @@ pub(super) fn take(input: &BytesMut) -> BytesMut {
 }
 
 /// Appends to `input` what was read, and keeps the buffer.
-pub(super) fn give_back(mut buffer: BytesMut, input: &mut BytesMut) {
+pub(crate) fn give_back(mut buffer: BytesMut, input: &mut BytesMut) {
     let ahead = ahead(input);
     if ahead == input.len() && WHOLE_FROM <= buffer.len() - ahead {
         *input = buffer.split();

@@ -197,3 +197,16 @@ impl<W: AsyncWrite + Unpin> Sink for W {
         poll_fn(|context| Pin::new(&mut *self).poll_write_vectored(context, pieces)).await
     }
 }
+
+/// What may wait for a slow reader, in bytes, before it counts as full.
+pub const BYTES_WAITING_MAX: usize = 256 * 1024;
+
+/// Can more be sent right away?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use]
+pub enum Pressure {
+    /// Go on.
+    Ready,
+    /// It was taken, but wait until told that there is room again.
+    Full,
+}
