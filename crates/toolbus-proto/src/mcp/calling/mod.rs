@@ -609,12 +609,16 @@ fn as_of_tool(failure: Failure) -> Failure {
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
 pub fn era_of(call: &Call) -> Era {
-    match &call.what {
-        What::Native { method, body, .. } => {
-            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
-        }
-        What::Tool { .. } | What::Tools => {
-            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+    let (method, request) = match &call.what {
+        What::Native { method, body, .. } => (&**method, Some(body)),
+        What::Tool { .. } | What::Tools => (&b""[..], request_of(call)),
+    };
+    match (request, call.options.revision) {
+        (None, _) => Era::Modern,
+        (Some(_), Some(revision)) => Era::of(revision),
+        // It does not come from a front of ours, or was made in the place of one that does.
+        (Some(request), None) => {
+            Meta::in_body(request).era(str::from_utf8(method).unwrap_or_default())
         }
     }
 }

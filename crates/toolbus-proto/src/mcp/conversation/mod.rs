@@ -443,11 +443,7 @@ impl Conversation {
     fn push(&mut self, call: Box<InFlight>, asked: Call) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let options = CallOptions {
-            progress: call.wants_progress(),
-            native: Some(WIRE),
-            ..CallOptions::default()
-        };
+        let options = call.options();
         self.calls.push(ticket, call);
         let asked = Asked::Call(Call { caller: self.settings.caller, options, ..asked });
         self.ups.push_back((ticket, asked));
@@ -491,11 +487,20 @@ impl InFlight {
         matches!(&self.job, Job::Pass(pass) if pass.listening.is_some())
     }
 
-    fn wants_progress(&self) -> bool {
-        match &self.job {
-            Job::CallTool { progress, .. } => progress.is_some(),
-            Job::Pass(pass) => pass.token.is_some(),
-            _ => false,
+    /// What is known of the request, so that the calling end need not look for it again. Of one
+    /// that we make in its place nothing is.
+    fn options(&self) -> CallOptions {
+        let (progress, level) = match &self.job {
+            Job::CallTool { progress, level, .. } => (progress.is_some(), *level),
+            Job::Pass(pass) => (pass.token.is_some(), pass.level),
+            _ => return CallOptions { native: Some(WIRE), ..CallOptions::default() },
+        };
+        CallOptions {
+            progress,
+            native: Some(WIRE),
+            revision: Some(self.revision.as_str()),
+            log_level: level.map(Level::as_str),
+            ..CallOptions::default()
         }
     }
 }

@@ -7,9 +7,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::lists::Kind;
-use super::{Job, Several, era_of, params_of, unknown_method};
+use super::{Job, Several, params_of, unknown_method};
 use crate::channel::Ticket;
 use crate::json::{Json, edit};
+use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, put_member, quoted};
 use crate::tool::{Call, What};
 
