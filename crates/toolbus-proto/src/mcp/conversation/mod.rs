@@ -116,6 +116,13 @@ pub struct Said {
 pub enum Saying {
     /// The answer that the place was waiting for.
     Answer,
+    /// The same, and it says no.
+    Error {
+        /// With this code; 0 if the server that said no gave none.
+        code: i64,
+        /// Does it name the request? What could not be read has no name.
+        has_id: bool,
+    },
     /// The place was waiting for an answer and gets none: the request was cancelled.
     Silence,
     /// Something before the answer.
@@ -124,6 +131,13 @@ pub enum Saying {
     Guess,
     /// A question of that kind, with its id.
     Question(u64),
+}
+
+impl Saying {
+    /// Does the place wait for nothing more after it?
+    fn is_answer(self) -> bool {
+        matches!(self, Saying::Answer | Saying::Error { .. })
+    }
 }
 
 /// Our end of one conversation with a client.
@@ -377,7 +391,7 @@ impl Conversation {
     /// The next thing to be said.
     pub fn poll_said(&mut self) -> Option<Said> {
         let said = self.said.pop_front()?;
-        if said.what == Saying::Answer {
+        if said.what.is_answer() {
             self.untold -= said.text.len();
         }
         Some(said)
@@ -465,12 +479,21 @@ impl Conversation {
 
     fn refuse(&mut self, origin: Origin, id: &Id, refusal: &Refusal) {
         self.notices.push_back(Notice::Refused(refusal.message.to_string()));
-        self.answer(origin, refusal.answer(id));
+        self.answer_error(origin, id, refusal.code, refusal.answer(id));
     }
 
-    fn say_answer(&mut self, place: Place, text: Outbox) {
+    fn answer(&mut self, origin: Origin, text: Outbox) {
+        self.answer_as(origin, Saying::Answer, text);
+    }
+
+    fn answer_error(&mut self, origin: Origin, id: &Id, code: i64, text: Outbox) {
+        self.answer_as(origin, Saying::Error { code, has_id: *id != Id::NULL }, text);
+    }
+
+    /// `what` is an answer.
+    fn say_answer(&mut self, place: Place, what: Saying, text: Outbox) {
         self.untold += text.len();
-        self.said.push_back(Said { place, what: Saying::Answer, text });
+        self.said.push_back(Said { place, what, text });
     }
 
     fn say(&mut self, place: Place, text: Outbox) {
