@@ -396,7 +396,5 @@ fn with_arguments(params: String) -> String {
 
 /// The parameters with our own token in the place of the caller's.
 pub(super) fn with_token(params: &str, token: u64) -> Option<String> {
-    let meta = edit::member(params, "_meta")?;
-    let meta = edit::replaced(meta, "progressToken", &token.to_string())?;
-    edit::replaced(params, "_meta", &meta)
+    edit::replaced_inside(params, "_meta", "progressToken", &token.to_string())
 }

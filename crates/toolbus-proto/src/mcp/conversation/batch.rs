@@ -47,7 +47,7 @@ impl Conversation {
         let mut is_owed = false;
         for element in edit::elements(batch.as_str()) {
             let element = batch.as_bytes().slice_ref(element.as_bytes());
-            is_owed |= self.handle_one(now, origin, &element, None);
+            is_owed |= self.handle_one(now, origin, &element);
         }
         self.settle(key, None);
         is_owed

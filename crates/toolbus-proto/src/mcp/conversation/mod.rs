@@ -16,7 +16,7 @@ mod requests;
 mod session;
 
 pub(super) use modern::unsupported;
-pub(super) use requests::id_in_front;
+pub(super) use requests::{Read, id_in_front};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -299,18 +299,24 @@ impl Conversation {
     }
 
     /// Takes one message, or a batch of them, from `place`; tells whether an answer will
-    /// follow. `mirror` are the headers of a modern HTTP request.
-    pub fn handle_message(
-        &mut self,
-        now: Instant,
-        place: Place,
-        line: &Bytes,
-        mirror: Option<&Mirror>,
-    ) -> bool {
+    /// follow.
+    pub fn handle_message(&mut self, now: Instant, place: Place, line: &Bytes) -> bool {
         if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return self.handle_batch(now, place, line);
         }
-        self.handle_one(now, Origin { place, batch: None }, line, mirror)
+        self.handle_one(now, Origin { place, batch: None }, line)
+    }
+
+    /// Takes one message that was read already. `mirror` are the headers of a modern HTTP
+    /// request.
+    pub(super) fn handle_posted(
+        &mut self,
+        now: Instant,
+        place: Place,
+        read: &Read<'_>,
+        mirror: Option<&Mirror>,
+    ) -> bool {
+        self.handle_read(now, Origin { place, batch: None }, read, mirror)
     }
 
     /// A message that is too long to be kept.

@@ -180,11 +180,7 @@ impl Several {
                 let own = self.own_name(back, name).unwrap_or(name);
                 let own = String::from_utf8(quoted(own)).unwrap_or_default();
                 match &**method {
-                    b"completion/complete" => {
-                        let reference = edit::member(params, "ref").unwrap_or("{}");
-                        let reference = edit::replaced(reference, "name", &own);
-                        reference.and_then(|reference| edit::replaced(params, "ref", &reference))
-                    }
+                    b"completion/complete" => edit::replaced_inside(params, "ref", "name", &own),
                     _ => edit::replaced(params, "name", &own),
                 }
             }
