@@ -20,7 +20,7 @@ pub mod native;
 pub mod translate;
 
 #[cfg(test)]
-mod looks;
+mod tests;
 
 use crate::tool::Wire;
 

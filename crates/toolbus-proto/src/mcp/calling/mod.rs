@@ -41,7 +41,7 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
+use crate::outstanding::{Outstanding, Silence, Since, WaitQueue, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
 };
@@ -74,7 +74,7 @@ pub struct MessageClient {
     speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
-    line: Line,
+    line: WaitQueue,
     outstanding: Outstanding,
     silence: Silence,
     sent: Counted<Ticket, Sent>,
@@ -244,7 +244,7 @@ impl MessageClient {
             carries_both: false,
             speaks_both: false,
             died_of: None,
-            line: Line::new(settings.calls_max, "this server"),
+            line: WaitQueue::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
             silence: Silence::default(),
             sent: Counted::default(),
