@@ -301,6 +301,12 @@ pub struct CallOptions {
     /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
     /// speaks it, too: nothing of it is lost on the way through the hub.
     pub native: Option<Wire>,
+    /// The revision of that wire that the request is written in, by its name there, where the
+    /// serving end has read it: then the rest of these options is what the request says, and no
+    /// other end need look through it.
+    pub revision: Option<&'static str>,
+    /// From which level on the caller wants the log of the tool, by its name on that wire.
+    pub log_level: Option<&'static str>,
 }
 
 /// A piece of a reply or of an input that comes bit by bit.

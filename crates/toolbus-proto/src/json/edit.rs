@@ -52,10 +52,31 @@ pub fn elements(array: &str) -> impl Iterator<Item = &str> {
 
 /// The object with another value for its member `name`, or `None` if it has no such member.
 pub fn replaced(object: &str, name: &str, value: &str) -> Option<String> {
+    spliced(object, all(object, name), value)
+}
+
+/// The object with another value for the member `name` of its member `outer`, or `None` if there
+/// is no such member.
+pub fn replaced_inside(object: &str, outer: &str, name: &str, value: &str) -> Option<String> {
+    let outers: Vec<_> = all(object, outer).collect();
+    let changed = replaced(outers.last()?, name, value)?;
+    spliced(object, outers, &changed)
+}
+
+/// Every one of them: who knows which of two the other side reads.
+fn all<'a>(object: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    members(object).filter(move |(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// `object` with `value` in the place of these parts of it, if there are some.
+fn spliced<'a>(
+    object: &'a str,
+    parts: impl IntoIterator<Item = &'a str>,
+    value: &str,
+) -> Option<String> {
     let mut out = String::with_capacity(object.len() + value.len());
     let mut kept_from = 0;
-    // Every one of them: who knows which of two the other side reads.
-    for (_, old) in members(object).filter(|(key, _)| key == name) {
+    for old in parts {
         let at = offset(object, old);
         out.push_str(&object[kept_from..at]);
         out.push_str(value);
@@ -144,6 +165,15 @@ pub(super) mod tests {
         assert_eq!(with_first("{}", "t", "1"), r#"{"t":1}"#);
         assert_eq!(with_first(r#" {"t":"x","p":1.0}"#, "t", "2"), r#" {"t":2,"p":1.0}"#);
         assert_eq!(with_first(r#"{ "p":1.0}"#, "t", "2"), r#"{"t":2, "p":1.0}"#);
+    }
+
+    #[test]
+    fn a_member_of_a_member_changes_alike_wherever_it_stands() {
+        let object = r#"{"a":{"b":1}, "a" : {"c":2, "b":3}}"#;
+        let twice = r#"{"a":{"c":2, "b":0}, "a" : {"c":2, "b":0}}"#;
+        assert_eq!(replaced_inside(object, "a", "b", "0").unwrap(), twice);
+        assert_eq!(replaced_inside(object, "a", "d", "0"), None);
+        assert_eq!(replaced_inside(object, "d", "b", "0"), None);
     }
 
     #[test]

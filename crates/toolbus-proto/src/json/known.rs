@@ -6,6 +6,7 @@
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr3};
 
+use crate::json::looks;
 use crate::jsonrpc::string;
 
 /// A name that most objects do not have.
@@ -28,6 +29,7 @@ impl Rare {
     /// Like [`member`]. What a short text has nowhere at all need not be looked for; in a long one
     /// strings are stepped over faster than they are searched.
     pub(crate) fn find<'a>(&self, object: &'a [u8]) -> Option<&'a [u8]> {
+        looks::add(object.len());
         let is_nowhere = object.len() <= SHORT_BYTES_MAX
             && self.plain.find(object).is_none()
             && self.escaped.find(object).is_none();

@@ -5,6 +5,7 @@
 
 pub mod edit;
 pub(crate) mod known;
+pub(crate) mod looks;
 mod scan;
 
 use std::borrow::Cow;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::{Index, Range};
 
-use super::{Found, JsonError};
+use super::{Found, JsonError, looks};
 use crate::jsonrpc::string;
 
 /// How deep arrays and objects may stand inside each other. Deeper text counts as no JSON.
@@ -94,6 +94,7 @@ impl<'a> Scanner<'a, [u8]> {
         self.blanks();
         let from = self.at;
         self.step_over_value(depth_max)?;
+        looks::add(self.at - from);
         Ok(from..self.at)
     }
 }
@@ -111,6 +112,7 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
         } else {
             self.step_over_value(DEPTH_MAX.saturating_sub(self.inside))?;
         }
+        looks::add(self.at - from);
         Ok(&self.text[from..self.at])
     }
 
@@ -495,6 +497,7 @@ fn is_plain(byte: u8) -> bool {
 
 /// Valid JSON without the blanks between its tokens, or `None` if there are none.
 pub(super) fn compact(text: &str) -> Option<Vec<u8>> {
+    looks::add(text.len());
     let bytes = text.as_bytes();
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
     let mut out: Option<Vec<u8>> = None;

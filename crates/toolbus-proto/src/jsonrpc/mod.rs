@@ -106,15 +106,19 @@ impl Why {
     }
 }
 
-/// The members of the envelope as they stand in the text.
-#[derive(Default)]
-struct Members<'a> {
-    jsonrpc: Option<&'a str>,
-    id: Option<&'a str>,
-    method: Option<&'a str>,
-    params: Option<&'a str>,
-    result: Option<&'a str>,
-    error: Option<&'a str>,
+/// The members of the envelope as they stand in the text, each raw and not judged yet; of two
+/// of one name it is the last.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Members<'a> {
+    pub jsonrpc: Option<&'a str>,
+    pub id: Option<&'a str>,
+    pub method: Option<&'a str>,
+    pub params: Option<&'a str>,
+    pub result: Option<&'a str>,
+    pub error: Option<&'a str>,
+    /// One that stands twice.
+    repeated: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -130,33 +134,21 @@ enum Member {
 impl Rules {
     /// Reads one line, which holds one message.
     pub fn read<'a>(&self, line: &'a Bytes) -> Result<Message<'a>, Invalid> {
-        self.read_picking(line, []).map(|(message, [])| message)
+        let read = Members::read(line, []);
+        let (members, []) = read.map_err(|why| Invalid { why, id: None })?;
+        self.message(line, &members)
     }
 
-    /// Like [`Rules::read`], and picks members of the parameters on the way, each raw: for a
-    /// caller that would have to look through them a second time. Of two members of one name
-    /// it is the last.
-    pub fn read_picking<'a, const N: usize>(
+    /// The message that these members of `line` make.
+    pub fn message<'a>(
         &self,
         line: &'a Bytes,
-        names: [&str; N],
-    ) -> Result<(Message<'a>, [Option<&'a str>; N]), Invalid> {
+        members: &Members<'a>,
+    ) -> Result<Message<'a>, Invalid> {
         let fault = |why| Invalid { why, id: None };
-        let text =
-            std::str::from_utf8(line).map_err(|_| fault(Why::NotJson(JsonError::NotUtf8)))?;
-        let mut picked = [None; N];
-        let members = Members::read(text, |key, value| {
-            if let Some(at) = which(key, &names) {
-                picked[at] = Some(value);
-            }
-        });
-        let message = self.message(line, members.map_err(fault)?)?;
-        Ok((message, picked))
-    }
-
-    fn message<'a>(&self, line: &'a Bytes, members: Members<'a>) -> Result<Message<'a>, Invalid> {
-        let fault = |why| Invalid { why, id: None };
-
+        if let Some(name) = members.repeated {
+            return Err(fault(Why::Repeated(name)));
+        }
         let id = match members.id.map(|id| self.id(line, id)) {
             Some(Some(id)) => Some(id),
             Some(None) => return Err(fault(Why::Id)),
@@ -168,7 +160,7 @@ impl Rules {
             return Err(fault(Why::Version));
         }
         let Some(method) = members.method else {
-            let Members { result, error, .. } = members;
+            let Members { result, error, .. } = *members;
             return match id.clone() {
                 Some(id) => Ok(Message::Response { id, result, error }),
                 None if result.is_some() || error.is_some() => Err(fault(Why::NoId)),
@@ -201,9 +193,14 @@ impl Rules {
 }
 
 impl<'a> Members<'a> {
-    /// Shows the members of the parameters on the way.
-    fn read(text: &'a str, mut see: impl FnMut(&'a str, &'a str)) -> Result<Members<'a>, Why> {
-        let mut members = Members::default();
+    /// Reads one line, and picks members of the parameters on the way, each raw: for a caller
+    /// that would have to look through them a second time.
+    pub fn read<const N: usize>(
+        line: &'a Bytes,
+        names: [&str; N],
+    ) -> Result<(Members<'a>, [Option<&'a str>; N]), Why> {
+        let text = str::from_utf8(line).map_err(|_| Why::NotJson(JsonError::NotUtf8))?;
+        let (mut members, mut picked) = (Members::default(), [None; N]);
         let mut scanner = Scanner::new(text);
         if !scanner.enter_object() {
             let value = scanner.value().and_then(|value| scanner.end().map(|()| value));
@@ -212,24 +209,29 @@ impl<'a> Members<'a> {
                 _ => Why::NotAnObject,
             });
         }
-        let mut repeated = None;
         let mut first = true;
         while let Some(key) = scanner.key(first).map_err(Why::NotJson)? {
             first = false;
             let member = Member::of_key(key);
             let value = match member {
-                Some(Member::Params) => scanner.value_with_members(&mut see),
+                Some(Member::Params) => {
+                    picked = [None; N];
+                    scanner.value_with_members(|key, value| {
+                        if let Some(at) = which(key, &names) {
+                            picked[at] = Some(value);
+                        }
+                    })
+                }
                 _ => scanner.value(),
             };
             let value = value.map_err(Why::NotJson)?;
             let Some(member) = member else { continue };
             if members.place(member).replace(value).is_some() {
-                repeated.get_or_insert(member.name());
+                members.repeated.get_or_insert(member.name());
             }
         }
         scanner.end().map_err(Why::NotJson)?;
-        // Only now: text that is no JSON at all is the graver fault.
-        repeated.map_or(Ok(members), |name| Err(Why::Repeated(name)))
+        Ok((members, picked))
     }
 
     fn place(&mut self, member: Member) -> &mut Option<&'a str> {

@@ -19,6 +19,9 @@ pub mod http;
 pub mod native;
 pub mod translate;
 
+#[cfg(test)]
+mod tests;
+
 use crate::tool::Wire;
 
 pub use calling::{Client, Memory};

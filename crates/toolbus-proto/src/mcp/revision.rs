@@ -13,6 +13,13 @@ pub enum Era {
     Modern,
 }
 
+impl Era {
+    /// The era of the revision of this name.
+    pub(super) fn of(revision: &str) -> Era {
+        if revision == Revision::MODERN.as_str() { Era::Modern } else { Era::Legacy }
+    }
+}
+
 impl fmt::Display for Era {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

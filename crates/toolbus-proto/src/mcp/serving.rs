@@ -53,7 +53,7 @@ impl Server {
             line.truncate(line.len() - 1);
         }
         if !line.iter().all(u8::is_ascii_whitespace) {
-            self.conversation.handle_message(now, Place::SESSION, &line, None);
+            self.conversation.handle_message(now, Place::SESSION, &line);
         }
     }
 

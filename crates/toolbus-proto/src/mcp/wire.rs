@@ -10,7 +10,7 @@ use memchr::memchr2;
 
 use crate::channel::Outbox;
 use crate::json::known::Rare;
-use crate::json::{Json, JsonError, Kind, edit, write_string};
+use crate::json::{Json, JsonError, Kind, edit, looks, write_string};
 use crate::jsonrpc::{Id, Invalid, Rules, Why, kind, string};
 use crate::tool::Trace;
 
@@ -278,7 +278,13 @@ pub(super) fn introduction(name: &str, version: &str) -> Json {
 /// Raw text as it may stand in a line: what came in a body with line breaks loses its blanks.
 pub(super) fn in_a_line(raw: &Bytes, value: &str) -> Bytes {
     let json = Json::part_of(raw, value);
-    let is_one_line = memchr2(b'\n', b'\r', value.as_bytes()).is_none();
-    let json = if is_one_line { json } else { json.compact() };
+    let json = if has_line_breaks(value.as_bytes()) { json.compact() } else { json };
     json.as_bytes().clone()
+}
+
+/// Would it be more than one line on a wire that is made of lines?
+pub(super) fn has_line_breaks(text: &[u8]) -> bool {
+    let found = memchr2(b'\n', b'\r', text);
+    looks::add(found.unwrap_or(text.len()));
+    found.is_some()
 }

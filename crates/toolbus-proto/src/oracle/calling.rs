@@ -18,7 +18,7 @@ use crate::channel::{
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
-use crate::outstanding::{Line, Waiting};
+use crate::outstanding::{WaitQueue, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, too_many_tools};
 
@@ -57,7 +57,7 @@ pub struct Client {
     /// When the oracle said that it is ready.
     opened: Option<Instant>,
     wrong_start: Option<WrongStart>,
-    line: Line,
+    line: WaitQueue,
     in_flight: Option<InFlight>,
     next_id: u64,
     strays: u32,
@@ -92,7 +92,7 @@ impl Client {
             readiness: Readiness::Opening,
             opened: None,
             wrong_start: None,
-            line: Line::new(WAITING_MAX, "this oracle"),
+            line: WaitQueue::new(WAITING_MAX, "this oracle"),
             in_flight: None,
             next_id: 0,
             strays: 0,

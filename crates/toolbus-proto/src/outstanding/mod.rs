@@ -2,19 +2,19 @@
 //!
 //! Every wire that answers by id keeps its calls here, so that matching, expiring and giving
 //! up are written once. An id is never used again, so a late answer finds no call. Calls that
-//! have not been asked yet wait in a [`Line`].
+//! have not been asked yet wait in a [`WaitQueue`].
 
-mod line;
+mod queue;
 mod silence;
 
 use std::time::Instant;
 
-use self::line::earlier;
+use self::queue::earlier;
 use crate::channel::Ticket;
 use crate::counted::Counted;
 use crate::tool::Deadline;
 
-pub use self::line::{Line, Waiting};
+pub use self::queue::{WaitQueue, Waiting};
 pub use self::silence::{Silence, Since};
 
 /// The questions of one conversation that still wait for their answer.

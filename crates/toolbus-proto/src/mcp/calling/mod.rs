@@ -41,7 +41,7 @@ use crate::channel::{
 };
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::{Line, Outstanding, Silence, Since, Waiting};
+use crate::outstanding::{Outstanding, Silence, Since, WaitQueue, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
 };
@@ -74,7 +74,7 @@ pub struct MessageClient {
     speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
-    line: Line,
+    line: WaitQueue,
     outstanding: Outstanding,
     silence: Silence,
     sent: Counted<Ticket, Sent>,
@@ -244,7 +244,7 @@ impl MessageClient {
             carries_both: false,
             speaks_both: false,
             died_of: None,
-            line: Line::new(settings.calls_max, "this server"),
+            line: WaitQueue::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
             silence: Silence::default(),
             sent: Counted::default(),
@@ -609,12 +609,16 @@ fn as_of_tool(failure: Failure) -> Failure {
 
 /// The era that a call is made in; callers that do not speak MCP count as modern.
 pub fn era_of(call: &Call) -> Era {
-    match &call.what {
-        What::Native { method, body, .. } => {
-            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
-        }
-        What::Tool { .. } | What::Tools => {
-            request_of(call).map_or(Era::Modern, |request| Meta::in_body(request).era(""))
+    let (method, request) = match &call.what {
+        What::Native { method, body, .. } => (&**method, Some(body)),
+        What::Tool { .. } | What::Tools => (&b""[..], request_of(call)),
+    };
+    match (request, call.options.revision) {
+        (None, _) => Era::Modern,
+        (Some(_), Some(revision)) => Era::of(revision),
+        // It does not come from a front of ours, or was made in the place of one that does.
+        (Some(request), None) => {
+            Meta::in_body(request).era(str::from_utf8(method).unwrap_or_default())
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
 use crate::outstanding::Waiting;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, Trace, What};
+use crate::tool::{Call, CallOptions, Deadline, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
 pub(super) struct Request {
@@ -253,8 +253,7 @@ impl MessageClient {
     fn send_native(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: Bytes) {
         let name = str::from_utf8(&method).unwrap_or_default();
         let Some(speaks) = self.greeting.as_ref().map(Greeting::era) else { return };
-        let meta = Meta::in_body(&body);
-        let era = meta.era(name);
+        let Said { era, level, has_token } = Said::by(call, name, &body);
         match (name, self.greeting_for(era)) {
             ("initialize", Some(greeting)) => {
                 return self.begin_session(ticket, call, &body, greeting);
@@ -285,8 +284,7 @@ impl MessageClient {
         {
             return self.done(ticket, empty());
         }
-        let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
-        let token = meta.progress_token.is_some().then(|| self.new_token(ticket));
+        let token = has_token.then(|| self.new_token(ticket));
         let body = match name {
             "logging/setLevel" => self.most_talkative(call, body),
             _ => body,
@@ -358,6 +356,35 @@ impl MessageClient {
     }
 }
 
+/// What a native request says beside what it asks.
+struct Said {
+    era: Era,
+    level: Option<Level>,
+    has_token: bool,
+}
+
+impl Said {
+    /// The serving end may have read it already.
+    fn by(call: &Call, method: &str, body: &[u8]) -> Said {
+        let CallOptions { revision, log_level, progress, .. } = call.options;
+        match revision {
+            Some(revision) => Said {
+                era: Era::of(revision),
+                level: log_level.and_then(Level::named),
+                has_token: progress,
+            },
+            None => {
+                let meta = Meta::in_body(body);
+                Said {
+                    era: meta.era(method),
+                    level: meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok()),
+                    has_token: meta.progress_token.is_some(),
+                }
+            }
+        }
+    }
+}
+
 /// The parameters of a call with an object as its arguments, where there were none.
 fn with_arguments(params: String) -> String {
     match edit::member(&params, "arguments") {
@@ -369,7 +396,5 @@ fn with_arguments(params: String) -> String {
 
 /// The parameters with our own token in the place of the caller's.
 pub(super) fn with_token(params: &str, token: u64) -> Option<String> {
-    let meta = edit::member(params, "_meta")?;
-    let meta = edit::replaced(meta, "progressToken", &token.to_string())?;
-    edit::replaced(params, "_meta", &meta)
+    edit::replaced_inside(params, "_meta", "progressToken", &token.to_string())
 }

@@ -47,7 +47,7 @@ impl Conversation {
         let mut is_owed = false;
         for element in edit::elements(batch.as_str()) {
             let element = batch.as_bytes().slice_ref(element.as_bytes());
-            is_owed |= self.handle_one(now, origin, &element, None);
+            is_owed |= self.handle_one(now, origin, &element);
         }
         self.settle(key, None);
         is_owed
@@ -67,10 +67,10 @@ impl Conversation {
     }
 
     /// The answer to a request: alone, or with the others of its batch when all are there.
-    pub(super) fn answer(&mut self, origin: Origin, text: Outbox) {
+    pub(super) fn answer_as(&mut self, origin: Origin, what: Saying, text: Outbox) {
         match origin.batch {
             Some(key) => self.settle(key, Some(text)),
-            None => self.say_answer(origin.place, text),
+            None => self.say_answer(origin.place, what, text),
         }
     }
 
@@ -107,6 +107,6 @@ impl Conversation {
             text.append(&mut answer);
         }
         text.put(b"]");
-        self.say_answer(place, text);
+        self.say_answer(place, Saying::Answer, text);
     }
 }

@@ -4,13 +4,13 @@
 use std::time::Instant;
 
 use super::hub::in_flight;
-use super::requests::{PICKED, Request};
+use super::requests::{Read, Request};
 use super::{Behind, Compare, Conversation, Job, Origin};
 use crate::json::edit;
 use crate::jsonrpc::{Message, string};
 use crate::mcp::WIRE;
 use crate::mcp::http::Mirror;
-use crate::mcp::wire::{Meta, RULES, Revision};
+use crate::mcp::wire::Revision;
 use crate::tool::{Outcome, ToolName, What};
 
 /// How many pages of a server's tools are looked at.
@@ -19,11 +19,10 @@ const PAGES_MAX: usize = 100;
 impl Conversation {
     /// Is it a call whose headers cannot be compared before the tools are known?
     pub(super) fn must_list(&self, request: &Request<'_>, mirror: &Mirror) -> bool {
-        let has_arguments =
-            || request.arguments.is_some_and(|raw| edit::members(raw).next().is_some());
+        let has_arguments = || request.read.arguments.is_some_and(|raw| !is_empty(raw));
         // It may be a tool of a back that had not come when the others were listed.
         let is_known = || {
-            let name = request.name.and_then(string);
+            let name = request.read.name.and_then(string);
             let tools = self.tools.as_deref().unwrap_or_default();
             tools.iter().any(|tool| Some(tool.name.as_str()) == name.as_deref())
         };
@@ -35,7 +34,7 @@ impl Conversation {
     }
 
     pub(super) fn list_first(&mut self, now: Instant, request: &Request<'_>, mirror: &Mirror) {
-        let compare = Compare { line: request.line.clone(), mirror: mirror.clone(), pages: 0 };
+        let compare = Compare { line: request.read.line.clone(), mirror: mirror.clone(), pages: 0 };
         self.ask_for_page(now, request, compare, None);
     }
 
@@ -56,7 +55,7 @@ impl Conversation {
         match self.settings.behind {
             Behind::Hub => self.ask(now, call, What::Tools, None),
             Behind::Several => {
-                let tool = request.name.and_then(string).unwrap_or_default();
+                let tool = request.read.name.and_then(string).unwrap_or_default();
                 self.look_up(now, call, ToolName::new(tool), Some(params))
             }
             Behind::Server => {
@@ -75,17 +74,14 @@ impl Conversation {
         listed: Option<Outcome>,
     ) {
         let line = compare.line.clone();
-        let read = RULES.read_picking(&line, PICKED);
-        let Ok((Message::Request { id, method, params }, [meta, name, arguments])) = read else {
-            return;
-        };
-        let (method, meta, line) = (&*method, Meta::of(meta), &line);
-        let request = Request { origin, id, method, params, meta, name, arguments, line };
+        let Ok(read) = Read::of_one_line(&line) else { return };
+        let Ok(Message::Request { id, method, params }) = read.message() else { return };
+        let request = Request { origin, id, method: &method, params, read: &read };
         let mut input = None;
         if let Some(Outcome::Native(page)) = &listed {
             let page = str::from_utf8(page).unwrap_or("{}");
             let tools = edit::elements(edit::member(page, "tools").unwrap_or("[]"));
-            let wanted = request.name.and_then(string);
+            let wanted = request.read.name.and_then(string);
             let tool = tools.into_iter().find(|tool| edit::text(tool, "name") == wanted);
             input = tool.and_then(|tool| edit::member(tool, "inputSchema"));
             let next = edit::member(page, "nextCursor").filter(|raw| string(raw).is_some());
@@ -96,4 +92,9 @@ impl Conversation {
         let mirror = compare.mirror.listed(input);
         self.handle_request(now, &request, Some(&mirror));
     }
+}
+
+/// Is it an object without members, or none?
+fn is_empty(raw: &str) -> bool {
+    raw.strip_prefix('{').is_none_or(|rest| rest.trim_ascii_start().starts_with('}'))
 }

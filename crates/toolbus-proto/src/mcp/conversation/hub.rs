@@ -11,9 +11,7 @@ use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind, string};
 use crate::mcp::translate::{Blocks, shown_output, takes_wrapped, unwrapped, write_tool};
-use crate::mcp::wire::{
-    self, Era, INVALID_PARAMS, Level, Refusal, Revision, SERVER_KEY, put_member,
-};
+use crate::mcp::wire::{self, Era, INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
 use crate::tool::{ToolName, ToolSpec, What};
 
 /// How many tools a page has.
@@ -52,17 +50,16 @@ impl Conversation {
         revision: Revision,
     ) -> Result<(), Refusal> {
         let refuse = |message: &'static str| Refusal::new(INVALID_PARAMS, message);
-        let name = request.name.and_then(string);
+        let name = request.read.name.and_then(string);
         let name = name.ok_or_else(|| refuse("tools/call needs name, a string"))?;
-        let args = request.arguments.filter(|raw| kind(raw) != Kind::Null);
+        let args = request.read.arguments.filter(|raw| kind(raw) != Kind::Null);
         if args.is_some_and(|raw| kind(raw) != Kind::Object) {
             return Err(refuse("arguments must be an object"));
         }
-        let args = args.map(|raw| Json::part_of(request.line, raw));
-        let token = request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes()));
-        let (name, trace) = (self.named(&name), request.meta.trace());
+        let args = args.map(|raw| Json::part_of(request.read.line, raw));
+        let (token, level) = (request.token(), request.level());
+        let (name, trace) = (self.named(&name), request.read.meta.trace());
         self.relink_several(now, revision);
-        let level = request.meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
         let asked = self.request(request);
         let tool = ToolCall { name, args, token, trace, level, request: asked };
         // Only arguments of this shape can be wrapped ones; no other call waits for a list.
@@ -85,7 +82,7 @@ impl Conversation {
 
     /// The request as it was written, where a back may speak MCP, too.
     fn request(&self, request: &Request<'_>) -> Option<Bytes> {
-        let params = request.params.map(|params| wire::in_a_line(request.line, params));
+        let params = request.params.map(|params| request.read.in_a_line(params));
         (self.settings.behind == Behind::Several).then(|| params.unwrap_or_default())
     }
 

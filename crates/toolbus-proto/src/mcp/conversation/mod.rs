@@ -16,7 +16,7 @@ mod requests;
 mod session;
 
 pub(super) use modern::unsupported;
-pub(super) use requests::id_in_front;
+pub(super) use requests::{Read, id_in_front};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -116,6 +116,13 @@ pub struct Said {
 pub enum Saying {
     /// The answer that the place was waiting for.
     Answer,
+    /// The same, and it says no.
+    Error {
+        /// With this code; 0 if the server that said no gave none.
+        code: i64,
+        /// Does it name the request? What could not be read has no name.
+        has_id: bool,
+    },
     /// The place was waiting for an answer and gets none: the request was cancelled.
     Silence,
     /// Something before the answer.
@@ -124,6 +131,13 @@ pub enum Saying {
     Guess,
     /// A question of that kind, with its id.
     Question(u64),
+}
+
+impl Saying {
+    /// Does the place wait for nothing more after it?
+    fn is_answer(self) -> bool {
+        matches!(self, Saying::Answer | Saying::Error { .. })
+    }
 }
 
 /// Our end of one conversation with a client.
@@ -285,18 +299,24 @@ impl Conversation {
     }
 
     /// Takes one message, or a batch of them, from `place`; tells whether an answer will
-    /// follow. `mirror` are the headers of a modern HTTP request.
-    pub fn handle_message(
-        &mut self,
-        now: Instant,
-        place: Place,
-        line: &Bytes,
-        mirror: Option<&Mirror>,
-    ) -> bool {
+    /// follow.
+    pub fn handle_message(&mut self, now: Instant, place: Place, line: &Bytes) -> bool {
         if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return self.handle_batch(now, place, line);
         }
-        self.handle_one(now, Origin { place, batch: None }, line, mirror)
+        self.handle_one(now, Origin { place, batch: None }, line)
+    }
+
+    /// Takes one message that was read already. `mirror` are the headers of a modern HTTP
+    /// request.
+    pub(super) fn handle_posted(
+        &mut self,
+        now: Instant,
+        place: Place,
+        read: &Read<'_>,
+        mirror: Option<&Mirror>,
+    ) -> bool {
+        self.handle_read(now, Origin { place, batch: None }, read, mirror)
     }
 
     /// A message that is too long to be kept.
@@ -377,7 +397,7 @@ impl Conversation {
     /// The next thing to be said.
     pub fn poll_said(&mut self) -> Option<Said> {
         let said = self.said.pop_front()?;
-        if said.what == Saying::Answer {
+        if said.what.is_answer() {
             self.untold -= said.text.len();
         }
         Some(said)
@@ -443,11 +463,7 @@ impl Conversation {
     fn push(&mut self, call: Box<InFlight>, asked: Call) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let options = CallOptions {
-            progress: call.wants_progress(),
-            native: Some(WIRE),
-            ..CallOptions::default()
-        };
+        let options = call.options();
         self.calls.push(ticket, call);
         let asked = Asked::Call(Call { caller: self.settings.caller, options, ..asked });
         self.ups.push_back((ticket, asked));
@@ -469,12 +485,21 @@ impl Conversation {
 
     fn refuse(&mut self, origin: Origin, id: &Id, refusal: &Refusal) {
         self.notices.push_back(Notice::Refused(refusal.message.to_string()));
-        self.answer(origin, refusal.answer(id));
+        self.answer_error(origin, id, refusal.code, refusal.answer(id));
     }
 
-    fn say_answer(&mut self, place: Place, text: Outbox) {
+    fn answer(&mut self, origin: Origin, text: Outbox) {
+        self.answer_as(origin, Saying::Answer, text);
+    }
+
+    fn answer_error(&mut self, origin: Origin, id: &Id, code: i64, text: Outbox) {
+        self.answer_as(origin, Saying::Error { code, has_id: *id != Id::NULL }, text);
+    }
+
+    /// `what` is an answer.
+    fn say_answer(&mut self, place: Place, what: Saying, text: Outbox) {
         self.untold += text.len();
-        self.said.push_back(Said { place, what: Saying::Answer, text });
+        self.said.push_back(Said { place, what, text });
     }
 
     fn say(&mut self, place: Place, text: Outbox) {
@@ -491,11 +516,20 @@ impl InFlight {
         matches!(&self.job, Job::Pass(pass) if pass.listening.is_some())
     }
 
-    fn wants_progress(&self) -> bool {
-        match &self.job {
-            Job::CallTool { progress, .. } => progress.is_some(),
-            Job::Pass(pass) => pass.token.is_some(),
-            _ => false,
+    /// What is known of the request, so that the calling end need not look for it again. Of one
+    /// that we make in its place nothing is.
+    fn options(&self) -> CallOptions {
+        let (progress, level) = match &self.job {
+            Job::CallTool { progress, level, .. } => (progress.is_some(), *level),
+            Job::Pass(pass) => (pass.token.is_some(), pass.level),
+            _ => return CallOptions { native: Some(WIRE), ..CallOptions::default() },
+        };
+        CallOptions {
+            progress,
+            native: Some(WIRE),
+            revision: Some(self.revision.as_str()),
+            log_level: level.map(Level::as_str),
+            ..CallOptions::default()
         }
     }
 }

@@ -17,8 +17,8 @@ pub(super) fn check(
     mirror: Option<&Mirror>,
     tools: Option<&[ToolSpec]>,
 ) -> Result<(), Refusal> {
-    let version = required(VERSION_KEY, request.meta.version, Kind::String)?;
-    required(CAPABILITIES_KEY, request.meta.capabilities, Kind::Object)?;
+    let version = required(VERSION_KEY, request.read.meta.version, Kind::String)?;
+    required(CAPABILITIES_KEY, request.read.meta.capabilities, Kind::Object)?;
     let version = string(version).unwrap_or_default();
     if let Some(mirror) = mirror {
         mirror.check_version(&version)?;
@@ -28,17 +28,17 @@ pub(super) fn check(
     }
     if let Some(mirror) = mirror {
         mirror.check_method(request.method)?;
-        mirror.check_name(request.method, request.params)?;
+        mirror.check_name(request.method, request.params, request.read.name)?;
     }
     if !is_known {
         return Err(unknown_method(request.method));
     }
-    if request.meta.log_level.is_some() {
-        Level::read("logLevel", request.meta.log_level)
+    if request.read.meta.log_level.is_some() {
+        Level::read("logLevel", request.read.meta.log_level)
             .map_err(|message| Refusal::new(INVALID_PARAMS, message))?;
     }
     if let Some(mirror) = mirror {
-        mirror.check_params(request.method, request.params, tools)?;
+        mirror.check_params(request.method, request.read.name, request.read.arguments, tools)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::hub::in_flight;
-use super::requests::Request;
+use super::requests::{Read, Request};
 use super::session::{Memo, tag};
 use super::{Conversation, InFlight, Job, Listening, Origin, Pass, Place, Said, Saying};
 use crate::channel::{AskId, Ticket};
@@ -27,7 +27,7 @@ impl Conversation {
         if revision.era() == Era::Legacy {
             self.relink(now);
         }
-        let body = request.params.map(|params| wire::in_a_line(request.line, params));
+        let body = request.params.map(|params| request.read.in_a_line(params));
         let uri = || request.params.and_then(|params| edit::text(params, "uri"));
         let said = || body.clone().unwrap_or_default();
         let memo = match request.method {
@@ -37,8 +37,8 @@ impl Conversation {
             _ => None,
         };
         let pass = Pass {
-            token: request.meta.progress_token.map(|raw| request.line.slice_ref(raw.as_bytes())),
-            level: request.meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok()),
+            token: request.token(),
+            level: request.level(),
             listening: (request.method == "subscriptions/listen").then(|| Listening {
                 params: said(),
                 is_acknowledged: false,
@@ -53,11 +53,11 @@ impl Conversation {
     pub(super) fn pass_notification(
         &mut self,
         now: Instant,
-        line: &Bytes,
+        read: &Read<'_>,
         method: &str,
         params: Option<&str>,
     ) {
-        let body = params.map(|params| wire::in_a_line(line, params));
+        let body = params.map(|params| read.in_a_line(params));
         let origin = Origin { place: Place::SESSION, batch: None };
         let (id, revision) = (Id::NULL, Revision::LAST_LEGACY);
         let call = Box::new(InFlight { id, origin, revision, job: Job::Aside });
@@ -178,7 +178,5 @@ fn native(method: &str, body: Option<Bytes>) -> What {
 
 /// What belongs to a listening, under the id that its client knows; `None` if it names none.
 pub(super) fn with_subscription(raw: &str, id: &Id) -> Option<String> {
-    let meta = edit::member(raw, "_meta")?;
-    let meta = edit::replaced(meta, SUBSCRIPTION_KEY, id.to_json().as_str())?;
-    edit::replaced(raw, "_meta", &meta)
+    edit::replaced_inside(raw, "_meta", SUBSCRIPTION_KEY, id.to_json().as_str())
 }

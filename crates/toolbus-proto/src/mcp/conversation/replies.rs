@@ -12,7 +12,7 @@ use crate::json::{Json, Kind};
 use crate::jsonrpc::Id;
 use crate::mcp::translate::{Blocks, refusal, relayed};
 use crate::mcp::wire::{self, ERROR_KEY, Era, Revision, put_member, quoted};
-use crate::tool::{Failure, FailureKind, Outcome, Part};
+use crate::tool::{Code, Failure, FailureKind, Outcome, Part};
 
 impl Conversation {
     /// Goes on with the reply to `ticket`. Nothing happens if that request is over.
@@ -249,28 +249,35 @@ impl Conversation {
                     Some(detail.as_bytes().slice_ref(raw.as_bytes()))
                 });
                 if let Some(raw) = raw {
-                    return self.answer(origin, wire::error(&id, &raw));
+                    return self.pass_error(origin, &id, failure, &raw);
                 }
                 (Some(name), Some(blocks))
             }
             Job::Pass(_) => {
                 // What a server answered passes as it is, whatever it means.
                 if let Some(error) = failure.detail.as_ref().filter(|_| failure.from_peer) {
-                    let text = wire::error(&id, error.as_bytes());
-                    return self.answer(origin, text);
+                    return self.pass_error(origin, &id, failure, error.as_bytes());
                 }
                 (None, None)
             }
             _ => (None, None),
         };
-        let text = match refusal(revision, tool.as_ref(), failure) {
-            Some(refusal) => refusal.answer(&id),
+        match refusal(revision, tool.as_ref(), failure) {
+            Some(refusal) => self.answer_error(origin, &id, refusal.code, refusal.answer(&id)),
             None => {
                 let blocks = blocks.unwrap_or_else(|| Blocks::new(revision));
-                wire::result(&id, &blocks.failed(failure, &self.us))
+                self.answer(origin, wire::result(&id, &blocks.failed(failure, &self.us)));
             }
+        }
+    }
+
+    /// `error` is what a server said, of which `failure` tells.
+    fn pass_error(&mut self, origin: Origin, id: &Id, failure: &Failure, error: &Bytes) {
+        let code = match failure.code {
+            Some(Code::Number(code)) => code,
+            Some(Code::Word(_)) | None => 0,
         };
-        self.answer(origin, text);
+        self.answer_error(origin, id, code, wire::error(id, error));
     }
 }
 

@@ -9,12 +9,54 @@ use super::{Behind, Conversation, Origin, Waiting, modern};
 use crate::channel::{Asked, Up};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
-use crate::jsonrpc::{Id, Invalid, Message, Why, kind};
+use crate::jsonrpc::{Id, Invalid, Members, Message, Why, kind};
 use crate::mcp::http::Mirror;
 use crate::mcp::wire::{
     self, Era, INVALID_PARAMS, INVALID_REQUEST, Level, Meta, RULES, Refusal, Revision,
     UNKNOWN_METHOD,
 };
+
+/// A line that was looked through once, and what was found in it for those who have to know
+/// before the message is handled, and who handle it.
+#[derive(Debug)]
+pub(in crate::mcp) struct Read<'a> {
+    pub(in crate::mcp) line: &'a Bytes,
+    pub(in crate::mcp) members: Members<'a>,
+    pub(in crate::mcp) meta: Meta<'a>,
+    /// The tool or prompt it names, raw.
+    pub(in crate::mcp) name: Option<&'a str>,
+    /// What that is to be called with, raw.
+    pub(super) arguments: Option<&'a str>,
+    /// It is known to have no line breaks.
+    is_one_line: bool,
+}
+
+impl<'a> Read<'a> {
+    /// Reads a line of a pipe, which may have carriage returns.
+    pub(super) fn of(line: &'a Bytes) -> Result<Read<'a>, Why> {
+        let (members, [meta, name, arguments]) =
+            Members::read(line, ["_meta", "name", "arguments"])?;
+        let (meta, is_one_line) = (Meta::of(meta), false);
+        Ok(Read { line, members, meta, name, arguments, is_one_line })
+    }
+
+    /// Reads what has no line breaks.
+    pub(in crate::mcp) fn of_one_line(line: &'a Bytes) -> Result<Read<'a>, Why> {
+        Ok(Read { is_one_line: true, ..Read::of(line)? })
+    }
+
+    pub(in crate::mcp) fn message(&self) -> Result<Message<'a>, Invalid> {
+        RULES.message(self.line, &self.members)
+    }
+
+    /// A part of it, as it may stand in a line.
+    pub(super) fn in_a_line(&self, part: &str) -> Bytes {
+        match self.is_one_line {
+            true => self.line.slice_ref(part.as_bytes()),
+            false => wire::in_a_line(self.line, part),
+        }
+    }
+}
 
 /// One request, borrowing from its line.
 pub(super) struct Request<'a> {
@@ -22,32 +64,47 @@ pub(super) struct Request<'a> {
     pub(super) id: Id,
     pub(super) method: &'a str,
     pub(super) params: Option<&'a str>,
-    pub(super) meta: Meta<'a>,
-    /// The tool or prompt it names, raw.
-    pub(super) name: Option<&'a str>,
-    /// What that is to be called with, raw.
-    pub(super) arguments: Option<&'a str>,
-    pub(super) line: &'a Bytes,
+    pub(super) read: &'a Read<'a>,
 }
 
-/// What is picked out of the parameters of any request.
-pub(super) const PICKED: [&str; 3] = ["_meta", "name", "arguments"];
+impl Request<'_> {
+    /// The name by which its caller hears of its progress, raw.
+    pub(super) fn token(&self) -> Option<Bytes> {
+        let token = self.read.meta.progress_token;
+        token.map(|raw| self.read.line.slice_ref(raw.as_bytes()))
+    }
+
+    /// From which level on its caller hears log messages, if it says so itself.
+    pub(super) fn level(&self) -> Option<Level> {
+        self.read.meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok())
+    }
+}
 
 impl Conversation {
     /// Takes one message; tells whether an answer will follow.
-    pub(super) fn handle_one(
+    pub(super) fn handle_one(&mut self, now: Instant, origin: Origin, line: &Bytes) -> bool {
+        match Read::of(line) {
+            Ok(read) => self.handle_read(now, origin, &read, None),
+            Err(why) => {
+                self.owe(origin);
+                self.refuse_invalid(origin, line, Invalid { why, id: None });
+                true
+            }
+        }
+    }
+
+    pub(super) fn handle_read(
         &mut self,
         now: Instant,
         origin: Origin,
-        line: &Bytes,
+        read: &Read<'_>,
         mirror: Option<&Mirror>,
     ) -> bool {
-        match RULES.read_picking(line, PICKED) {
-            Ok((Message::Request { id, method, params }, [meta, name, arguments])) => {
+        let line = read.line;
+        match read.message() {
+            Ok(Message::Request { id, method, params }) => {
                 self.owe(origin);
-                let method = &*method;
-                let meta = Meta::of(meta);
-                let request = Request { origin, id, method, params, meta, name, arguments, line };
+                let request = Request { origin, id, method: &method, params, read };
                 if self.is_in_flight(&request.id) {
                     let message = format!("id {} is already in flight", request.id.to_json());
                     self.refuse(origin, &request.id, &Refusal::new(INVALID_REQUEST, message));
@@ -56,17 +113,17 @@ impl Conversation {
                 }
                 true
             }
-            Ok((Message::Notification { method, params }, _)) => {
-                self.handle_notification(now, line, &method, params);
+            Ok(Message::Notification { method, params }) => {
+                self.handle_notification(now, read, &method, params);
                 false
             }
-            Ok((Message::Response { id, result: None, error: None }, _)) => {
+            Ok(Message::Response { id, result: None, error: None }) => {
                 self.owe(origin);
                 let invalid = Invalid { why: Why::Neither, id: Some(id) };
                 self.refuse_invalid(origin, line, invalid);
                 true
             }
-            Ok((Message::Response { id, result, error }, _)) => {
+            Ok(Message::Response { id, result, error }) => {
                 self.handle_answer(&id, result, error);
                 false
             }
@@ -99,7 +156,7 @@ impl Conversation {
         mirror: Option<&Mirror>,
     ) {
         // A request that came with its headers is modern whatever else it says.
-        let era = mirror.map_or(request.meta.era(request.method), |_| Era::Modern);
+        let era = mirror.map_or(request.read.meta.era(request.method), |_| Era::Modern);
         let handled = match era {
             Era::Modern => self.handle_modern(now, request, mirror),
             Era::Legacy => self.handle_legacy(now, request),
@@ -120,7 +177,8 @@ impl Conversation {
             _ => {}
         }
         if self.opening.is_some() {
-            let (origin, id, line) = (request.origin, request.id.clone(), request.line.clone());
+            let (origin, id, line) =
+                (request.origin, request.id.clone(), request.read.line.clone());
             self.waiting.push_back(Waiting { origin, id, line });
             return Ok(());
         }
@@ -195,10 +253,9 @@ impl Conversation {
     /// Looks at the requests that came behind `initialize`.
     pub(super) fn release(&mut self, now: Instant) {
         for Waiting { origin, line, .. } in std::mem::take(&mut self.waiting) {
-            let read = RULES.read_picking(&line, PICKED);
-            if let Ok((Message::Request { id, method, params }, [meta, name, arguments])) = read {
-                let (method, meta, line) = (&*method, Meta::of(meta), &line);
-                let request = Request { origin, id, method, params, meta, name, arguments, line };
+            let Ok(read) = Read::of(&line) else { continue };
+            if let Ok(Message::Request { id, method, params }) = read.message() {
+                let request = Request { origin, id, method: &method, params, read: &read };
                 self.handle_request(now, &request, None);
             }
         }
@@ -207,7 +264,7 @@ impl Conversation {
     fn handle_notification(
         &mut self,
         now: Instant,
-        line: &Bytes,
+        read: &Read<'_>,
         method: &str,
         params: Option<&str>,
     ) {
@@ -216,16 +273,18 @@ impl Conversation {
             ("notifications/initialized", _, Behind::Server)
                 if self.session.as_ref().is_some_and(Session::is_crossed) =>
             {
-                self.pass_notification(now, line, method, params);
+                self.pass_notification(now, read, method, params);
             }
             ("notifications/initialized", ..) => {}
-            ("notifications/cancelled", Some(params), _) => self.handle_cancelled(line, params),
+            ("notifications/cancelled", Some(params), _) => {
+                self.handle_cancelled(read.line, params)
+            }
             (
                 "notifications/roots/list_changed" | "notifications/progress",
                 _,
                 Behind::Several | Behind::Server,
             ) if self.session.is_some() => {
-                self.pass_notification(now, line, method, params);
+                self.pass_notification(now, read, method, params);
             }
             _ => self.ignore(format!("notification {method}")),
         }

@@ -98,7 +98,7 @@ impl Conversation {
             return Err(Refusal::new(INVALID_PARAMS, message));
         };
         let revision = Revision::legacy(&version).unwrap_or(Revision::LAST_LEGACY);
-        let params = wire::in_a_line(request.line, params);
+        let params = request.read.in_a_line(params);
         let what = self.greeting_call("initialize", params.clone());
         let call = in_flight(request, revision, Job::Initialize { params });
         let ticket = self.ask(now, call, what, None);
@@ -107,7 +107,9 @@ impl Conversation {
     }
 
     pub(super) fn discover(&mut self, now: Instant, request: &Request<'_>) {
-        let params = wire::in_a_line(request.line, request.params.unwrap_or("{}"));
+        let params = request
+            .params
+            .map_or_else(|| Bytes::from_static(b"{}"), |params| request.read.in_a_line(params));
         let what = self.greeting_call("server/discover", params);
         let call = in_flight(request, Revision::MODERN, Job::Discover);
         self.ask(now, call, what, None);

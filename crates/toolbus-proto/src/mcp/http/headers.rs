@@ -88,28 +88,36 @@ impl Mirror {
         same(METHOD, self.method.as_deref(), body)
     }
 
+    /// `name` is the member of the parameters, raw.
     pub(in crate::mcp) fn check_name(
         &self,
         method: &str,
         params: Option<&str>,
+        name: Option<&str>,
     ) -> Result<(), Refusal> {
-        let Some(body) = name_of(method, params) else { return Ok(()) };
+        let body = match named_by(method) {
+            Some("name") => name.and_then(string),
+            _ => name_of(method, params),
+        };
+        let Some(body) = body else { return Ok(()) };
         let header = self.name.as_deref().map(|value| decoded(NAME, value)).transpose()?;
         same(NAME, header.as_deref(), &body)
     }
 
+    /// `name` and `args` are members of the parameters, raw.
     pub(in crate::mcp) fn check_params(
         &self,
         method: &str,
-        params: Option<&str>,
+        name: Option<&str>,
+        args: Option<&str>,
         tools: Option<&[ToolSpec]>,
     ) -> Result<(), Refusal> {
-        let (Some(params), "tools/call") = (params, method) else { return Ok(()) };
-        let Some(name) = edit::text(params, "name") else { return Ok(()) };
+        let name = name.filter(|_| method == "tools/call").and_then(string);
+        let Some(name) = name else { return Ok(()) };
         let tool = tools.and_then(|tools| tools.iter().find(|tool| tool.name.as_str() == name));
         let input = self.input.as_deref().or(tool.map(|tool| tool.input.as_str()));
         let Some(Ok(mirrored)) = input.map(mirrored) else { return Ok(()) };
-        let args = edit::member(params, "arguments").unwrap_or("{}");
+        let args = args.unwrap_or("{}");
         for Mirrored { path, header } in mirrored {
             let shown = format!("{PARAM}{header}");
             let found = self.params.iter().find(|(name, _)| name.eq_ignore_ascii_case(&header));
@@ -160,13 +168,17 @@ pub fn mirror_of(
 
 /// What `Mcp-Name` repeats.
 fn name_of<'a>(method: &str, params: Option<&'a str>) -> Option<Cow<'a, str>> {
-    let member = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        _ if method.starts_with("tasks/") => "taskId",
-        _ => return None,
-    };
-    edit::text(params?, member)
+    edit::text(params?, named_by(method)?)
+}
+
+/// The parameter that says what a request is about.
+fn named_by(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        _ if method.starts_with("tasks/") => Some("taskId"),
+        _ => None,
+    }
 }
 
 /// An argument that a header repeats.
@@ -342,8 +354,9 @@ mod tests {
             let mirror = Mirror::read(pairs);
             mirror.check_version("2026-07-28")?;
             mirror.check_method("tools/call")?;
-            mirror.check_name("tools/call", Some(params))?;
-            mirror.check_params("tools/call", Some(params), Some(std::slice::from_ref(&tool)))
+            let [name, args] = edit::pick(params, ["name", "arguments"]);
+            mirror.check_name("tools/call", Some(params), name)?;
+            mirror.check_params("tools/call", name, args, Some(std::slice::from_ref(&tool)))
         };
         assert_eq!(check(&headers, params), Ok(()));
         assert_eq!(check(&headers, r#"{"name":"w","arguments":{"n":42.0,"t":true}}"#), Ok(()));

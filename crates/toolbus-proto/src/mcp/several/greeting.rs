@@ -7,9 +7,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::lists::Kind;
-use super::{Job, PATIENCE, Pending, Purpose, Several, at, era_of, meta_of, on_behalf, params_of};
+use super::{Job, PATIENCE, Pending, Purpose, Several, at, meta_of, on_behalf, params_of};
 use crate::channel::{AskId, Asked, Down, Ticket, Up};
 use crate::json::{Json, edit};
+use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Level, Refusal, put_member, quoted};
 use crate::tool::{Call, CallOptions, CallerId, Failure, FailureKind, Outcome, Part, What};
 

@@ -8,12 +8,12 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{
-    Back, Job, Purpose, Several, SeveralNotice, at, era_of, meta_of, on_behalf, params_of,
-    unknown_method,
+    Back, Job, Purpose, Several, SeveralNotice, at, meta_of, on_behalf, params_of, unknown_method,
 };
 use crate::channel::{Down, Ticket};
 use crate::json::{Json, Kind as JsonKind, edit};
 use crate::jsonrpc::{kind as kind_of, string};
+use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, SERVER_KEY, put_member, quoted};
 use crate::tool::{Call, Failure, FailureKind, Outcome, Part};
 

@@ -21,7 +21,8 @@ use self::greeting::Session;
 use self::listening::Listen;
 use self::lists::{Kind, List};
 use super::WIRE;
-use super::wire::{self, Era, INTERNAL_ERROR, Meta, Refusal, UNKNOWN_METHOD};
+use super::calling::era_of;
+use super::wire::{self, Era, INTERNAL_ERROR, Refusal, UNKNOWN_METHOD};
 use crate::channel::{AskId, Asked, Down, Ticket, Up};
 use crate::json::{Json, edit};
 use crate::tool::{
@@ -429,15 +430,6 @@ fn params_of(call: &Call) -> &str {
             str::from_utf8(body).ok().filter(|params| !params.is_empty()).unwrap_or("{}")
         }
         What::Tool { .. } | What::Tools => "{}",
-    }
-}
-
-fn era_of(call: &Call) -> Era {
-    match &call.what {
-        What::Native { method, body, .. } => {
-            Meta::in_body(body).era(str::from_utf8(method).unwrap_or_default())
-        }
-        What::Tool { .. } | What::Tools => Era::Modern,
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::lists::Kind;
-use super::{Job, Several, era_of, params_of, unknown_method};
+use super::{Job, Several, params_of, unknown_method};
 use crate::channel::Ticket;
 use crate::json::{Json, edit};
+use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, put_member, quoted};
 use crate::tool::{Call, What};
 
@@ -179,11 +180,7 @@ impl Several {
                 let own = self.own_name(back, name).unwrap_or(name);
                 let own = String::from_utf8(quoted(own)).unwrap_or_default();
                 match &**method {
-                    b"completion/complete" => {
-                        let reference = edit::member(params, "ref").unwrap_or("{}");
-                        let reference = edit::replaced(reference, "name", &own);
-                        reference.and_then(|reference| edit::replaced(params, "ref", &reference))
-                    }
+                    b"completion/complete" => edit::replaced_inside(params, "ref", "name", &own),
                     _ => edit::replaced(params, "name", &own),
                 }
             }

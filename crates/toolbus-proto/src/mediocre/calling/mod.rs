@@ -26,7 +26,7 @@ use crate::channel::{
     Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
-use crate::outstanding::{Line, Waiting};
+use crate::outstanding::{WaitQueue, Waiting};
 use crate::printable::printable;
 use crate::tool::{
     Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What, too_many_tools,
@@ -58,7 +58,7 @@ pub struct Client<C> {
     has_answered: bool,
     readiness: Readiness,
     stage: Stage,
-    line: Line,
+    line: WaitQueue,
     /// The present, as far as was told.
     now: Instant,
     /// So many bytes have arrived.
@@ -122,7 +122,7 @@ impl<C: Random> Client<C> {
             has_answered: false,
             readiness: Readiness::Open,
             stage: Stage::Free,
-            line: Line::new(WAITING_MAX, "this connection"),
+            line: WaitQueue::new(WAITING_MAX, "this connection"),
             now,
             received: 0,
             downs: Queue::new(),

@@ -22,7 +22,7 @@ use crate::channel::{
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
-use crate::outstanding::{Line, Waiting};
+use crate::outstanding::{WaitQueue, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
 use requests::{Method, Request, Requests};
@@ -76,9 +76,9 @@ pub struct Client {
     configured: Configured,
     goodbye: Goodbye,
     requests: Requests,
-    line: Line,
+    line: WaitQueue,
     /// Calls whose input comes in parts and is not complete.
-    collecting: Line,
+    collecting: WaitQueue,
     noise: u64,
     /// The latest instant we were told.
     now: Option<Instant>,
@@ -131,8 +131,8 @@ impl Client {
             configured: Configured::No,
             goodbye: Goodbye::Impossible,
             requests,
-            line: Line::new(WAITING_MAX, "this provider"),
-            collecting: Line::new(WAITING_MAX, "the rest of their input"),
+            line: WaitQueue::new(WAITING_MAX, "this provider"),
+            collecting: WaitQueue::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
             now: None,
             downs: VecDeque::new(),

@@ -125,10 +125,12 @@ impl Back for Mcp {
     }
 
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        match (&self.share, era_of(&call)) {
-            (Shared::ByAll(processes), _) => processes.start(call, down),
-            (Shared::BySession(sessions, _), Era::Legacy) => sessions.start(call, down),
-            (Shared::BySession(_, modern), Era::Modern) => modern.start(call, down),
+        match &self.share {
+            Shared::ByAll(processes) => processes.start(call, down),
+            Shared::BySession(sessions, modern) => match era_of(&call) {
+                Era::Legacy => sessions.start(call, down),
+                Era::Modern => modern.start(call, down),
+            },
         }
     }
 

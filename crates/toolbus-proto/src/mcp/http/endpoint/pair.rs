@@ -9,18 +9,17 @@ use bytes::Bytes;
 
 use super::super::entrance::{Answer, MESSAGES_PATH};
 use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream};
-use super::requests::has_line_breaks;
+use super::requests::in_a_line;
 use super::saying::event;
 use super::session::{Kind, Talk};
 use super::{Endpoint, SESSIONS_MAX};
 use crate::channel::StreamId;
 use crate::http::RequestHead;
-use crate::json::{Json, JsonError, Kind as JsonKind, edit};
+use crate::json::{JsonError, edit};
 use crate::jsonrpc::{Id, Invalid, Message, Why};
-use crate::mcp::conversation::{Place, id_in_front};
+use crate::mcp::conversation::{Place, Read, id_in_front};
 use crate::mcp::wire::{
-    self, Era, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RULES, Refusal, Revision,
-    UNKNOWN_METHOD,
+    self, Era, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Refusal, Revision, UNKNOWN_METHOD,
 };
 
 /// The parameter of the query by which a session is known.
@@ -60,28 +59,28 @@ impl Endpoint {
             return Err(refuse(400, "the parameter `session` is missing"));
         }
         let talk = self.pair_of(head).ok_or_else(|| refuse(404, "there is no such session"))?;
-        let read = match Json::parse(body.clone()) {
-            // Line breaks must not reach wires that are made of lines.
-            Ok(json) if has_line_breaks(json.as_bytes()) => Ok(json.compact()),
-            Ok(json) => Ok(json),
-            Err(error) => {
-                let id = (error == JsonError::TooDeep).then(|| id_in_front(body)).flatten();
-                Err(Invalid { why: Why::NotJson(error), id })
+        let unread = |why| {
+            let is_deep = why == Why::NotJson(JsonError::TooDeep);
+            Invalid { why, id: if is_deep { id_in_front(body) } else { None } }
+        };
+        let line = in_a_line(body).map_err(unread);
+        let line = line.map_err(|invalid| self.not_taken(now, talk, invalid))?;
+        let read = match Read::of_one_line(&line) {
+            Err(Why::Batch) if self.takes_batch(talk, &line) => None,
+            read => {
+                let read = read.map_err(unread).and_then(checked);
+                Some(read.map_err(|invalid| self.not_taken(now, talk, invalid))?)
             }
         };
-        let json = read
-            .and_then(|json| self.is_message(talk, &json).map(|()| json))
-            .map_err(|invalid| self.not_taken(now, talk, invalid))?;
-        let has_room = self.talks.get(&talk).is_some_and(|talk| talk.conversation.has_room());
-        if !has_room {
-            let message = "too many requests of this session wait for their answers";
-            return Err(Answer::refusal(503, &Id::NULL, INTERNAL_ERROR, message));
-        }
+        self.check_room(talk, &Id::NULL)?;
         self.answer(stream, Answer::empty(202));
-        match too_new(&json) {
+        match read.as_ref().and_then(too_new) {
             Some(refusal) => self.say_to_pair(now, talk, &refusal),
             None => self.with(now, talk, |conversation| {
-                conversation.handle_message(now, Place::SESSION, json.as_bytes(), None);
+                let _ = match &read {
+                    Some(read) => conversation.handle_posted(now, Place::SESSION, read, None),
+                    None => conversation.handle_message(now, Place::SESSION, &line),
+                };
             }),
         }
         Ok(())
@@ -92,24 +91,11 @@ impl Endpoint {
         self.pairs.get(head.parameter(SESSION)?).copied()
     }
 
-    /// Is it a message that this session can have, whatever becomes of it?
-    fn is_message(&self, talk: u64, json: &Json) -> Result<(), Invalid> {
-        if json.kind() == JsonKind::Array {
-            let revision = self.talks.get(&talk).and_then(|talk| talk.conversation.revision());
-            let has_batches = revision == Some(Revision::V2025_03_26);
-            return match has_batches && edit::elements(json.as_str()).next().is_some() {
-                true => Ok(()),
-                false => Err(Invalid { why: Why::Batch, id: None }),
-            };
-        }
-        match RULES.read(json.as_bytes()) {
-            Ok(Message::Response { id, result: None, error: None }) => {
-                Err(Invalid { why: Why::Neither, id: Some(id) })
-            }
-            // A malformed notification, which is dropped as on a pipe.
-            Ok(_) | Err(Invalid { why: Why::Params, id: None }) => Ok(()),
-            Err(invalid) => Err(invalid),
-        }
+    /// Can this session have several messages at once, and are there some?
+    fn takes_batch(&self, talk: u64, line: &[u8]) -> bool {
+        let revision = self.talks.get(&talk).and_then(|talk| talk.conversation.revision());
+        revision == Some(Revision::V2025_03_26)
+            && edit::elements(str::from_utf8(line).unwrap_or_default()).next().is_some()
     }
 
     /// What is no message is refused; what is not even JSON is told on the stream as well, where
@@ -130,12 +116,22 @@ impl Endpoint {
     }
 }
 
+/// Is it a message, whatever becomes of it?
+fn checked(read: Read<'_>) -> Result<Read<'_>, Invalid> {
+    match read.message() {
+        Ok(Message::Response { id, result: None, error: None }) => {
+            Err(Invalid { why: Why::Neither, id: Some(id) })
+        }
+        // A malformed notification, which is dropped as on a pipe.
+        Ok(_) | Err(Invalid { why: Why::Params, id: None }) => Ok(read),
+        Err(invalid) => Err(invalid),
+    }
+}
+
 /// The answer to a request of the era that came long after this transport.
-fn too_new(json: &Json) -> Option<Bytes> {
-    let Ok(Message::Request { id, method, params }) = RULES.read(json.as_bytes()) else {
-        return None;
-    };
-    if wire::era(&method, params) == Era::Legacy {
+fn too_new(read: &Read<'_>) -> Option<Bytes> {
+    let Ok(Message::Request { id, method, .. }) = read.message() else { return None };
+    if read.meta.era(&method) == Era::Legacy {
         return None;
     }
     let refusal = match &*method {

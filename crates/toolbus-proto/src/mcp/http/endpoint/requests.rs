@@ -13,12 +13,11 @@ use super::session::{Kind, Session, Talk};
 use super::{Endpoint, SESSION_HEADER, SESSIONS_MAX};
 use crate::channel::StreamId;
 use crate::http::RequestHead;
-use crate::json::edit;
-use crate::json::{Json, JsonError, Kind as JsonKind};
-use crate::jsonrpc::{Id, Invalid, Why, string};
-use crate::mcp::conversation::{Place, id_in_front, unsupported};
+use crate::json::{Json, JsonError};
+use crate::jsonrpc::{Id, Invalid, Members, Why, string};
+use crate::mcp::conversation::{Conversation, Place, Read, id_in_front, unsupported};
 use crate::mcp::wire::{
-    self, Era, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, Meta, Revision,
+    self, Era, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, Revision, has_line_breaks,
 };
 
 impl Endpoint {
@@ -34,42 +33,37 @@ impl Endpoint {
             let (code, message) = wire::said(&Invalid { why, id: None });
             Answer::refusal(400, &id.unwrap_or(Id::NULL), code, message)
         };
-        let json = Json::parse(body.clone()).map_err(|error| refuse(Why::NotJson(error)))?;
-        // Line breaks must not reach wires that are made of lines.
-        let json = if has_line_breaks(json.as_bytes()) { json.compact() } else { json };
+        let line = in_a_line(body).map_err(refuse)?;
         let mirror = Mirror::read(head.headers.iter());
         let says = mirror.version().map(Revision::legacy);
-        let posted = Posted::read(&json);
-        if json.kind() == JsonKind::Array && says.is_none_or(|says| says.is_some()) {
-            return self.handle_legacy(now, stream, head, &posted);
-        }
-        match json.kind() {
-            JsonKind::Object => {}
-            JsonKind::Array => return Err(refuse(Why::Batch)),
-            _ => return Err(refuse(Why::NotAnObject)),
-        }
+        let read = match Read::of_one_line(&line) {
+            Ok(read) => read,
+            Err(Why::Batch) if says.is_none_or(|says| says.is_some()) => {
+                return self.handle_batch(now, stream, head, &line);
+            }
+            Err(why) => return Err(refuse(why)),
+        };
         match says {
             Some(Some(legacy)) => {
-                if let Some(version) = posted.meta().version {
+                if let Some(version) = read.meta.version {
                     let message = format!(
                         "MCP-Protocol-Version is `{legacy}`, the body says `{}`",
                         string(version).unwrap_or_default()
                     );
-                    return Err(Answer::refusal(400, &posted.id(), HEADER_MISMATCH, message));
+                    return Err(Answer::refusal(400, &id_of(&read), HEADER_MISMATCH, message));
                 }
-                self.handle_legacy(now, stream, head, &posted)
+                self.handle_legacy(now, stream, head, &read)
             }
-            None if posted.meta().era(&posted.method()) == Era::Legacy => {
-                self.handle_legacy(now, stream, head, &posted)
+            None if read.meta.era(&method_of(&read)) == Era::Legacy => {
+                self.handle_legacy(now, stream, head, &read)
             }
             Some(None) | None => {
-                let tool = posted.params.and_then(|params| edit::text(params, "name"));
-                let input = tool.and_then(|tool| self.inputs.of(&tool));
+                let input = read.name.and_then(string).and_then(|tool| self.inputs.of(&tool));
                 let mirror = match self.inputs.was_listed() {
                     true => mirror.listed(input),
                     false => mirror.by_input(input),
                 };
-                self.handle_modern(now, stream, head, &posted, &mirror)
+                self.handle_modern(now, stream, head, &read, &mirror)
             }
         }
     }
@@ -79,29 +73,29 @@ impl Endpoint {
         now: Instant,
         stream: StreamId,
         head: &RequestHead,
-        posted: &Posted<'_>,
+        read: &Read<'_>,
         mirror: &Mirror,
     ) -> Result<(), Answer> {
-        if posted.method.is_none() && posted.answers {
+        let Members { id, method, result, error, .. } = read.members;
+        if method.is_none() && result.or(error).is_some() {
             let message = "no responses in 2026-07-28";
-            return Err(Answer::refusal(400, &posted.id(), INVALID_REQUEST, message));
+            return Err(Answer::refusal(400, &id_of(read), INVALID_REQUEST, message));
         }
-        if posted.method.is_some() && posted.id.is_none() {
+        if method.is_some() && id.is_none() {
             return Err(Answer::empty(202));
         }
         // A legacy client of a version that we do not know, and told so: it never heard of the
         // members that it would otherwise be told to lack.
         if let Some(version) = mirror.version()
             && Revision::named(version).is_none()
-            && posted.meta().version.is_none()
+            && read.meta.version.is_none()
         {
-            return Err(Answer::json(400, unsupported(version).answer(&posted.id()).take()));
+            return Err(Answer::json(400, unsupported(version).answer(&id_of(read)).take()));
         }
         let talk = self.begin_talk(now, Kind::Modern);
         self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), false);
         self.with(now, talk, |conversation| {
-            let place = place_of(stream);
-            conversation.handle_message(now, place, posted.json.as_bytes(), Some(mirror));
+            conversation.handle_posted(now, place_of(stream), read, Some(mirror));
         });
         Ok(())
     }
@@ -111,36 +105,66 @@ impl Endpoint {
         now: Instant,
         stream: StreamId,
         head: &RequestHead,
-        posted: &Posted<'_>,
+        read: &Read<'_>,
     ) -> Result<(), Answer> {
-        let opens = posted.method() == "initialize" && posted.id.is_some();
+        let opens = method_of(read) == "initialize" && read.members.id.is_some();
         let talk = if opens {
             if !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
-                return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
+                return Err(Answer::refusal(503, &id_of(read), INTERNAL_ERROR, message));
             }
             self.begin_talk(now, Kind::Legacy(Session::new(now)))
         } else {
-            self.session(now, head, &posted.id())?
+            self.session(now, head, &id_of(read))?
         };
-        let has_room = self.talks.get(&talk).is_some_and(|talk| talk.conversation.has_room());
-        if !has_room {
-            let message = "too many requests of this session wait for their answers";
-            return Err(Answer::refusal(503, &posted.id(), INTERNAL_ERROR, message));
-        }
-        // Answers of a batch come together, as plain JSON.
-        let takes_stream = posted.json.kind() != JsonKind::Array && accepts(head, EVENT_STREAM);
-        self.begin_exchange(now, stream, talk, takes_stream, opens);
-        let mut is_owed = false;
-        self.with(now, talk, |conversation| {
-            let body = posted.json.as_bytes();
-            is_owed = conversation.handle_message(now, place_of(stream), body, None);
+        self.check_room(talk, &id_of(read))?;
+        self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), opens);
+        self.tell_session(now, stream, talk, |conversation| {
+            conversation.handle_posted(now, place_of(stream), read, None)
         });
+        Ok(())
+    }
+
+    fn handle_batch(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &RequestHead,
+        line: &Bytes,
+    ) -> Result<(), Answer> {
+        let talk = self.session(now, head, &Id::NULL)?;
+        self.check_room(talk, &Id::NULL)?;
+        // Its answers come together, as plain JSON.
+        self.begin_exchange(now, stream, talk, false, false);
+        self.tell_session(now, stream, talk, |conversation| {
+            conversation.handle_message(now, place_of(stream), line)
+        });
+        Ok(())
+    }
+
+    /// May this session ask for more?
+    pub(super) fn check_room(&self, talk: u64, id: &Id) -> Result<(), Answer> {
+        if self.talks.get(&talk).is_some_and(|talk| talk.conversation.has_room()) {
+            return Ok(());
+        }
+        let message = "too many requests of this session wait for their answers";
+        Err(Answer::refusal(503, id, INTERNAL_ERROR, message))
+    }
+
+    /// `tell` says whether an answer will follow; if not, the exchange is over.
+    fn tell_session(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        talk: u64,
+        tell: impl FnOnce(&mut Conversation) -> bool,
+    ) {
+        let mut is_owed = false;
+        self.with(now, talk, |conversation| is_owed = tell(conversation));
         if !is_owed {
             self.exchanges.remove(&stream);
             self.answer(stream, Answer::empty(202));
         }
-        Ok(())
     }
 
     /// The session that a request belongs to.
@@ -212,39 +236,19 @@ impl Endpoint {
     }
 }
 
-pub(super) fn has_line_breaks(text: &[u8]) -> bool {
-    memchr::memchr2(b'\n', b'\r', text).is_some()
+/// A body as one line: line breaks must not reach wires that are made of lines.
+pub(super) fn in_a_line(body: &Bytes) -> Result<Bytes, Why> {
+    match has_line_breaks(body.trim_ascii()) {
+        true => Ok(Json::parse(body.clone()).map_err(Why::NotJson)?.compact().as_bytes().clone()),
+        false => Ok(body.clone()),
+    }
 }
 
-/// A message that was posted, and what must be known of it before it is read: each
-/// member raw.
-struct Posted<'a> {
-    json: &'a Json,
-    id: Option<&'a str>,
-    method: Option<&'a str>,
-    params: Option<&'a str>,
-    answers: bool,
+/// The id that a refusal carries.
+fn id_of(read: &Read<'_>) -> Id {
+    read.members.id.and_then(|raw| Id::part_of(read.line, raw)).unwrap_or(Id::NULL)
 }
 
-impl<'a> Posted<'a> {
-    /// Of a batch nothing is known.
-    fn read(json: &'a Json) -> Posted<'a> {
-        let names = ["id", "method", "params", "result", "error"];
-        let [id, method, params, result, error] = edit::pick(json.as_str(), names);
-        Posted { json, id, method, params, answers: result.or(error).is_some() }
-    }
-
-    /// The id that a refusal carries.
-    fn id(&self) -> Id {
-        let id = self.id.and_then(|raw| Id::part_of(self.json.as_bytes(), raw));
-        id.unwrap_or(Id::NULL)
-    }
-
-    fn method(&self) -> Cow<'a, str> {
-        self.method.and_then(string).unwrap_or_default()
-    }
-
-    fn meta(&self) -> Meta<'a> {
-        Meta::read(self.params)
-    }
+fn method_of<'a>(read: &Read<'a>) -> Cow<'a, str> {
+    read.members.method.and_then(string).unwrap_or_default()
 }

@@ -10,7 +10,6 @@ use super::session::{Kind, Talk};
 use super::{Endpoint, SESSION_HEADER};
 use crate::channel::StreamId;
 use crate::frame::sse;
-use crate::json::edit;
 use crate::mcp::conversation::{Place, Said, Saying};
 
 impl Endpoint {
@@ -27,8 +26,12 @@ impl Endpoint {
         }
         let is_session = matches!(talk.kind, Kind::Legacy(_));
         match (what, is_session) {
-            (Saying::Answer, false) => self.answer_modern(now, key, place, &message),
-            (Saying::Answer, true) => self.answer_legacy(now, key, place, message),
+            (Saying::Answer | Saying::Error { .. }, false) => {
+                self.answer_modern(now, key, place, what, &message);
+            }
+            (Saying::Answer | Saying::Error { .. }, true) => {
+                self.answer_legacy(now, key, place, what, message);
+            }
             (Saying::Silence, _) => self.end_silently(now, key, place),
             (Saying::Note | Saying::Guess, false) => {
                 let exchange = stream_of(place);
@@ -50,14 +53,21 @@ impl Endpoint {
         }
     }
 
-    fn answer_modern(&mut self, now: Instant, key: u64, place: Place, message: &Bytes) {
+    fn answer_modern(
+        &mut self,
+        now: Instant,
+        key: u64,
+        place: Place,
+        what: Saying,
+        message: &Bytes,
+    ) {
         let exchange = stream_of(place);
         match self.exchanges.get(&exchange).map(|exchange| exchange.stage) {
             Some(Stage::Pending { .. }) => {
-                let text = str::from_utf8(message).unwrap_or_default();
-                let code =
-                    edit::member(text, "error").and_then(|error| edit::member(error, "code"));
-                let status = code.and_then(|code| code.parse().ok()).map_or(200, status_of);
+                let status = match what {
+                    Saying::Error { code, .. } => status_of(code),
+                    _ => 200,
+                };
                 self.exchanges.remove(&exchange);
                 let answer = Answer::json(status, message.clone());
                 self.answer(exchange, answer);
@@ -72,19 +82,26 @@ impl Endpoint {
         self.end_talk(key);
     }
 
-    fn answer_legacy(&mut self, now: Instant, key: u64, place: Place, message: Bytes) {
+    fn answer_legacy(
+        &mut self,
+        now: Instant,
+        key: u64,
+        place: Place,
+        what: Saying,
+        message: Bytes,
+    ) {
         let exchange = stream_of(place);
         let is_pending = |exchange: &Exchange| matches!(exchange.stage, Stage::Pending { .. });
         let pending = self.exchanges.get(&exchange).filter(|exchange| is_pending(exchange));
         if let Some(opens) = pending.map(|exchange| exchange.opens) {
             self.exchanges.remove(&exchange);
             // A message that could not even be named is the fault of the request itself.
-            let text = str::from_utf8(&message).unwrap_or_default();
-            let [error, id] = edit::pick(text, ["error", "id"]);
-            let is_broken = error.is_some() && id.is_none_or(|id| id == "null");
+            let is_broken = matches!(what, Saying::Error { has_id: false, .. });
             let mut answer = Answer::json(if is_broken { 400 } else { 200 }, message);
-            if opens {
-                answer = self.opened(key, answer);
+            match (opens, what) {
+                (true, Saying::Error { .. }) => self.end_talk(key),
+                (true, _) => answer = self.opened(key, answer),
+                (false, _) => {}
             }
             return self.answer(exchange, answer);
         }
@@ -131,13 +148,8 @@ impl Endpoint {
         }
     }
 
-    /// `initialize` was answered: a session begins, unless it was refused.
+    /// `initialize` was answered well: a session begins.
     fn opened(&mut self, key: u64, mut answer: Answer) -> Answer {
-        let text = str::from_utf8(&answer.body).unwrap_or_default();
-        if edit::member(text, "result").is_none() {
-            self.end_talk(key);
-            return answer;
-        }
         let name = (self.fresh)();
         if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) {
             session.name = Some(name.clone());

@@ -14,7 +14,7 @@ const UPS_BYTES_MAX: usize = 16 << 20;
 
 /// The calls of one conversation that wait for their turn, in order.
 #[derive(Debug)]
-pub struct Line {
+pub struct WaitQueue {
     waiting: VecDeque<Waiting>,
     /// What all of them weigh.
     bytes: usize,
@@ -38,10 +38,10 @@ pub struct Waiting {
     give_up: Option<Instant>,
 }
 
-impl Line {
+impl WaitQueue {
     /// At most `count_max` calls, which wait for `what_for`: "this server".
-    pub fn new(count_max: usize, what_for: &'static str) -> Line {
-        Line { waiting: VecDeque::new(), bytes: 0, count_max, what_for, earliest: None }
+    pub fn new(count_max: usize, what_for: &'static str) -> WaitQueue {
+        WaitQueue { waiting: VecDeque::new(), bytes: 0, count_max, what_for, earliest: None }
     }
 
     /// Does no call wait?
@@ -67,7 +67,7 @@ impl Line {
         give_up: Option<Instant>,
     ) -> Result<(), Failure> {
         if self.count_max <= self.waiting.len() {
-            let Line { count_max, what_for, .. } = self;
+            let WaitQueue { count_max, what_for, .. } = self;
             let message = format!("more than {count_max} calls wait for {what_for}");
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
@@ -196,58 +196,58 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_too_long_leaves_the_line_and_the_others_keep_their_places() {
+    fn who_waits_too_long_leaves_the_queue_and_the_others_keep_their_places() {
         let now = Instant::now();
-        let mut line = Line::new(3, "this peer");
+        let mut queue = WaitQueue::new(3, "this peer");
         for (ticket, give_up) in [(0, None), (1, Some(now + SECOND * 5)), (2, Some(now + SECOND))] {
-            line.push(Ticket(ticket), Call::of(now, What::Tools), give_up).unwrap();
+            queue.push(Ticket(ticket), Call::of(now, What::Tools), give_up).unwrap();
         }
-        let refused = line.push(Ticket(3), Call::of(now, What::Tools), None).unwrap_err();
+        let refused = queue.push(Ticket(3), Call::of(now, What::Tools), None).unwrap_err();
         assert_eq!(refused.message, "more than 3 calls wait for this peer");
-        assert_eq!(line.poll_timeout(), Some(now + SECOND));
-        assert!(line.expire(now).is_empty());
-        assert_eq!(tickets(line.expire(now + SECOND)), [2]);
-        assert_eq!(line.poll_timeout(), Some(now + SECOND * 5));
-        line.reckon(|_| Some(now + SECOND * 7));
-        assert!(line.expire(now + SECOND * 5).is_empty());
-        assert_eq!(line.pop().unwrap().ticket, Ticket(0));
-        assert_eq!(tickets(line.expire(now + SECOND * 7)), [1]);
-        assert_eq!(line.poll_timeout(), None);
+        assert_eq!(queue.poll_timeout(), Some(now + SECOND));
+        assert!(queue.expire(now).is_empty());
+        assert_eq!(tickets(queue.expire(now + SECOND)), [2]);
+        assert_eq!(queue.poll_timeout(), Some(now + SECOND * 5));
+        queue.reckon(|_| Some(now + SECOND * 7));
+        assert!(queue.expire(now + SECOND * 5).is_empty());
+        assert_eq!(queue.pop().unwrap().ticket, Ticket(0));
+        assert_eq!(tickets(queue.expire(now + SECOND * 7)), [1]);
+        assert_eq!(queue.poll_timeout(), None);
     }
 
     #[test]
     fn what_waits_is_weighed_however_it_leaves() {
         let now = Instant::now();
-        let mut line = Line::new(9, "this peer");
+        let mut queue = WaitQueue::new(9, "this peer");
         let args = || Some(crate::json::Json::from_trusted("[1234567]"));
         for ticket in 0..5 {
             let give_up = (ticket == 3).then_some(now);
-            line.push(Ticket(ticket), Call::tool(now, "t", args()), give_up).unwrap();
+            queue.push(Ticket(ticket), Call::tool(now, "t", args()), give_up).unwrap();
         }
-        assert_eq!(line.weight(), 5 * 9);
-        line.up(Ticket(4), Up::End(None));
-        assert_eq!(line.weight(), 5 * 9 + size_of::<Up>());
-        line.pop();
-        line.remove(Ticket(1));
-        assert_eq!(line.expire(now).len(), 1);
-        assert_eq!(line.weight(), 2 * 9 + size_of::<Up>());
-        assert_eq!(line.take_unfollowed().len(), 1);
-        line.up(Ticket(4), Up::Cancel(None));
-        assert_eq!(line.weight(), 0);
+        assert_eq!(queue.weight(), 5 * 9);
+        queue.up(Ticket(4), Up::End(None));
+        assert_eq!(queue.weight(), 5 * 9 + size_of::<Up>());
+        queue.pop();
+        queue.remove(Ticket(1));
+        assert_eq!(queue.expire(now).len(), 1);
+        assert_eq!(queue.weight(), 2 * 9 + size_of::<Up>());
+        assert_eq!(queue.take_unfollowed().len(), 1);
+        queue.up(Ticket(4), Up::Cancel(None));
+        assert_eq!(queue.weight(), 0);
     }
 
     #[test]
     fn what_follows_a_call_waits_with_it_up_to_a_limit() {
         let now = Instant::now();
-        let mut line = Line::new(3, "this peer");
+        let mut queue = WaitQueue::new(3, "this peer");
         for ticket in 0..3 {
-            line.push(Ticket(ticket), Call::of(now, What::Tools), None).unwrap();
+            queue.push(Ticket(ticket), Call::of(now, What::Tools), None).unwrap();
         }
-        assert_eq!(line.up(Ticket(1), Up::End(None)), None);
-        assert_eq!(tickets(line.take_unfollowed()), [0, 2]);
+        assert_eq!(queue.up(Ticket(1), Up::End(None)), None);
+        assert_eq!(tickets(queue.take_unfollowed()), [0, 2]);
         let kind = |failure: Option<Failure>| failure.map(|failure| failure.kind);
-        assert_eq!(kind(line.up(Ticket(1), Up::Cancel(None))), Some(FailureKind::Cancelled));
-        assert_eq!(line.up(Ticket(1), Up::Cancel(None)), None, "is no longer there");
-        assert!(line.is_empty());
+        assert_eq!(kind(queue.up(Ticket(1), Up::Cancel(None))), Some(FailureKind::Cancelled));
+        assert_eq!(queue.up(Ticket(1), Up::Cancel(None)), None, "is no longer there");
+        assert!(queue.is_empty());
     }
 }
