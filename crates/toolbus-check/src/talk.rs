@@ -1,37 +1,20 @@
 //! One run of a program that is tested: what we say to it and what we hear, line by line.
 
-use std::cell::RefCell;
-use std::io::{self, IoSlice};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 use toolbus_proto::frame::lines::Lines;
 
-use toolbus::child::stderr::Tail;
-use toolbus::child::{Exit, Process, Program, SpawnError};
-use toolbus::task::spawn_local;
-use toolbus::transport::pipe::{Input, Output, Watch};
+use toolbus::child::{Exit, Program, Running, SpawnError};
 
 /// How long the exit of a program that closed its output is awaited, in order to tell it.
 const EXIT_PATIENCE: Duration = Duration::from_millis(300);
 
-/// How often the end of what it says on standard error is looked for.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
 /// A program that runs. Dropping it kills it and all it has started.
 pub(crate) struct Talk {
-    process: Process,
-    exit: Watch,
-    stdin: Option<Output>,
-    stdout: Input,
-    input: BytesMut,
+    running: Running,
     lines: Lines,
-    stderr: JoinHandle<()>,
-    /// What that has read.
-    errors: Rc<RefCell<Tail>>,
     /// Its last line did not end.
     is_unfinished: bool,
 }
@@ -49,38 +32,21 @@ pub(crate) enum Heard {
 
 impl Talk {
     pub(crate) fn start(program: &Program, line_bytes_max: usize) -> Result<Talk, SpawnError> {
-        let mut process = Process::spawn(program)?;
-        let failed = |source| SpawnError::Failed { program: program.name().into(), source };
-        let missing = || failed(io::Error::other("a pipe was taken already"));
-        let stdin = process.stdin.take().ok_or_else(missing)?;
-        let stdout = process.stdout.take().ok_or_else(missing)?;
-        let stderr = process.stderr.take().ok_or_else(missing)?;
-        let stderr = Input::from_pipe(stderr).map_err(failed)?;
-        let errors = Rc::new(RefCell::new(Tail::new()));
-        Ok(Talk {
-            exit: Watch::new(process.exit_fd()).map_err(failed)?,
-            process,
-            stdin: Some(Output::from_pipe(stdin).map_err(failed)?),
-            stdout: Input::from_pipe(stdout).map_err(failed)?,
-            input: BytesMut::new(),
-            lines: Lines::new(line_bytes_max),
-            stderr: spawn_local(log(stderr, errors.clone())),
-            errors,
-            is_unfinished: false,
-        })
+        let running = Running::start(program)?;
+        Ok(Talk { running, lines: Lines::new(line_bytes_max), is_unfinished: false })
     }
 
     /// Its next byte, which stays to be heard as a part of its line.
     pub(crate) async fn first_byte(&mut self, until: Instant) -> Result<u8, Heard> {
-        while self.input.is_empty() {
+        while self.running.stdout.bytes.is_empty() {
             self.read(until).await?;
         }
-        Ok(self.input[0])
+        Ok(self.running.stdout.bytes[0])
     }
 
     pub(crate) async fn line(&mut self, until: Instant) -> Heard {
         loop {
-            match self.lines.next(&mut self.input) {
+            match self.lines.next(&mut self.running.stdout.bytes) {
                 Some(Ok(line)) => return Heard::Line(line),
                 Some(Err(too_long)) => return Heard::Line(too_long.to_string().into()),
                 None => {}
@@ -89,7 +55,7 @@ impl Talk {
                 Ok(()) => {}
                 // What it began to say is all we will hear of it.
                 Err(Heard::Ended) => {
-                    let last = self.lines.last(&mut self.input);
+                    let last = self.lines.last(&mut self.running.stdout.bytes);
                     self.is_unfinished |= last.is_some();
                     return last.and_then(Result::ok).map_or(Heard::Ended, Heard::Line);
                 }
@@ -105,13 +71,15 @@ impl Talk {
 
     /// Throws away what it said so far.
     pub(crate) fn forget(&mut self) {
-        self.input.clear();
-        self.lines.last(&mut self.input);
+        self.running.stdout.bytes.clear();
+        self.lines.last(&mut self.running.stdout.bytes);
     }
 
     /// What it says next, as bytes; none once it has closed its output.
-    pub(crate) async fn bytes(&mut self, into: &mut BytesMut) -> io::Result<usize> {
-        self.stdout.read(into).await
+    pub(crate) async fn bytes(&mut self, into: &mut BytesMut) -> usize {
+        let count = self.more().await;
+        into.unsplit(self.running.stdout.bytes.split());
+        count
     }
 
     async fn read(&mut self, until: Instant) -> Result<(), Heard> {
@@ -120,11 +88,24 @@ impl Talk {
         if until <= Instant::now() {
             return Err(Heard::Silence);
         }
-        match timeout_at(until.into(), self.stdout.read(&mut self.input)).await {
-            Ok(Ok(1..)) => Ok(()),
-            Ok(_) => Err(Heard::Ended),
+        match timeout_at(until.into(), self.more()).await {
+            Ok(1..) => Ok(()),
+            Ok(0) => Err(Heard::Ended),
             Err(_) => Err(Heard::Silence),
         }
+    }
+
+    /// Reads more of its output; none once it has closed that.
+    async fn more(&mut self) -> usize {
+        let Running { stdout, stderr, .. } = &mut self.running;
+        while stdout.is_open() {
+            tokio::select! {
+                biased;
+                count = stdout.read() => return count,
+                _ = stderr.read() => stderr.take_lines(log),
+            }
+        }
+        0
     }
 
     /// Says a line. Whether it listens is seen by what it answers.
@@ -133,47 +114,30 @@ impl Talk {
     }
 
     /// Says it as it is.
-    pub(crate) async fn write(&mut self, mut rest: &[u8]) {
-        let Some(stdin) = &self.stdin else { return };
-        while !rest.is_empty() {
-            match stdin.write(&[IoSlice::new(rest)]).await {
-                Ok(count) => rest = &rest[count..],
-                Err(_) => return,
-            }
-        }
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.running.write(bytes, log).await;
     }
 
     pub(crate) fn hang_up(&mut self) {
-        self.stdin = None;
+        self.running.stdin = None;
     }
 
     /// Does it end by itself in time? What it still says is read, so that it can.
     pub(crate) async fn ends_within(&mut self, patience: Duration) -> Result<(), String> {
-        let drain = async {
-            while let Ok(1..) = self.stdout.read(&mut self.input).await {
-                self.input.clear();
-            }
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = self.exit.ready() => Ok(()),
-            () = drain => Ok(()),
-            () = tokio::time::sleep(patience) => Err(format!("it still runs after {patience:?}")),
+        match self.running.exits_within(patience, log).await {
+            true => Ok(()),
+            false => Err(format!("it still runs after {patience:?}")),
         }
     }
 
     /// How it ended, for people.
-    pub(crate) async fn how_it_ended(&self) -> String {
+    pub(crate) async fn how_it_ended(&mut self) -> String {
         let until = Instant::now() + EXIT_PATIENCE;
-        let _ = timeout_at(until.into(), self.exit.ready()).await;
-        match self.process.exit_seen() {
+        self.running.exits_within(EXIT_PATIENCE, log).await;
+        match self.running.process.exit_seen() {
             Some(exit @ (Exit::Code(1..) | Exit::Signal(_))) => {
-                // Its last words are on the way.
-                while !self.stderr.is_finished() && Instant::now() < until {
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                }
-                let errors = self.errors.borrow();
-                let said = errors.lines().last().map(|line| format!(", and said: {line}"));
+                let said = self.running.last_words(until, log).await.pop();
+                let said = said.map(|line| format!(", and said: {line}"));
                 format!("it ended with {exit}{}", said.unwrap_or_default())
             }
             Some(exit) => format!("it ended with {exit}"),
@@ -182,19 +146,6 @@ impl Talk {
     }
 }
 
-impl Drop for Talk {
-    fn drop(&mut self) {
-        self.stderr.abort();
-    }
-}
-
-async fn log(mut stderr: Input, tail: Rc<RefCell<Tail>>) {
-    let mut bytes = BytesMut::new();
-    while let Ok(1..) = stderr.read(&mut bytes).await {
-        tail.borrow_mut().push(&bytes, |line| tracing::info!("{line}"));
-        bytes.clear();
-        // A program that never stops complaining must not keep us from everything else.
-        tokio::task::yield_now().await;
-    }
-    tail.borrow_mut().finish(|line| tracing::info!("{line}"));
+fn log(line: &str) {
+    tracing::info!("{line}");
 }

@@ -65,7 +65,7 @@ impl Line {
     pub(super) async fn read(&mut self, input: &mut BytesMut) -> io::Result<usize> {
         match self {
             Line::Stream(stream) => stream.read_buf(input).await,
-            Line::Program(talk) => talk.bytes(input).await,
+            Line::Program(talk) => Ok(talk.bytes(input).await),
             Line::Exchange { answer, .. } => {
                 if let Heard::Nothing(head) = answer {
                     let response = head.await.map_err(io::Error::other)?;

@@ -310,7 +310,7 @@ fn invoke(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"invoke","params":{params}}}"#)
 }
 
-async fn nothing(talk: &Talk, heard: Heard, patience: Duration) -> String {
+async fn nothing(talk: &mut Talk, heard: Heard, patience: Duration) -> String {
     match heard {
         Heard::Ended => talk.how_it_ended().await,
         Heard::Line(_) | Heard::Silence => format!("it said nothing within {patience:?}"),

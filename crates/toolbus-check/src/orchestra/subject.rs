@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tokio::time::timeout;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
@@ -11,8 +10,7 @@ use super::{ANSWER, unreachable};
 use crate::Wanted;
 use toolbus::address::{Address, Place};
 use toolbus::bus::back::causes;
-use toolbus::child::{EnvPolicy, Patience, Process, Program};
-use toolbus::transport::pipe::Input;
+use toolbus::child::{EnvPolicy, Patience, Program, Running};
 use toolbus::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
 };
@@ -136,14 +134,11 @@ impl Subject {
         let Where::Started { program, .. } = &self.place else { return Ok(()) };
         let mut program = program.clone();
         program.words.push("--manifest".to_owned());
-        let mut process = Process::spawn(&program).map_err(|error| causes(&error))?;
-        drop(process.stdin.take());
-        let stdout = process.stdout.take().ok_or("it has no standard output")?;
-        let mut stdout = Input::from_pipe(stdout).map_err(|error| error.to_string())?;
-        let mut printed = BytesMut::new();
-        let reading = async { while let Ok(1..) = stdout.read(&mut printed).await {} };
+        let started = Running::start_without_input(&program);
+        let mut running = started.map_err(|error| causes(&error))?;
+        let reading = async { while 0 < running.stdout.read().await {} };
         timeout(ANSWER, reading).await.map_err(|_| format!("it does not end within {ANSWER:?}"))?;
-        let text = std::str::from_utf8(&printed).map_err(|_| "it prints no text")?;
+        let text = std::str::from_utf8(&running.stdout.bytes).map_err(|_| "it prints no text")?;
         let manifest =
             Json::parse(text.trim_end().to_owned()).map_err(|error| error.to_string())?;
         match manifest.as_str().starts_with("{\"id\":") {

@@ -199,7 +199,6 @@ fn program(attrs: &Attrs, cwd: Option<PathBuf>) -> Program {
 fn failure(command: &str, error: NotRun, late: impl Fn() -> String) -> Failure {
     match error {
         NotRun::Spawn(error) => spawn_failure(&error),
-        NotRun::Pipes(error) => execute_failed(format!("cannot watch `{command}`: {error}")),
         NotRun::TooLong(stderr) => {
             with_detail(execute_failed(late()), &command::last_lines(&stderr))
         }

@@ -7,25 +7,20 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use regex::Regex;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use toolbus::child::stderr::Tail;
-use toolbus::child::{EnvPolicy, Process, Program, Signal};
-use toolbus::transport::pipe::{Input, Watch};
+use toolbus::child::{EnvPolicy, Event, Program, Running, Signal, Stream};
+use toolbus::transport::pipe::Input;
 use toolbus::transport::tcp;
 use toolbus::{Exit, Failure, Json};
 use toolbus_proto::channel::Notice;
 
-use super::command::{LOOK, handle_read, read, until};
 use super::exec::{ended, spawn_failure};
 use super::http::Http;
 use super::url::Url;
@@ -35,6 +30,8 @@ use super::{Hear, duration, execute_failed, validation_failed, with_detail};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long one look may take.
 const ATTEMPT: Duration = Duration::from_secs(2);
+/// How often it is looked whether the rest of a session has gone.
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Attrs {
@@ -98,9 +95,9 @@ impl Services {
         let vars = attrs.env.into_iter().collect();
         let program = Program::new(attrs.command);
         let program = Program { env: EnvPolicy::Inherit, vars, cwd, ..program };
-        let process = Process::spawn(&program).map_err(|error| spawn_failure(&error))?;
-        let mut service = Foreground::new(process, hear)
-            .map_err(|error| execute_failed(format!("cannot watch `{command}`: {error}")))?;
+        let running = Running::start_without_input(&program);
+        let mut service =
+            Foreground { running: running.map_err(|error| spawn_failure(&error))?, hear };
         let give_up = Instant::now() + patience;
         match service.become_ready(&ready, give_up).await {
             Started::Ready => {}
@@ -117,7 +114,7 @@ impl Services {
                 return Err(with_detail(execute_failed(message), &service.last_lines()));
             }
         }
-        let pid = service.process.pid();
+        let pid = service.running.process.pid();
         let (order, orders) = watch::channel(Order::GoOn);
         let task = spawn_local(service.keep(command, orders, stop));
         self.running.borrow_mut().push(Service { order, task: Some(task) });
@@ -240,54 +237,13 @@ enum Started {
     TooLate,
 }
 
-/// A program that runs, and what it writes.
+/// A program that runs, and who hears what it writes.
 struct Foreground {
-    process: Process,
-    exit: Watch,
+    running: Running,
     hear: Hear,
-    output: Stream,
-    errors: Stream,
-}
-
-/// One of its standard streams, line by line.
-struct Stream {
-    input: Option<Input>,
-    bytes: BytesMut,
-    tail: Tail,
-}
-
-impl Stream {
-    fn new(pipe: Option<OwnedFd>) -> io::Result<Stream> {
-        let input = pipe.map(Input::from_pipe).transpose()?;
-        Ok(Stream { input, bytes: BytesMut::new(), tail: Tail::new() })
-    }
-
-    /// Reads a piece; may be dropped half-way.
-    async fn read(&mut self) {
-        let read = read(&mut self.input, &mut self.bytes).await;
-        handle_read(&mut self.input, &read);
-    }
-
-    /// Hands on the lines that were read.
-    fn lines(&mut self, mut line: impl FnMut(&str)) {
-        let bytes = self.bytes.split();
-        self.tail.push(&bytes, &mut line);
-        if self.input.is_none() {
-            self.tail.finish(line);
-        }
-    }
 }
 
 impl Foreground {
-    fn new(mut process: Process, hear: Hear) -> io::Result<Foreground> {
-        let exit = Watch::new(process.exit_fd())?;
-        // It reads nothing of us: the end of a file, as from the null device.
-        process.stdin = None;
-        let output = Stream::new(process.stdout.take())?;
-        let errors = Stream::new(process.stderr.take())?;
-        Ok(Foreground { process, exit, hear, output, errors })
-    }
-
     async fn become_ready(&mut self, ready: &Ready, give_up: Instant) -> Started {
         let mut met = std::pin::pin!(ready.met());
         loop {
@@ -337,36 +293,31 @@ impl Foreground {
 
     /// Asks it to end, and waits so long; what is left is killed when this is dropped.
     async fn end(&mut self, patience: Duration) {
-        self.process.signal_session(Signal::Term);
-        let give_up = Instant::now() + patience;
-        let mut has_ended = false;
-        while !has_ended || self.process.session_left() {
-            tokio::select! {
-                exit = self.ended_or_wrote(), if !has_ended => {
-                    self.tell_lines(&Ready::AtOnce);
-                    has_ended = exit.is_some();
-                }
-                () = sleep(LOOK), if has_ended => {}
-                () = until(Some(give_up)) => return,
+        self.running.process.signal_session(Signal::Term);
+        let ending = async {
+            while self.ended_or_wrote().await.is_none() {
+                self.tell_lines(&Ready::AtOnce);
             }
-        }
+            while self.running.process.session_left() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(patience, ending).await;
     }
 
     /// How it ended, once all that it wrote was read; `None` if it wrote something.
     async fn ended_or_wrote(&mut self) -> Option<Exit> {
-        tokio::select! {
-            biased;
-            () = self.output.read() => None,
-            () = self.errors.read() => None,
-            () = self.exit.ready() => Some(self.process.exit_seen().unwrap_or(Exit::Code(0))),
+        match self.running.next().await {
+            Event::Exited(exit) => Some(exit),
+            Event::Stdout(_) | Event::Stderr(_) => None,
         }
     }
 
     /// Tells what it wrote. Was it what makes it ready?
     fn tell_lines(&mut self, ready: &Ready) -> bool {
         let (hear, mut is_ready) = (&self.hear, false);
-        for stream in [&mut self.output, &mut self.errors] {
-            stream.lines(|line| {
+        for stream in [&mut self.running.stdout, &mut self.running.stderr] {
+            stream.take_lines(|line| {
                 is_ready |= ready.is_line(line);
                 hear(&Notice::Stderr(line.to_owned()));
             });
@@ -376,9 +327,9 @@ impl Foreground {
 
     /// What it wrote last to standard error, or to standard output if that was nothing.
     fn last_lines(&self) -> String {
-        let shown = |stream: &Stream| stream.tail.lines().collect::<Vec<_>>().join("\n");
-        Some(shown(&self.errors))
+        let shown = |stream: &Stream<Input>| stream.last_lines().join("\n");
+        Some(shown(&self.running.stderr))
             .filter(|errors| !errors.is_empty())
-            .unwrap_or_else(|| shown(&self.output))
+            .unwrap_or_else(|| shown(&self.running.stdout))
     }
 }

@@ -10,6 +10,7 @@ pub mod supervisor;
 mod cgroup;
 mod process;
 mod program;
+mod running;
 mod session;
 
 mod fork;
@@ -26,5 +27,6 @@ pub(crate) use patience::wait_is_told;
 pub use patience::{Abrupt, Meanwhile, Patience, tell_waits_after};
 pub use process::{Process, Signal};
 pub use program::{CLEAN_ENVIRONMENT, EnvPolicy, Program};
+pub use running::{Event, RunLimits, Running, Stopped, Stream, Survivors};
 pub(crate) use session::Session;
 pub use toolbus_proto::tool::Exit;

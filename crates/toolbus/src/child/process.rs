@@ -241,7 +241,7 @@ fn spawn_image(
     }
 }
 
-fn failed(program: &Program, source: io::Error) -> SpawnError {
+pub(super) fn failed(program: &Program, source: io::Error) -> SpawnError {
     SpawnError::Failed { program: program.name().into(), source }
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use toolbus::child::{Process, Program, Signal as SessionSignal};
+use toolbus::child::{Program, Running, Signal as SessionSignal};
 use toolbus::wire::fixture::{Fixture, Trait};
 use toolbus::wire::{PeerKind, Registry};
 use toolbus_proto::tool::FailureKind;
@@ -73,14 +73,14 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     let cannot = |error: &dyn std::error::Error| {
         Failed::new(Exit::Failed, "cannot start a bus").caused_by(error)
     };
-    let mut bus = Process::spawn(&Program::new(words)).map_err(|error| cannot(&error))?;
+    let mut bus = Running::start(&Program::new(words)).map_err(|error| cannot(&error))?;
     let mut pids = awaited("the tool's process ids", || peers.pids("bus", 2)).await?;
-    pids.push(bus.pid());
+    pids.push(bus.process.pid());
     tour.say("  a bus, a tool that ignores SIGTERM, and a child of the tool are running")?;
     tour.say(format!("  {}", tour.paint.dim("kill -9")))?;
     let begun = Instant::now();
-    bus.signal_session(SessionSignal::Kill);
-    awaited("the end of the bus", || bus.finish()).await?;
+    bus.process.signal_session(SessionSignal::Kill);
+    awaited("the end of the bus", || bus.process.finish()).await?;
     awaited("the end of all that it started", || {
         pids.iter().all(|pid| is_gone(*pid)).then_some(())
     })

@@ -4,26 +4,19 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::time::{sleep, timeout};
-use toolbus_proto::tool::{Failure, FailureKind, LastWords};
+use tokio::time::timeout;
+use toolbus_proto::tool::{Failure, LastWords};
 
 use crate::chance;
-use crate::child::stderr::Tail;
-use crate::child::{Exit, Patience, Process, Program, Signal, scratch};
-use crate::transport::pipe::{Input, Watch};
+use crate::child::{Event, Patience, Program, Running, scratch};
 
 /// A program that runs. Dropping it kills it and all it has started.
 pub struct Child {
     name: String,
-    process: Process,
-    exit: Watch,
-    stdout: Input,
-    stderr: Input,
-    tail: Tail,
-    is_stderr_open: bool,
+    running: Running,
     /// What it has not read yet may be in here.
     _file: Option<PrivateFile>,
 }
@@ -35,118 +28,49 @@ impl Child {
         program: &Program,
         file: Option<PrivateFile>,
     ) -> Result<Child, Failure> {
-        let mut process = Process::spawn(program).map_err(|error| error.to_failure())?;
-        drop(process.stdin.take());
-        let watched = |process: &mut Process| {
-            let missing = || io::Error::other("a pipe was taken already");
-            let stdout = Input::from_pipe(process.stdout.take().ok_or_else(missing)?)?;
-            let stderr = Input::from_pipe(process.stderr.take().ok_or_else(missing)?)?;
-            Ok((stdout, stderr, Watch::new(process.exit_fd())?))
-        };
-        let (stdout, stderr, exit) = watched(&mut process).map_err(|error: io::Error| {
-            Failure::new(FailureKind::Unavailable, format!("cannot watch `{name}`: {error}"))
-        })?;
-        tracing::info!(peer = name, "started, process {}", process.pid());
-        Ok(Child {
-            name: name.to_owned(),
-            process,
-            exit,
-            stdout,
-            stderr,
-            tail: Tail::new(),
-            is_stderr_open: true,
-            _file: file,
-        })
+        let running = Running::start_without_input(program).map_err(|error| error.to_failure())?;
+        tracing::info!(peer = name, "started, process {}", running.process.pid());
+        Ok(Child { name: name.to_owned(), running, _file: file })
     }
 
     /// More of its standard output; none when it has ended, or the program has.
     pub async fn read(&mut self, into: &mut BytesMut) -> usize {
-        let mut errors = BytesMut::new();
-        loop {
-            tokio::select! {
-                biased;
-                read = self.stdout.read(into) => return read.unwrap_or(0),
-                read = self.stderr.read(&mut errors), if self.is_stderr_open => {
-                    self.handle_stderr(&mut errors, read);
+        let count = loop {
+            match self.running.next().await {
+                Event::Stdout(count) => break count,
+                Event::Stderr(_) => self.running.stderr.take_lines(log(&self.name)),
+                // A process that it left behind may hold its output open: what is in there counts,
+                // and what that one says does not.
+                Event::Exited(_) => {
+                    let late = timeout(Patience::USUAL.exit, self.running.stdout.read()).await;
+                    break late.unwrap_or(0);
                 }
-                () = self.exit.ready() => break,
             }
-        }
-        // A process that it left behind may hold its output open: what is in there counts, and
-        // what that one says does not.
-        let late = timeout(Patience::USUAL.exit, self.stdout.read(into)).await;
-        late.map_or(0, |read| read.unwrap_or(0))
-    }
-
-    fn handle_stderr(&mut self, bytes: &mut BytesMut, read: io::Result<usize>) {
-        let peer = &self.name;
-        let log = |line: &str| tracing::info!(peer, "{line}");
-        match read {
-            Ok(1..) => self.tail.push(bytes, log),
-            Ok(0) | Err(_) => {
-                self.is_stderr_open = false;
-                self.tail.finish(log);
-            }
-        }
-        bytes.clear();
-    }
-
-    /// Waits for its end, at most so long, and reads what it says meanwhile.
-    async fn ends_within(&mut self, patience: Duration) -> bool {
-        let (mut out, mut errors) = (BytesMut::new(), BytesMut::new());
-        let mut is_open = true;
-        let mut over = std::pin::pin!(sleep(patience));
-        loop {
-            tokio::select! {
-                biased;
-                () = self.exit.ready() => return true,
-                read = self.stdout.read(&mut out), if is_open => {
-                    is_open = matches!(read, Ok(1..));
-                    out.clear();
-                }
-                read = self.stderr.read(&mut errors), if self.is_stderr_open => {
-                    self.handle_stderr(&mut errors, read);
-                }
-                () = &mut over => return false,
-            }
-        }
+        };
+        into.unsplit(self.running.stdout.bytes.split());
+        count
     }
 
     /// How it ended, and what it said last, once it has closed its output.
     pub async fn last_words(&mut self, patience: Duration) -> LastWords {
-        if !self.ends_within(patience).await {
-            self.process.signal_session(Signal::Term);
-            self.ends_within(Patience::USUAL.signal).await;
-        }
-        let mut errors = BytesMut::new();
-        while self.is_stderr_open {
-            let read = timeout(Patience::USUAL.exit, self.stderr.read(&mut errors)).await;
-            self.handle_stderr(&mut errors, read.unwrap_or(Ok(0)));
-        }
-        LastWords {
-            exit: self.exit_seen(),
-            stderr: self.tail.lines().map(str::to_owned).collect(),
-            ..LastWords::default()
-        }
-    }
-
-    /// How it ended, once that was seen.
-    pub fn exit_seen(&self) -> Option<Exit> {
-        self.process.exit_seen()
+        self.running.stop(patience, log(&self.name)).await;
+        let until = Instant::now() + Patience::USUAL.exit;
+        let stderr = self.running.last_words(until, log(&self.name)).await;
+        LastWords { exit: self.running.process.exit_seen(), stderr, ..LastWords::default() }
     }
 
     /// Leaves it: one that still runs is waited for, told to end, made to end.
     pub async fn leave(mut self, patience: Duration) {
-        let has_ended = !patience.is_zero() && self.ends_within(patience).await;
-        if !has_ended {
-            self.process.signal_session(Signal::Term);
-            self.ends_within(Patience::USUAL.signal).await;
-        }
-        match self.exit_seen().filter(|_| has_ended) {
+        let has_ended = self.running.stop(patience, log(&self.name)).await;
+        match self.running.process.exit_seen().filter(|_| has_ended && !patience.is_zero()) {
             Some(exit) => tracing::info!(peer = self.name, "ended with {exit}"),
             None => tracing::info!(peer = self.name, "ended, as we asked"),
         }
     }
+}
+
+fn log(peer: &str) -> impl Fn(&str) {
+    move |line| tracing::info!(peer, "{line}")
 }
 
 /// A file that only we may read, gone with its owner.

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{Process, Program};
+use toolbus::child::{Program, Running};
 use toolbus::wire::fixture::Probe;
 use toolbus_proto::json::Json;
 
@@ -50,7 +50,7 @@ impl Ends for Tour {
             // Else it would look for the key of the user, who has nothing to do with this.
             let vars = [("OPENAI_API_KEY", "none"), ("NO_PROXY", "127.0.0.1")];
             loop_of_tools.vars.extend(vars.map(|(name, value)| (name.into(), value.into())));
-            let running = Process::spawn(&loop_of_tools);
+            let running = Running::start(&loop_of_tools);
             let running = running
                 .map_err(|error| Failed::new(Exit::Failed, "cannot start").caused_by(&error))?;
             let told = play(&listener, hello).await.map_err(failed)?;
