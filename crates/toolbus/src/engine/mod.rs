@@ -5,6 +5,8 @@
 
 #[cfg(feature = "bus")]
 pub(crate) mod account;
+#[cfg(feature = "bus")]
+pub(crate) mod alarm;
 pub mod blocking;
 #[cfg(feature = "bus")]
 mod buffers;

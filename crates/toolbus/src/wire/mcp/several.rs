@@ -18,8 +18,8 @@ use toolbus_proto::tool::{Call, What};
 use super::WIRE;
 use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
+use crate::engine::alarm::Alarm;
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
-use crate::engine::drive::until;
 use crate::engine::wake::Wake;
 use crate::task::spawn_local;
 
@@ -36,15 +36,17 @@ pub(super) struct SeveralBacks {
     next_ticket: Cell<u64>,
     /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
-    alarm: RefCell<Option<(Instant, JoinHandle<()>)>>,
+    alarm: Rc<Alarm>,
+    keeper: JoinHandle<()>,
 }
 
 impl SeveralBacks {
     /// No back is asked before a client wants something. `changed` is rung when others tools are
-    /// offered than clients were told.
+    /// offered than clients were told. Must be called inside a `LocalSet`.
     pub(super) fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Rc<SeveralBacks> {
         let peers = bus.backs().map(|(name, wire)| Peer { name, speaks_mcp: wire == WIRE });
         let machine = Several::new(env!("CARGO_PKG_VERSION"), bus.list_timeout(), peers.collect());
+        let alarm = Rc::new(Alarm::default());
         Rc::new_cyclic(|this| SeveralBacks {
             this: this.clone(),
             tools: LenientBus::telling(bus.clone(), changed),
@@ -54,7 +56,8 @@ impl SeveralBacks {
             running: RefCell::default(),
             next_ticket: Cell::new(0),
             is_carrying: Cell::new(false),
-            alarm: RefCell::default(),
+            keeper: spawn_local(keep(this.clone(), alarm.clone())),
+            alarm,
         })
     }
 
@@ -127,7 +130,7 @@ impl SeveralBacks {
         }
         self.is_carrying.set(false);
         self.tell_log();
-        self.set_alarm();
+        self.alarm.set(self.machine.borrow().poll_timeout());
         pressure
     }
 
@@ -174,28 +177,24 @@ impl SeveralBacks {
             }
         }
     }
+}
 
-    fn set_alarm(&self) {
-        let at = self.machine.borrow().poll_timeout();
-        let mut alarm = self.alarm.borrow_mut();
-        if alarm.as_ref().map(|(at, _)| *at) == at {
-            return;
-        }
-        if let Some((_, old)) = alarm.take() {
-            old.abort();
-        }
-        let Some(at) = at else { return };
-        let this = self.this.clone();
-        let ringing = spawn_local(async move {
-            until(Some(at)).await;
-            if let Some(this) = this.upgrade() {
-                this.alarm.take();
-                this.machine.borrow_mut().handle_timeout(Instant::now());
-                let _ = this.carry();
-            }
-        });
-        *alarm = Some((at, ringing));
+impl Drop for SeveralBacks {
+    fn drop(&mut self) {
+        self.keeper.abort();
     }
+}
+
+/// Looks at the clock for the machine.
+async fn keep(backs: Weak<SeveralBacks>, alarm: Rc<Alarm>) {
+    let poll_timeout = || backs.upgrade()?.machine.borrow().poll_timeout();
+    let handle_timeout = || {
+        if let Some(backs) = backs.upgrade() {
+            backs.machine.borrow_mut().handle_timeout(Instant::now());
+            let _ = backs.carry();
+        }
+    };
+    alarm.keep(poll_timeout, handle_timeout).await;
 }
 
 impl Route for SeveralBacks {

@@ -24,8 +24,8 @@ use toolbus_proto::tool::{CallerId, Failure, FailureKind};
 use super::certificates::{CertificatesError, Folder};
 use super::ids::uuids;
 use super::{HostPort, tls};
+use crate::engine::alarm::Alarm;
 use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
-use crate::engine::drive::until;
 use crate::engine::program::Apart;
 use crate::engine::wake::Wake;
 use crate::task::boxed;
@@ -70,8 +70,7 @@ pub(super) struct Inner {
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
     /// Every connection is to be closed.
     closing: Wake,
     is_over: Cell<bool>,
@@ -119,8 +118,7 @@ impl Orchestrator {
             slow: RefCell::default(),
             next_caller: Cell::new(0),
             is_settling: Cell::new(false),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
             closing: Wake::default(),
             is_over: Cell::new(false),
             over: Wake::default(),
@@ -198,10 +196,7 @@ impl Inner {
             pressure = pressure.max(self.obey(order));
         }
         self.is_settling.set(false);
-        let timeout = self.hub.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(self.hub.borrow().poll_timeout());
         pressure
     }
 
@@ -319,14 +314,8 @@ impl calls::Asker for Inner {
 
 /// Looks at the clock for the rules.
 async fn keep(inner: Rc<Inner>) {
-    loop {
-        let timeout = inner.hub.borrow().poll_timeout();
-        inner.armed.set(timeout);
-        tokio::select! {
-            () = until(timeout) => inner.act(Hub::handle_timeout),
-            () = inner.bell.rung() => {}
-        }
-    }
+    let poll_timeout = || inner.hub.borrow().poll_timeout();
+    inner.alarm.keep(poll_timeout, || inner.act(Hub::handle_timeout)).await;
 }
 
 /// Looks at the hub's own certificate now and then. Those towards plugins are looked at whenever
