@@ -4,7 +4,6 @@
 //! [`Several`], which decides; here is who asks the backs and wakes it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
@@ -19,7 +18,9 @@ use super::WIRE;
 use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
 use crate::engine::alarm::Alarm;
-use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
+use crate::engine::calls::{
+    Answerer, Asker, Pressure, Replies, ReplyTo, RunningCall, RunningCalls,
+};
 use crate::engine::wake::Wake;
 use crate::task::spawn_local;
 
@@ -30,9 +31,9 @@ pub(super) struct SeveralBacks {
     tools: LenientBus,
     machine: RefCell<Several>,
     /// Where the answers to clients go.
-    replies: RefCell<HashMap<Ticket, ReplyTo>>,
-    /// What backs are busy with; `None` while it is being asked.
-    running: RefCell<HashMap<Ticket, Option<Rc<RunningCall>>>>,
+    replies: Replies<Ticket>,
+    /// What backs are busy with.
+    running: RunningCalls,
     next_ticket: Cell<u64>,
     /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
@@ -52,8 +53,8 @@ impl SeveralBacks {
             tools: LenientBus::telling(bus.clone(), changed),
             bus,
             machine: RefCell::new(machine),
-            replies: RefCell::default(),
-            running: RefCell::default(),
+            replies: Replies::default(),
+            running: RunningCalls::default(),
             next_ticket: Cell::new(0),
             is_carrying: Cell::new(false),
             keeper: spawn_local(keep(this.clone(), alarm.clone())),
@@ -76,7 +77,7 @@ impl SeveralBacks {
     fn start_native(&self, call: Call, down: ReplyTo) -> RunningCall {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
-        self.replies.borrow_mut().insert(ticket, down);
+        self.replies.insert(ticket, down);
         self.machine.borrow_mut().call(Instant::now(), ticket, call);
         let _ = self.carry();
         match self.this.upgrade() {
@@ -118,15 +119,7 @@ impl SeveralBacks {
             }
             let down = self.machine.borrow_mut().poll_down();
             let Some((front, down)) = down else { break };
-            let mut replies = self.replies.borrow_mut();
-            let reply = match down {
-                Down::Done(_) => replies.remove(&front),
-                _ => replies.get(&front).cloned(),
-            };
-            drop(replies);
-            if let Some(reply) = reply {
-                pressure = pressure.max(reply.send(down));
-            }
+            pressure = pressure.max(self.replies.send(&front, down));
         }
         self.is_carrying.set(false);
         self.tell_log();
@@ -138,25 +131,11 @@ impl SeveralBacks {
         match asked {
             Asked::Call(call) => {
                 let Some(this) = self.this.upgrade() else { return };
-                self.running.borrow_mut().insert(ticket, None);
-                let running = self.bus.start_at(back, call, ReplyTo::new(this, ticket));
-                match self.running.borrow_mut().get_mut(&ticket) {
-                    Some(place) => *place = Some(Rc::new(running)),
-                    // It has ended already, and then there is nothing to cancel.
-                    None => running.forget(),
-                }
-            }
-            Asked::Up(Up::Cancel(why)) => {
-                let running = self.running.borrow_mut().remove(&ticket).flatten();
-                if let Some(running) = running.and_then(Rc::into_inner) {
-                    running.cancel(why);
-                }
+                let start = || self.bus.start_at(back, call, ReplyTo::new(this, ticket));
+                self.running.start(ticket, (), start);
             }
             Asked::Up(up) => {
-                let running = self.running.borrow().get(&ticket).cloned().flatten();
-                if let Some(running) = running {
-                    let _ = running.send(up);
-                }
+                let _ = self.running.send(ticket, up);
             }
         }
     }
@@ -214,11 +193,8 @@ impl Route for SeveralBacks {
 
 impl Asker for SeveralBacks {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
-        if let Down::Done(_) = down
-            && let Some(Some(running)) = self.running.borrow_mut().remove(&ticket)
-            && let Some(running) = Rc::into_inner(running)
-        {
-            running.forget();
+        if let Down::Done(_) = down {
+            self.running.end(ticket);
         }
         self.machine.borrow_mut().down(Instant::now(), ticket, down);
         self.carry()
@@ -236,10 +212,6 @@ impl Answerer for SeveralBacks {
     /// The client takes more again.
     fn resume(&self, ticket: Ticket) {
         let calls = self.machine.borrow().calls_of(ticket);
-        let running = self.running.borrow();
-        let calls: Vec<_> =
-            calls.iter().filter_map(|call| running.get(call).cloned().flatten()).collect();
-        drop(running);
-        calls.iter().for_each(|call| call.resume());
+        calls.into_iter().for_each(|call| self.running.resume(call));
     }
 }

@@ -25,7 +25,7 @@ use super::certificates::{CertificatesError, Folder};
 use super::ids::uuids;
 use super::{HostPort, tls};
 use crate::engine::alarm::Alarm;
-use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
+use crate::engine::calls::{self, Pressure, Replies, ReplyTo, RunningCalls};
 use crate::engine::program::Apart;
 use crate::engine::wake::Wake;
 use crate::task::boxed;
@@ -62,9 +62,9 @@ pub(super) struct Inner {
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
     /// Where the answers to those who asked go.
-    askers: RefCell<Counted<Asker, ReplyTo>>,
-    /// What plugins were asked; `None` until it is under way.
-    running: RefCell<Counted<Ticket, Option<RunningCall>>>,
+    replies: Replies<Asker>,
+    /// What plugins were asked.
+    running: RunningCalls,
     /// Which call of a plugin waits until its asker reads on.
     slow: RefCell<Counted<Asker, Ticket>>,
     next_caller: Cell<u64>,
@@ -113,8 +113,8 @@ impl Orchestrator {
             address,
             dialler: Dialler::new(),
             say: Box::new(say),
-            askers: RefCell::default(),
-            running: RefCell::default(),
+            replies: Replies::default(),
+            running: RunningCalls::default(),
             slow: RefCell::default(),
             next_caller: Cell::new(0),
             is_settling: Cell::new(false),
@@ -205,11 +205,7 @@ impl Inner {
             Order::Down(asker, down) => return self.answer(asker, down),
             Order::Call(index, ticket, call) => self.call(index, ticket, *call),
             Order::Up(_, ticket, up) => {
-                let running = self.running.borrow_mut().remove(&ticket).flatten();
-                if let Some(running) = running {
-                    let _ = running.send(up);
-                    running.forget();
-                }
+                let _ = self.running.send(ticket, up);
             }
             Order::Start(index) => self.start(index),
             Order::Dial(index, address) => self.dial(index, address),
@@ -235,14 +231,10 @@ impl Inner {
 
     /// Goes on with the answer to a caller.
     fn answer(&self, asker: Asker, down: Down) -> Pressure {
-        let reply = match down {
-            Down::Done(_) => {
-                self.slow.borrow_mut().remove(&asker);
-                self.askers.borrow_mut().remove(&asker)
-            }
-            _ => self.askers.borrow().get(&asker).cloned(),
-        };
-        reply.map_or(Pressure::Ready, |reply| reply.send(down))
+        if let Down::Done(_) = down {
+            self.slow.borrow_mut().remove(&asker);
+        }
+        self.replies.send(&asker, down)
     }
 
     /// Asks a plugin.
@@ -252,13 +244,7 @@ impl Inner {
             let failure = Failure::new(FailureKind::Unavailable, "plugin is not connected");
             return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
         };
-        self.running.borrow_mut().insert(ticket, None);
-        let running = links.start(call, ReplyTo::new(this, ticket));
-        match self.running.borrow_mut().get_mut(&ticket) {
-            Some(place) => *place = Some(running),
-            // Answered by now.
-            None => running.forget(),
-        }
+        self.running.start(ticket, (), || links.start(call, ReplyTo::new(this, ticket)));
     }
 
     async fn close_when_told(&self, listener: &Listener) {
@@ -289,10 +275,7 @@ impl Inner {
 impl calls::Asker for Inner {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
         if let Down::Done(_) = down {
-            let running = self.running.borrow_mut().remove(&ticket).flatten();
-            if let Some(running) = running {
-                running.forget();
-            }
+            self.running.end(ticket);
         }
         let asker = match &down {
             Down::Part(_) => self.hub.borrow().asker_of(ticket),
