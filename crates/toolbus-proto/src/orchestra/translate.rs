@@ -8,11 +8,11 @@ use super::WIRE;
 use super::envelope::Envelope;
 use super::protobuf::message::Message;
 use super::structure::Struct;
-use super::wire::{Response, StreamChunk, ToolDefinition, ToolResponse};
+use super::wire::{Request, Response, StreamChunk, StreamEnd, ToolDefinition, ToolResponse};
 use crate::capture::Side;
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec};
+use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec, Trace};
 
 /// What a tool takes if nothing is known about it.
 pub const ANY_OBJECT: &str = r#"{"type":"object"}"#;
@@ -126,14 +126,39 @@ pub fn failure(response: &ToolResponse) -> Failure {
     }
 }
 
-/// Why a tool has failed that was answered with this, as it is on the wire; `None` if it has not.
-pub fn native_failure(body: &Bytes) -> Option<FailureKind> {
-    match Envelope::read(Side::Response, body).and_then(|it| it.response()) {
-        Ok(Some(Response::ToolCall(response))) if !response.success => {
-            Some(failure(&response).kind)
+/// Which tool a request calls, as it is on the wire, with what it is given and the larger piece of
+/// work that it is a part of; `None` if it is not the call of one.
+pub fn native_call(body: &Bytes) -> Option<(ToolName, Option<Json>, Option<Trace>)> {
+    let (tool, arguments, trace) = match Envelope::read(Side::Call, body).ok()?.request().ok()?? {
+        Request::ToolCall(request) => {
+            let trace = Trace::read(&request.trace_parent, None);
+            (request.tool_name, request.arguments, trace)
         }
+        Request::StreamStart(request) => (request.tool_name, request.arguments, None),
+        _ => return None,
+    };
+    Some((ToolName::new(tool), arguments.as_ref().map(Struct::to_json), trace))
+}
+
+/// What a tool gave that was answered with this, as it is on the wire; `None` if it failed, or gave
+/// it in chunks.
+pub fn native_result(body: &Bytes) -> Option<Outcome> {
+    match Envelope::read(Side::Response, body).ok()?.response().ok()?? {
+        Response::ToolCall(response) => outcome(&response).ok(),
         _ => None,
     }
+}
+
+/// Why a tool has failed that was answered with this, as it is on the wire; `None` if it has not.
+pub fn native_failure(body: &Bytes) -> Option<FailureKind> {
+    let response = match Envelope::read(Side::Response, body).ok()?.response().ok()?? {
+        Response::ToolCall(response) => response,
+        Response::StreamEnd(StreamEnd { success, error_code, .. }) => {
+            ToolResponse { success, error_code, ..ToolResponse::default() }
+        }
+        _ => return None,
+    };
+    (!response.success).then(|| failure(&response).kind)
 }
 
 /// A failure for people: what the peer says, or its code if it says nothing.

@@ -12,6 +12,7 @@ use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
 use super::Inner;
 use crate::bus::Route;
+use crate::bus::observe::Observed;
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::front::Front;
 use crate::engine::io::{Sink, Stop, Writer};
@@ -127,9 +128,18 @@ impl Route for Caller {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
         let asker = self.asker(ticket);
-        inner.replies.insert(asker, reply);
-        inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
-        RunningCall::new(this, ticket)
+        let ask = |call, reply, seen: Option<&Rc<Observed>>| {
+            if let Some(seen) = seen {
+                inner.unrouted.borrow_mut().insert(asker, Rc::downgrade(seen));
+            }
+            inner.replies.insert(asker, reply);
+            inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
+            RunningCall::new(this, ticket)
+        };
+        match inner.observers.get() {
+            Some(observers) => observers.start(call, reply, ask),
+            None => ask(call, reply, None),
+        }
     }
 }
 
@@ -139,6 +149,7 @@ impl Answerer for Caller {
         let asker = self.asker(ticket);
         if let Up::Cancel(_) = up {
             inner.replies.remove(&asker);
+            inner.unrouted.borrow_mut().remove(&asker);
             Answerer::resume(self, ticket);
         }
         inner.act(|hub, now: Instant| hub.ask(now, wall_time(), asker, Asked::Up(up)));

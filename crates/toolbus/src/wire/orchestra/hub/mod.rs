@@ -8,7 +8,7 @@ mod config;
 mod plugins;
 mod yaml;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -19,11 +19,12 @@ use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::counted::Counted;
 use toolbus_proto::orchestra::hub::{Asker, Hub, Order};
-use toolbus_proto::tool::{CallerId, Failure, FailureKind};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
 use super::certificates::{CertificatesError, Folder};
 use super::ids::uuids;
-use super::{HostPort, tls};
+use super::{HostPort, ORCHESTRA, WIRE, tls};
+use crate::bus::observe::{Observed, Observer, Observers};
 use crate::engine::alarm::Alarm;
 use crate::engine::calls::{self, Pressure, Replies, ReplyTo, RunningCalls};
 use crate::engine::program::Apart;
@@ -67,6 +68,9 @@ pub(super) struct Inner {
     running: RunningCalls,
     /// Which call of a plugin waits until its asker reads on.
     slow: RefCell<Counted<Asker, Ticket>>,
+    observers: OnceCell<Observers>,
+    /// Observed calls for which no plugin was asked yet.
+    unrouted: RefCell<Counted<Asker, Weak<Observed>>>,
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
@@ -116,6 +120,8 @@ impl Orchestrator {
             replies: Replies::default(),
             running: RunningCalls::default(),
             slow: RefCell::default(),
+            observers: OnceCell::new(),
+            unrouted: RefCell::default(),
             next_caller: Cell::new(0),
             is_settling: Cell::new(false),
             alarm: Alarm::default(),
@@ -152,6 +158,13 @@ impl Orchestrator {
         tasks.spawn_local(boxed(renew(inner.clone(), self.listener.clone(), self.clients)));
         inner.act(|hub, _| hub.start());
         inner.close_when_told(&self.listener).await;
+    }
+
+    /// The same; these are told of each call of a tool that comes to it.
+    #[must_use]
+    pub fn observed_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Orchestrator {
+        let _ = self.inner.observers.set(Observers::new(ORCHESTRATOR, all));
+        self
     }
 
     /// How to stop it while it runs.
@@ -233,18 +246,30 @@ impl Inner {
     fn answer(&self, asker: Asker, down: Down) -> Pressure {
         if let Down::Done(_) = down {
             self.slow.borrow_mut().remove(&asker);
+            self.unrouted.borrow_mut().remove(&asker);
         }
         self.replies.send(&asker, down)
     }
 
     /// Asks a plugin.
-    fn call(&self, index: usize, ticket: Ticket, call: toolbus_proto::tool::Call) {
+    fn call(&self, index: usize, ticket: Ticket, call: Call) {
         let Some(this) = self.this.upgrade() else { return };
+        if let Err(failure) = self.routed(index, ticket, &call) {
+            return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
+        }
         let Some(links) = self.plugins[index].links() else {
             let failure = Failure::new(FailureKind::Unavailable, "plugin is not connected");
             return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
         };
         self.running.start(ticket, (), || links.start(call, ReplyTo::new(this, ticket)));
+    }
+
+    /// Observers learn which plugin a call goes to; an error refuses it.
+    fn routed(&self, index: usize, ticket: Ticket, call: &Call) -> Result<(), Failure> {
+        let asker = self.hub.borrow().asker_of(ticket);
+        let seen = asker.and_then(|asker| self.unrouted.borrow_mut().remove(&asker)?.upgrade());
+        let id = &self.entries[index].config.id;
+        seen.map_or(Ok(()), |seen| seen.begin(&id.as_str().into(), WIRE, &ORCHESTRA, call))
     }
 
     async fn close_when_told(&self, listener: &Listener) {
