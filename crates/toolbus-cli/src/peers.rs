@@ -14,7 +14,6 @@ use tokio::time::{timeout, timeout_at};
 use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config};
-use toolbus::bus::journal::Journal;
 use toolbus::wire::access::token_of;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
@@ -23,6 +22,7 @@ use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
 use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
+use crate::observers;
 use crate::render::failure;
 use crate::render::spinner::Spinner;
 use crate::runtime::{self, Signals};
@@ -192,10 +192,7 @@ impl Peers {
             Whom::Config(config) => {
                 let bus = opened(Bus::of_config(config))?;
                 Ok(match &config.journal {
-                    Some(journal) => {
-                        runtime::survive_file_limits();
-                        bus.observed_by(Rc::new(Journal::new(journal)))
-                    }
+                    Some(journal) => bus.observed_by(observers::journal(journal)),
                     None => bus,
                 })
             }

@@ -277,7 +277,8 @@ pub fn part(outcome: Outcome) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::envelope::response_body;
+    use super::super::envelope::{request_body, response_body};
+    use super::super::wire::{ListToolsRequest, StreamStart};
     use super::*;
 
     fn json(text: &'static str) -> Json {
@@ -291,6 +292,23 @@ mod tests {
         assert_eq!(of(refused("timeout", "late")), Some(FailureKind::TimedOut));
         assert_eq!(of(response("t", Ok(Outcome::Text("yes".to_owned())))), None);
         assert_eq!(native_failure(&Bytes::from_static(b"\xff")), None);
+        let end = StreamEnd { error_code: "timeout".to_owned(), ..StreamEnd::default() };
+        assert_eq!(native_failure(&response_body(end)), Some(FailureKind::TimedOut));
+        let end = StreamEnd { success: true, ..StreamEnd::default() };
+        assert_eq!(native_failure(&response_body(end)), None);
+    }
+
+    #[test]
+    fn a_call_is_seen_in_a_request_that_is_passed_on() {
+        let (tool_name, arguments) = ("t".to_owned(), Struct::of_json(r#"{"a":1}"#).ok());
+        let start = StreamStart { tool_name, arguments, ..StreamStart::default() };
+        let (tool, arguments, trace) = native_call(&request_body(start)).unwrap();
+        assert_eq!((tool.as_str(), arguments, trace), ("t", Some(json(r#"{"a":1}"#)), None));
+        assert_eq!(native_call(&request_body(ListToolsRequest::default())), None);
+        let answer = response("t", Ok(Outcome::Text("yes".to_owned())));
+        let result = Some(Outcome::Value(json(r#"{"text":"yes"}"#)));
+        assert_eq!(native_result(&response_body(answer)), result);
+        assert_eq!(native_result(&response_body(refused("timeout", "late"))), None);
     }
 
     #[test]

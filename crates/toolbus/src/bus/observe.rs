@@ -73,6 +73,24 @@ pub struct ObservedCall {
     pub bytes_out: u64,
 }
 
+impl ObservedCall {
+    /// The call of this tool that is made now, of which nothing else is known.
+    pub fn new(tool: ToolName, asked: Instant) -> ObservedCall {
+        ObservedCall {
+            front: Arc::default(),
+            back: None,
+            wire: None,
+            tool,
+            arguments: None,
+            trace: None,
+            trace_passed_on: None,
+            asked,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+}
+
 /// How a call has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnd<'a> {
@@ -142,27 +160,27 @@ impl Observers {
     }
 
     /// Makes a call that goes past every bus, seen by all of them from its beginning until `make`
-    /// has ended or is dropped. `told` is how it ended, and how many bytes that are. An error is
+    /// has ended or is dropped. `told` is how many bytes it gave, or why it failed. An error is
     /// what an observer wants its caller to be told instead.
     pub async fn see<T>(
         &self,
         call: ObservedCall,
         make: impl Future<Output = T>,
-        told: impl FnOnce(&T) -> (Result<Outcome, Failure>, u64),
+        told: impl FnOnce(&T) -> Result<u64, Failure>,
     ) -> Result<T, Failure> {
         if self.is_empty() {
             return Ok(make.await);
         }
         let front = self.front.clone().unwrap_or_default();
-        let seen = Seen::new(self, ObservedCall { front, ..call }, None);
+        let seen = Seen::new(self, ObservedCall { front, ..call }, None, None);
         if let Err(failure) = seen.tell_begin() {
             let instead = seen.end(&Err(failure.clone()));
             return Err(instead.unwrap_or(failure));
         }
         let made = make.await;
-        let (done, bytes_out) = told(&made);
-        seen.call.borrow_mut().bytes_out = bytes_out;
-        match seen.end(&done) {
+        let told = told(&made);
+        seen.call.borrow_mut().bytes_out = *told.as_ref().unwrap_or(&0);
+        match seen.end(&told.map(|_| Outcome::End(None))) {
             Some(failure) => Err(failure),
             None => Ok(made),
         }
@@ -194,7 +212,7 @@ impl Observers {
         {
             call.trace = Some(Trace::begin(chance::bytes(), chance::bytes()));
         }
-        let seen = Seen::new(self, about, kind);
+        let seen = Seen::new(self, about, kind, self.collector());
         let observed = Rc::new(Observed { seen, down, running: RefCell::new(None) });
         let running = start(call, ReplyTo::new(observed.clone(), TICKET), Some(&observed));
         // It may have been answered at once, and then there is nothing to cancel.
@@ -220,15 +238,10 @@ impl Observers {
         };
         let about = ObservedCall {
             front: self.front.clone().unwrap_or_default(),
-            back: None,
-            wire: None,
-            tool,
             arguments,
             trace,
-            trace_passed_on: None,
-            asked: call.deadline.asked,
             bytes_in: call.weight() as u64,
-            bytes_out: 0,
+            ..ObservedCall::new(tool, call.deadline.asked)
         };
         Some((about, kind))
     }
@@ -304,12 +317,17 @@ impl Observed {
 }
 
 impl Seen {
-    fn new(observers: &Observers, call: ObservedCall, kind: Option<&'static dyn PeerKind>) -> Seen {
+    fn new(
+        observers: &Observers,
+        call: ObservedCall,
+        kind: Option<&'static dyn PeerKind>,
+        result: Option<RefCell<Results>>,
+    ) -> Seen {
         Seen {
             observers: observers.all.clone(),
             call: RefCell::new(call),
             kind: Cell::new(kind),
-            result: observers.collector(),
+            result,
             stage: Cell::new(Stage::Asked),
         }
     }
