@@ -22,6 +22,17 @@ pub(crate) struct Found {
 
 /// Reads the config; `None` if the user named none and none lies here or above.
 pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
+    match parsed(asked)? {
+        Some(Found { path, config }) if config.backs.is_empty() => {
+            Err(Failed::usage(format!("`{}` names no backs", path.display()))
+                .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The same for those who need no backs.
+pub(crate) fn parsed(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
     let Some(path) = asked.map(Path::to_path_buf).or_else(usual) else { return Ok(None) };
     let shown = path.display();
     let text = fs::read_to_string(&path).map_err(|error| {
@@ -43,10 +54,6 @@ pub(crate) fn read(asked: Option<&Path>) -> Result<Option<Found>, Failed> {
     };
     let config =
         parsed.map_err(|error| wrong(&path, &format!("`{shown}`"), &error, Mistake::to_string))?;
-    if config.backs.is_empty() {
-        return Err(Failed::usage(format!("`{shown}` names no backs"))
-            .hint("add one: `[back.try]` and under it `connect = \"builtin:\"`"));
-    }
     Ok(Some(Found { path, config }))
 }
 

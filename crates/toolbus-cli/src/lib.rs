@@ -10,6 +10,7 @@ mod config;
 mod exit;
 mod failed;
 mod logging;
+mod observers;
 mod peers;
 mod render;
 mod runtime;

@@ -13,8 +13,7 @@ use tokio::task::spawn_local;
 use tokio::time::{timeout, timeout_at};
 use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
-use toolbus::bus::config::{BackConfig, Config};
-use toolbus::bus::journal::Journal;
+use toolbus::bus::config::{BackConfig, Config, JournalConfig};
 use toolbus::wire::access::token_of;
 use toolbus::wire::settings::Settings;
 use toolbus::wire::{OpenError, found};
@@ -23,6 +22,7 @@ use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
 use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
+use crate::observers;
 use crate::render::failure;
 use crate::render::spinner::Spinner;
 use crate::runtime::{self, Signals};
@@ -185,17 +185,22 @@ impl Peers {
         })
     }
 
+    /// The journal of their config.
+    pub(crate) fn journal(&self) -> Option<&JournalConfig> {
+        match &self.whom {
+            Whom::Addresses(..) => None,
+            Whom::Config(config) => config.journal.as_ref(),
+        }
+    }
+
     fn opened(&self) -> Result<Bus, Failed> {
         let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
         match &self.whom {
             Whom::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
             Whom::Config(config) => {
                 let bus = opened(Bus::of_config(config))?;
-                Ok(match &config.journal {
-                    Some(journal) => {
-                        runtime::survive_file_limits();
-                        bus.observed_by(Rc::new(Journal::new(journal)))
-                    }
+                Ok(match self.journal() {
+                    Some(journal) => bus.observed_by(observers::journal(journal)),
                     None => bus,
                 })
             }

@@ -47,24 +47,34 @@ impl Folder {
 
     /// All lines, the oldest first; each must be whole.
     fn lines(&self) -> Vec<Value> {
-        let names = [".3", ".2", ".1", ""].map(|end| format!("{}{end}", self.journal()));
-        let texts = names.iter().filter_map(|name| fs::read_to_string(name).ok());
-        let text: String = texts.collect();
-        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+        lines(&self.journal())
     }
 
     /// Awaits so many lines: who, what, and how it ended.
     fn told(&self, count: usize) -> String {
-        let lines = awaited("the lines are there", || {
-            let lines = self.lines();
-            (count <= lines.len()).then_some(lines)
-        });
-        let text = |line: &Value, key: &str| line[key].as_str().unwrap_or("-").to_owned();
-        let told = |line: &Value| {
-            ["front", "back", "tool", "outcome"].map(|key| text(line, key)).join(" ") + "\n"
-        };
-        lines.iter().map(told).collect()
+        told(&self.journal(), count)
     }
+}
+
+/// All lines of a journal, the oldest first; each must be whole.
+fn lines(journal: &str) -> Vec<Value> {
+    let names = [".3", ".2", ".1", ""].map(|end| format!("{journal}{end}"));
+    let texts = names.iter().filter_map(|name| fs::read_to_string(name).ok());
+    let text: String = texts.collect();
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Awaits so many lines of a journal: who, what, and how it ended.
+pub(crate) fn told(journal: &str, count: usize) -> String {
+    let lines = awaited("the lines are there", || {
+        let lines = lines(journal);
+        (count <= lines.len()).then_some(lines)
+    });
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap_or("-").to_owned();
+    let told = |line: &Value| {
+        ["front", "back", "tool", "outcome"].map(|key| text(line, key)).join(" ") + "\n"
+    };
+    lines.iter().map(told).collect()
 }
 
 #[test]

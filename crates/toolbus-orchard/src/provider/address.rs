@@ -111,7 +111,7 @@ impl Provider for Peer {
 }
 
 /// As a provider would say it: with a code of Orchard, and the peer's own in the detail.
-fn refused(failure: Failure) -> Failure {
+pub(super) fn refused(failure: Failure) -> Failure {
     let detail = translate::detail(&failure).map(|detail| Json::of(&detail));
     let code = Some(Code::Word(translate::code(failure.kind).to_owned()));
     Failure { code, detail, from_peer: true, ..failure }

@@ -3,6 +3,7 @@
 
 mod address;
 mod inside;
+mod observed;
 mod program;
 mod source;
 
@@ -16,6 +17,7 @@ use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;
 
 pub use inside::InProcess;
+pub(crate) use observed::ObservedProvider;
 pub use source::{ProviderSource, SourceError};
 
 /// What can be set about the providers of a run.

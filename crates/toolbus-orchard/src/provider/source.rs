@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toolbus::address::{Place, Purpose};
 use toolbus::wire::Registry;
-use toolbus::{Address, AddressError};
+use toolbus::wire::orchard::WIRE;
+use toolbus::{Address, AddressError, Wire};
 
 use crate::builtin;
 
@@ -121,11 +122,19 @@ impl ProviderSource {
         match address.place() {
             // A scenario says what its providers speak.
             _ if address.is_bare() => Err(SourceError::Unknown { text: text.to_owned() }),
-            Place::Command(words) if address.wire() == toolbus::wire::orchard::WIRE => {
+            Place::Command(words) if address.wire() == WIRE => {
                 let (words, cwd) = (words.clone(), Some(folder.to_owned()));
                 Ok(ProviderSource::Program { words, cwd })
             }
             _ => Ok(ProviderSource::Address(address)),
+        }
+    }
+
+    /// What it speaks.
+    pub(crate) fn wire(&self) -> Wire {
+        match self {
+            ProviderSource::Builtin(_) | ProviderSource::Program { .. } => WIRE,
+            ProviderSource::Address(address) => address.wire(),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use tokio::task::JoinSet;
-use toolbus::{Failure, FailureKind};
+use toolbus::bus::observe::Observers;
+use toolbus::{Failure, FailureKind, Wire};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::LogLine;
 use toolbus_proto::orchard::schema::ProviderSchema;
@@ -13,7 +14,7 @@ use super::judge::judge;
 use super::{Event, Stop, Surface};
 use crate::model::Scenario;
 use crate::plan::{self, Plan};
-use crate::provider::{self, Patience, Provider, ProviderSource};
+use crate::provider::{self, ObservedProvider, Patience, Provider, ProviderSource};
 use crate::record::ErrorRecord;
 use crate::secrets::Secrets;
 
@@ -24,6 +25,8 @@ pub struct Started {
     patience: Patience,
     surface: Rc<dyn Surface>,
     secrets: Rc<Secrets>,
+    /// Who is told of what providers are asked to do.
+    observers: Observers,
     running: Vec<Running>,
 }
 
@@ -31,6 +34,7 @@ pub struct Started {
 struct Running {
     /// The instance: `name` or `name.alias`.
     name: String,
+    wire: Wire,
     provider: Rc<dyn Provider>,
     schema: Rc<ProviderSchema>,
 }
@@ -71,8 +75,7 @@ pub async fn start(
         };
         (instance, source.clone())
     });
-    let (folder, patience) = (folder.to_owned(), patience.clone());
-    let mut started = Started { folder, patience, surface, secrets, running: Vec::new() };
+    let mut started = Started::none(folder, patience, surface, secrets);
     started.start_all(wanted.collect(), stop).await?;
     Ok(started)
 }
@@ -86,7 +89,13 @@ impl Started {
         secrets: Rc<Secrets>,
     ) -> Started {
         let (folder, patience) = (folder.to_owned(), patience.clone());
-        Started { folder, patience, surface, secrets, running: Vec::new() }
+        let observers = Observers::default();
+        Started { folder, patience, surface, secrets, observers, running: Vec::new() }
+    }
+
+    /// These are told of each action that providers [found](Started::find) from now on execute.
+    pub fn observe(&mut self, observers: Observers) {
+        self.observers = observers;
     }
 
     /// Starts these as well, and asks them to describe themselves.
@@ -112,7 +121,8 @@ impl Started {
             let (folder, patience) = (self.folder.clone(), self.patience.clone());
             asked.spawn_local(async move {
                 let described = described(&name, &source, &folder, &patience, &provider).await;
-                (index, Running { name, provider, schema: no_schema() }, described)
+                let wire = source.wire();
+                (index, Running { name, wire, provider, schema: no_schema() }, described)
             });
         }
         let mut stop = stop.clone();
@@ -227,8 +237,18 @@ impl Started {
 
     /// The instance of that name.
     pub fn find(&self, name: &str) -> Option<Rc<dyn Provider>> {
-        let found = self.running.iter().find(|running| running.name == name);
-        found.map(|running| running.provider.clone())
+        let Running { provider, wire, .. } =
+            self.running.iter().find(|running| running.name == name)?;
+        if self.observers.is_empty() {
+            return Some(provider.clone());
+        }
+        Some(Rc::new(ObservedProvider {
+            name: name.into(),
+            wire: *wire,
+            provider: provider.clone(),
+            observers: self.observers.clone(),
+            secrets: self.secrets.clone(),
+        }))
     }
 
     /// How the instance of that name describes itself.

@@ -8,11 +8,11 @@ use super::WIRE;
 use super::envelope::Envelope;
 use super::protobuf::message::Message;
 use super::structure::Struct;
-use super::wire::{Response, StreamChunk, ToolDefinition, ToolResponse};
+use super::wire::{Request, Response, StreamChunk, StreamEnd, ToolDefinition, ToolResponse};
 use crate::capture::Side;
 use crate::json::edit;
 use crate::json::{Json, Kind};
-use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec};
+use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec, Trace};
 
 /// What a tool takes if nothing is known about it.
 pub const ANY_OBJECT: &str = r#"{"type":"object"}"#;
@@ -126,14 +126,39 @@ pub fn failure(response: &ToolResponse) -> Failure {
     }
 }
 
-/// Why a tool has failed that was answered with this, as it is on the wire; `None` if it has not.
-pub fn native_failure(body: &Bytes) -> Option<FailureKind> {
-    match Envelope::read(Side::Response, body).and_then(|it| it.response()) {
-        Ok(Some(Response::ToolCall(response))) if !response.success => {
-            Some(failure(&response).kind)
+/// Which tool a request calls, as it is on the wire, with what it is given and the larger piece of
+/// work that it is a part of; `None` if it is not the call of one.
+pub fn native_call(body: &Bytes) -> Option<(ToolName, Option<Json>, Option<Trace>)> {
+    let (tool, arguments, trace) = match Envelope::read(Side::Call, body).ok()?.request().ok()?? {
+        Request::ToolCall(request) => {
+            let trace = Trace::read(&request.trace_parent, None);
+            (request.tool_name, request.arguments, trace)
         }
+        Request::StreamStart(request) => (request.tool_name, request.arguments, None),
+        _ => return None,
+    };
+    Some((ToolName::new(tool), arguments.as_ref().map(Struct::to_json), trace))
+}
+
+/// What a tool gave that was answered with this, as it is on the wire; `None` if it failed, or gave
+/// it in chunks.
+pub fn native_result(body: &Bytes) -> Option<Outcome> {
+    match Envelope::read(Side::Response, body).ok()?.response().ok()?? {
+        Response::ToolCall(response) => outcome(&response).ok(),
         _ => None,
     }
+}
+
+/// Why a tool has failed that was answered with this, as it is on the wire; `None` if it has not.
+pub fn native_failure(body: &Bytes) -> Option<FailureKind> {
+    let response = match Envelope::read(Side::Response, body).ok()?.response().ok()?? {
+        Response::ToolCall(response) => response,
+        Response::StreamEnd(StreamEnd { success, error_code, .. }) => {
+            ToolResponse { success, error_code, ..ToolResponse::default() }
+        }
+        _ => return None,
+    };
+    (!response.success).then(|| failure(&response).kind)
 }
 
 /// A failure for people: what the peer says, or its code if it says nothing.
@@ -252,7 +277,8 @@ pub fn part(outcome: Outcome) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::envelope::response_body;
+    use super::super::envelope::{request_body, response_body};
+    use super::super::wire::{ListToolsRequest, StreamStart};
     use super::*;
 
     fn json(text: &'static str) -> Json {
@@ -266,6 +292,23 @@ mod tests {
         assert_eq!(of(refused("timeout", "late")), Some(FailureKind::TimedOut));
         assert_eq!(of(response("t", Ok(Outcome::Text("yes".to_owned())))), None);
         assert_eq!(native_failure(&Bytes::from_static(b"\xff")), None);
+        let end = StreamEnd { error_code: "timeout".to_owned(), ..StreamEnd::default() };
+        assert_eq!(native_failure(&response_body(end)), Some(FailureKind::TimedOut));
+        let end = StreamEnd { success: true, ..StreamEnd::default() };
+        assert_eq!(native_failure(&response_body(end)), None);
+    }
+
+    #[test]
+    fn a_call_is_seen_in_a_request_that_is_passed_on() {
+        let (tool_name, arguments) = ("t".to_owned(), Struct::of_json(r#"{"a":1}"#).ok());
+        let start = StreamStart { tool_name, arguments, ..StreamStart::default() };
+        let (tool, arguments, trace) = native_call(&request_body(start)).unwrap();
+        assert_eq!((tool.as_str(), arguments, trace), ("t", Some(json(r#"{"a":1}"#)), None));
+        assert_eq!(native_call(&request_body(ListToolsRequest::default())), None);
+        let answer = response("t", Ok(Outcome::Text("yes".to_owned())));
+        let result = Some(Outcome::Value(json(r#"{"text":"yes"}"#)));
+        assert_eq!(native_result(&response_body(answer)), result);
+        assert_eq!(native_result(&response_body(refused("timeout", "late"))), None);
     }
 
     #[test]

@@ -723,11 +723,13 @@ fn hand_to(
     if let (What::Tool { .. }, Some(trace)) = (&call.what, &mut call.trace) {
         *trace = trace.passed_on(chance::bytes());
     }
-    if let Some(Err(failure)) = seen.map(|seen| seen.begin(member, &call)) {
+    let wire = member.back.wire();
+    let begin = |seen: &Rc<Observed>| seen.begin(&member.name, wire, member.address.kind(), &call);
+    if let Some(Err(failure)) = seen.map(begin) {
         let _ = down.send(Down::Done(Err(failure)));
         return RunningCall::ended();
     }
-    let down = told::told(&call, member.back.wire(), &member.log_name, down);
+    let down = told::told(&call, wire, &member.log_name, down);
     member.back.start(call, down).counted_by(&member.in_flight)
 }
 

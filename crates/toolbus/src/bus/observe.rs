@@ -1,8 +1,9 @@
 //! Calls, as they are seen by those who keep count of them: the journal, metrics, traces.
 //!
 //! Each call of a tool that reaches a bus is one [`ObservedCall`], whichever front it comes from:
-//! it begins once and ends once, whatever ends it. Lists of tools and what else a wire has to say
-//! are no calls. A bus without an observer pays nothing.
+//! it begins once and ends once, whatever ends it. So are those that go past every bus, through a
+//! hub or to the providers of a scenario. Lists of tools and what else a wire has to say are no
+//! calls. A bus without an observer pays nothing.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +16,6 @@ use toolbus_proto::collect::Collector;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, Trace, What, Wire};
 
-use super::Member;
 use crate::chance;
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
 use crate::wire::{PeerKind, Registry};
@@ -73,6 +73,24 @@ pub struct ObservedCall {
     pub bytes_out: u64,
 }
 
+impl ObservedCall {
+    /// The call of this tool that is made now, of which nothing else is known.
+    pub fn new(tool: ToolName, asked: Instant) -> ObservedCall {
+        ObservedCall {
+            front: Arc::default(),
+            back: None,
+            wire: None,
+            tool,
+            arguments: None,
+            trace: None,
+            trace_passed_on: None,
+            asked,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+}
+
 /// How a call has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnd<'a> {
@@ -108,12 +126,18 @@ pub struct NativeCall {
 
 /// Who observes the calls of a bus, and which front they come from.
 #[derive(Clone, Default)]
-pub(super) struct Observers {
+pub struct Observers {
     front: Option<Arc<str>>,
     all: Rc<[Rc<dyn Observer>]>,
 }
 
 impl Observers {
+    /// Those of calls that come from this front. Each hears what the others before it made of a
+    /// call.
+    pub fn new(front: &str, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Observers {
+        Observers { front: Some(front.into()), all: all.into_iter().collect() }
+    }
+
     /// One more. It is told after the others, and hears what they made of a call.
     pub(super) fn with(&self, observer: Rc<dyn Observer>) -> Observers {
         let all = self.all.iter().cloned().chain([observer]).collect();
@@ -130,9 +154,41 @@ impl Observers {
         Observers { front: Some(front.into()), all: self.all.clone() }
     }
 
+    /// Is no call observed?
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Makes a call that goes past every bus, seen by all of them from its beginning until `make`
+    /// has ended or is dropped. `told` is how many bytes it gave, or why it failed. An error is
+    /// what an observer wants its caller to be told instead.
+    pub async fn see<T>(
+        &self,
+        call: ObservedCall,
+        make: impl Future<Output = T>,
+        told: impl FnOnce(&T) -> Result<u64, Failure>,
+    ) -> Result<T, Failure> {
+        if self.is_empty() {
+            return Ok(make.await);
+        }
+        let front = self.front.clone().unwrap_or_default();
+        let seen = Seen::new(self, ObservedCall { front, ..call }, None, None);
+        if let Err(failure) = seen.tell_begin() {
+            let instead = seen.end(&Err(failure.clone()));
+            return Err(instead.unwrap_or(failure));
+        }
+        let made = make.await;
+        let told = told(&made);
+        seen.call.borrow_mut().bytes_out = *told.as_ref().unwrap_or(&0);
+        match seen.end(&told.map(|_| Outcome::End(None))) {
+            Some(failure) => Err(failure),
+            None => Ok(made),
+        }
+    }
+
     /// Makes a call by `start`, seen by all of them.
     #[inline]
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         call: Call,
         down: ReplyTo,
@@ -150,24 +206,17 @@ impl Observers {
         down: ReplyTo,
         start: impl FnOnce(Call, ReplyTo, Option<&Rc<Observed>>) -> RunningCall,
     ) -> RunningCall {
-        let Some(seen) = self.seen(&call) else { return start(call, down, None) };
+        let Some((about, kind)) = self.about(&call) else { return start(call, down, None) };
         if let (What::Tool { .. }, None) = (&call.what, &call.trace)
             && self.all.iter().any(|observer| observer.begins_traces())
         {
             call.trace = Some(Trace::begin(chance::bytes(), chance::bytes()));
         }
-        let observed = Rc::new(Observed {
-            observers: self.all.clone(),
-            down,
-            call: RefCell::new(seen),
-            kind: Cell::new(None),
-            result: self.collector(),
-            stage: Cell::new(Stage::Asked),
-            running: RefCell::new(None),
-        });
+        let seen = Seen::new(self, about, kind, self.collector());
+        let observed = Rc::new(Observed { seen, down, running: RefCell::new(None) });
         let running = start(call, ReplyTo::new(observed.clone(), TICKET), Some(&observed));
         // It may have been answered at once, and then there is nothing to cancel.
-        if observed.stage.get() == Stage::Ended {
+        if observed.seen.stage.get() == Stage::Ended {
             running.forget();
             return RunningCall::ended();
         }
@@ -175,29 +224,26 @@ impl Observers {
         RunningCall::new(observed, TICKET)
     }
 
-    /// What can be said of a call before it is known whose it is; `None` if it is of no tool.
-    fn seen(&self, call: &Call) -> Option<ObservedCall> {
-        let (tool, arguments, trace) = match &call.what {
+    /// What can be said of a call before it is known whose it is, and in the words of which wire
+    /// it is made, if it is; `None` if it is of no tool.
+    fn about(&self, call: &Call) -> Option<(ObservedCall, Option<&'static dyn PeerKind>)> {
+        let (tool, arguments, trace, kind) = match &call.what {
             What::Tools => return None,
-            What::Tool { name, args } => (name.clone(), args.clone(), call.trace.clone()),
+            What::Tool { name, args } => (name.clone(), args.clone(), call.trace.clone(), None),
             What::Native { wire, method, body } => {
-                let NativeCall { tool, arguments, trace } =
-                    kind_of(*wire)?.native_call(method, body)?;
-                (tool, arguments, trace)
+                let kind = kind_of(*wire)?;
+                let NativeCall { tool, arguments, trace } = kind.native_call(method, body)?;
+                (tool, arguments, trace, Some(kind))
             }
         };
-        Some(ObservedCall {
+        let about = ObservedCall {
             front: self.front.clone().unwrap_or_default(),
-            back: None,
-            wire: None,
-            tool,
             arguments,
             trace,
-            trace_passed_on: None,
-            asked: call.deadline.asked,
             bytes_in: call.weight() as u64,
-            bytes_out: 0,
-        })
+            ..ObservedCall::new(tool, call.deadline.asked)
+        };
+        Some((about, kind))
     }
 
     fn collector(&self) -> Option<RefCell<Results>> {
@@ -210,17 +256,22 @@ impl Observers {
 const TICKET: Ticket = Ticket(0);
 
 /// One call under way, between its caller and the back.
-pub(super) struct Observed {
-    observers: Rc<[Rc<dyn Observer>]>,
+pub(crate) struct Observed {
+    seen: Seen,
     down: ReplyTo,
+    /// The way to its back, as long as there is something to cancel.
+    running: RefCell<Option<Rc<RunningCall>>>,
+}
+
+/// One call under way, as its observers see it.
+struct Seen {
+    observers: Rc<[Rc<dyn Observer>]>,
     call: RefCell<ObservedCall>,
     /// What its back speaks: knows a failure in the words of its wire.
     kind: Cell<Option<&'static dyn PeerKind>>,
     /// What was answered so far, if that is to be told.
     result: Option<RefCell<Results>>,
     stage: Cell<Stage>,
-    /// The way to its back, as long as there is something to cancel.
-    running: RefCell<Option<Rc<RunningCall>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,21 +288,48 @@ enum Results {
 }
 
 impl Observed {
-    /// The call leaves for this back now, unless an observer refuses it.
-    pub(super) fn begin(&self, member: &Member, passed_on: &Call) -> Result<(), Failure> {
-        let wire = member.back.wire();
-        let own = member.address.kind();
-        self.kind.set(if own.wire() == wire { Some(own) } else { kind_of(wire) });
+    /// The call leaves for this back now, which speaks `wire` and mostly is of this kind, unless
+    /// an observer refuses it.
+    pub(crate) fn begin(
+        &self,
+        back: &Arc<str>,
+        wire: Wire,
+        own: &'static dyn PeerKind,
+        passed_on: &Call,
+    ) -> Result<(), Failure> {
+        let Seen { kind, call, .. } = &self.seen;
+        kind.set(if own.wire() == wire { Some(own) } else { kind_of(wire) });
         {
-            let mut call = self.call.borrow_mut();
-            call.back = Some(member.name.clone());
+            let mut call = call.borrow_mut();
+            call.back = Some(back.clone());
             call.wire = Some(wire);
             if let What::Tool { name, .. } = &passed_on.what {
                 call.tool = name.clone();
                 call.trace_passed_on = passed_on.trace.clone();
             }
         }
-        self.tell_begin()
+        self.seen.tell_begin()
+    }
+
+    fn running(&self) -> Option<Rc<RunningCall>> {
+        self.running.borrow().clone()
+    }
+}
+
+impl Seen {
+    fn new(
+        observers: &Observers,
+        call: ObservedCall,
+        kind: Option<&'static dyn PeerKind>,
+        result: Option<RefCell<Results>>,
+    ) -> Seen {
+        Seen {
+            observers: observers.all.clone(),
+            call: RefCell::new(call),
+            kind: Cell::new(kind),
+            result,
+            stage: Cell::new(Stage::Asked),
+        }
     }
 
     fn tell_begin(&self) -> Result<(), Failure> {
@@ -262,10 +340,11 @@ impl Observed {
         told.fold(Ok(()), Result::and)
     }
 
-    /// Tells how it has ended, if that is not known yet; gives what its caller is to be told.
-    fn end(&self, mut done: Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    /// Tells how it has ended, if that is not known yet; gives what its caller is to be told
+    /// instead, if an observer says so.
+    fn end(&self, done: &Result<Outcome, Failure>) -> Option<Failure> {
         if self.stage.get() == Stage::Ended {
-            return done;
+            return None;
         }
         if self.stage.get() == Stage::Asked {
             // It found no back, or its caller has left before. What is to be refused has ended.
@@ -274,21 +353,22 @@ impl Observed {
         self.stage.set(Stage::Ended);
         let call = self.call.borrow();
         let duration = Instant::now().saturating_duration_since(call.asked);
-        let result = self.collected(&done);
+        let result = self.collected(done);
+        let mut instead = None;
         for observer in &*self.observers {
-            let failure = done.as_ref().err();
-            let failed = match &done {
-                Ok(Outcome::Native(body)) => self.failed_natively(body),
-                Ok(_) => None,
-                Err(failure) => Some(failure.kind),
+            let failure = instead.as_ref().or(done.as_ref().err());
+            let failed = match (failure, done) {
+                (Some(failure), _) => Some(failure.kind),
+                (None, Ok(Outcome::Native(body))) => self.failed_natively(body),
+                (None, _) => None,
             };
             let result = result.as_ref().filter(|_| failure.is_none());
             let end = CallEnd { failed, failure, duration, result };
             if let Err(failure) = observer.ends(&call, &end) {
-                done = Err(failure);
+                instead = Some(failure);
             }
         }
-        done
+        instead
     }
 
     fn failed_natively(&self, result: &Bytes) -> Option<FailureKind> {
@@ -302,6 +382,10 @@ impl Observed {
             (Results::Collecting(collector), Ok(Outcome::End(_))) => {
                 collector.take(Down::Done(done.clone()))?.ok()
             }
+            (Results::Collecting(_), Ok(Outcome::Native(body))) => match self.kind.get() {
+                Some(kind) => kind.native_result(body),
+                None => Some(Outcome::Native(body.clone())),
+            },
             (Results::Collecting(_), Ok(outcome)) => Some(outcome.clone()),
         }
     }
@@ -316,28 +400,31 @@ impl Observed {
             *results = Results::TooLarge;
         }
     }
+}
 
-    fn running(&self) -> Option<Rc<RunningCall>> {
-        self.running.borrow().clone()
+impl Drop for Seen {
+    /// Who makes it let go of it without a word.
+    fn drop(&mut self) {
+        let _ = self.end(&Err(Failure::cancelled()));
     }
 }
 
 impl Asker for Observed {
     fn receive(&self, _: Ticket, down: Down) -> Pressure {
-        if self.stage.get() != Stage::Ended {
-            self.call.borrow_mut().bytes_out += down.weight() as u64;
+        if self.seen.stage.get() != Stage::Ended {
+            self.seen.call.borrow_mut().bytes_out += down.weight() as u64;
         }
         match down {
             Down::Done(done) => {
-                let done = self.end(done);
+                let instead = self.seen.end(&done);
                 let running = self.running.take();
                 if let Some(running) = running.and_then(Rc::into_inner) {
                     running.forget();
                 }
-                self.down.send(Down::Done(done))
+                self.down.send(Down::Done(instead.map_or(done, Err)))
             }
             down => {
-                self.keep(&down);
+                self.seen.keep(&down);
                 self.down.send(down)
             }
         }
@@ -356,7 +443,7 @@ impl Answerer for Observed {
     fn send(&self, _: Ticket, up: Up) -> Pressure {
         if let Up::Cancel(why) = up {
             // Its caller waits no longer: whatever comes now is no answer.
-            let _ = self.end(Err(Failure::cancelled()));
+            let _ = self.seen.end(&Err(Failure::cancelled()));
             if let Some(running) = self.running.take() {
                 let _ = running.send(Up::Cancel(why));
                 if let Some(running) = Rc::into_inner(running) {
@@ -365,7 +452,7 @@ impl Answerer for Observed {
             }
             return Pressure::Ready;
         }
-        self.call.borrow_mut().bytes_in += up.weight() as u64;
+        self.seen.call.borrow_mut().bytes_in += up.weight() as u64;
         self.running().map_or(Pressure::Ready, |running| running.send(up))
     }
 
@@ -373,13 +460,6 @@ impl Answerer for Observed {
         if let Some(running) = self.running() {
             running.resume();
         }
-    }
-}
-
-impl Drop for Observed {
-    /// Its back let go of it without a word.
-    fn drop(&mut self) {
-        let _ = self.end(Err(Failure::cancelled()));
     }
 }
 

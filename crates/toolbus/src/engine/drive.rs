@@ -118,7 +118,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
     let mut has_ended = false;
     let mut pace = Pace::new();
     let mut freed = account::times_freed();
-    let mut alarm = pin!(Alarm::default());
+    let mut timer = pin!(Timer::default());
     let mut unread = Unread::default();
     loop {
         if !has_ended
@@ -211,7 +211,7 @@ pub(crate) async fn drive(driven: &impl Drivable, mut source: impl Source, sink:
                 // other peers have their turn.
                 has_waited = true;
                 let timeouts = [driven.poll_timeout(), unread.give_up, pace.rest];
-                alarm.as_mut().until(timeouts.into_iter().flatten().min()).await;
+                timer.as_mut().until(timeouts.into_iter().flatten().min()).await;
             }, if next != ReadNext::Turn => {
                 if unread.is_over(Instant::now()) {
                     sink = None;
@@ -346,11 +346,11 @@ pub(crate) async fn until(instant: Option<Instant>) {
 
 /// One timer that is set anew only when it must ring earlier: deadlines mostly move away.
 #[derive(Default)]
-struct Alarm {
+struct Timer {
     sleep: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-impl Alarm {
+impl Timer {
     async fn until(self: Pin<&mut Self>, instant: Option<Instant>) {
         let Some(instant) = instant else { return std::future::pending().await };
         let instant = tokio::time::Instant::from_std(instant);

@@ -16,7 +16,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 
 use super::UNREAD_MAX;
-use super::calls::{Asker, ByTicket, Pressure, ReplyTo, RunningCall, Sharing, Slow};
+use super::calls::{Asker, Pressure, ReplyTo, RunningCall, RunningCalls, Sharing, Slow};
 use super::drive::{Closing, Forwarded, ReadNext, drive};
 use super::joint::{Direction, Joint, Lanes, Stream};
 use super::lane::Lane;
@@ -39,7 +39,7 @@ pub struct Front<S: Serving + Streams + 'static> {
     /// How long a call may be quiet.
     timeout: Option<Duration>,
     sharing: Sharing,
-    running: RefCell<ByTicket<Running>>,
+    running: RunningCalls<Origin>,
     /// Calls whose back has been given all that it can take for now.
     slow: Slow,
     /// The last words of replies that were collected, for a client that has enough to read.
@@ -64,11 +64,8 @@ pub struct Front<S: Serving + Streams + 'static> {
     asked_meanwhile: RefCell<VecDeque<(Ticket, Asked, Option<Account>)>>,
 }
 
-/// A call under way.
-#[derive(Default)]
-struct Running {
-    /// `None` until the route has given it.
-    call: Option<Rc<RunningCall>>,
+/// Where a call under way came from.
+struct Origin {
     /// Where its reply was written last, where there are many streams.
     lane: Option<Rc<Lane>>,
     /// Who asked, where there are many.
@@ -160,7 +157,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             route,
             timeout,
             sharing,
-            running: RefCell::default(),
+            running: RunningCalls::default(),
             slow: Slow::default(),
             last_words: RefCell::default(),
             lanes: lanes(this.clone()),
@@ -241,12 +238,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
 
     /// Ends what is under way: the client waits for it no more.
     pub fn cancel_all(&self) {
-        // Nothing stays borrowed while it is dropped, which is what cancels it.
-        let running = self.running.take();
-        for (ticket, running) in &running {
-            self.lane_of(running).forget(*ticket);
-        }
-        drop(running);
+        self.running.cancel_all(|ticket, origin| self.lane_of(origin).forget(ticket));
         self.slow.clear();
         self.last_words.take();
     }
@@ -264,16 +256,16 @@ impl<S: Serving + Streams + 'static> Front<S> {
     }
 
     /// Who asked.
-    fn asker_of(&self, running: &Running) -> Option<Account> {
+    fn asker_of(&self, origin: &Origin) -> Option<Account> {
         match S::IS_ONE {
             true => Some(self.lanes.account.clone()),
-            false => running.asker.clone(),
+            false => origin.asker.clone(),
         }
     }
 
     /// Where the reply to a call goes, or went last.
-    fn lane_of<'a>(&'a self, running: &'a Running) -> &'a Rc<Lane> {
-        running.lane.as_ref().unwrap_or(&self.lanes.only)
+    fn lane_of<'a>(&'a self, origin: &'a Origin) -> &'a Rc<Lane> {
+        origin.lane.as_ref().unwrap_or(&self.lanes.only)
     }
 
     /// Has the client not read so much that it is asked no further?
@@ -295,12 +287,12 @@ impl<S: Serving + Streams + 'static> Front<S> {
 
     /// Why there is no room for this: the asker does not read, or the parts of so many replies are
     /// collected for it that those of this one find no room.
-    fn no_room(&self, running: &Running, down: &Down) -> Option<Failure> {
+    fn no_room(&self, origin: &Origin, down: &Down) -> Option<Failure> {
         if down.weight() == 0 {
             return None;
         }
         if account::is_any_full()
-            && let Some(asker) = self.asker_of(running).filter(Account::is_full)
+            && let Some(asker) = self.asker_of(origin).filter(Account::is_full)
         {
             return Some(asker.refusal());
         }
@@ -308,7 +300,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             Down::Begin { .. } | Down::Part(_) => self.machine.borrow().collected(),
             _ => 0,
         };
-        let asker = self.asker_of(running).filter(|_| PEER_BYTES_MAX <= collected)?;
+        let asker = self.asker_of(origin).filter(|_| PEER_BYTES_MAX <= collected)?;
         Some(asker.collected_refusal(collected))
     }
 
@@ -394,16 +386,14 @@ impl<S: Serving + Streams + 'static> Front<S> {
         call.deadline.quiet = call.deadline.quiet.or(self.timeout);
         self.is_idle.set(false);
         let refusal = asker.as_ref().filter(|asker| asker.is_full()).map(Account::refusal);
-        self.running.borrow_mut().insert(ticket, Running { asker, ..Running::default() });
         let reply_to = ReplyTo::new(this, ticket);
-        if let Some(refusal) = refusal {
-            return self.route.refuse(call, reply_to, refusal);
-        }
-        let uplink = self.route.start(call, reply_to);
-        match self.running.borrow_mut().get_mut(&ticket) {
-            Some(running) => running.call = Some(Rc::new(uplink)),
-            None => uplink.forget(),
-        }
+        self.running.start(ticket, Origin { asker, lane: None }, || match refusal {
+            None => self.route.start(call, reply_to),
+            Some(refusal) => {
+                self.route.refuse(call, reply_to, refusal);
+                RunningCall::ended()
+            }
+        });
     }
 
     fn cancel(&self, ticket: Ticket, why: Option<Json>) {
@@ -412,13 +402,9 @@ impl<S: Serving + Streams + 'static> Front<S> {
         }
     }
 
-    fn uplink(&self, ticket: Ticket) -> Option<Rc<RunningCall>> {
-        self.running.borrow().get(&ticket)?.call.clone()
-    }
-
     /// Says [`Pressure::Full`] once: when the back has just got all that it can take.
     fn go_on(&self, ticket: Ticket, up: Up, lane: Option<&Rc<Lane>>) -> Pressure {
-        let Some(uplink) = self.uplink(ticket) else { return Pressure::Ready };
+        let Some(uplink) = self.running.get(ticket) else { return Pressure::Ready };
         if self.sharing == Sharing::Shared && self.slow.contains(ticket) {
             let message = "the input was not taken in time, and others wait behind it";
             let failure = Failure::new(FailureKind::TooLarge, message);
@@ -429,7 +415,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
         let room = uplink.send(up);
         let waits = lane.filter(|_| self.sharing == Sharing::Alone);
         // It may have been answered meanwhile, and then takes anything.
-        match room == Pressure::Full && self.running.borrow().contains_key(&ticket) {
+        match room == Pressure::Full && self.running.about(ticket).is_some() {
             true if self.slow.insert(ticket, waits) => Pressure::Full,
             _ => Pressure::Ready,
         }
@@ -452,9 +438,9 @@ impl<S: Serving + Streams + 'static> Front<S> {
     /// The call is over, or as good as.
     fn end(&self, ticket: Ticket) -> Option<RunningCall> {
         self.slow.forget(ticket);
-        let running = self.running.borrow_mut().remove(&ticket)?;
-        self.lane_of(&running).forget(ticket);
-        running.call.and_then(Rc::into_inner)
+        let (call, origin) = self.running.take(ticket)?;
+        self.lane_of(&origin).forget(ticket);
+        call
     }
 }
 
@@ -462,19 +448,19 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
     fn receive(&self, ticket: Ticket, mut down: Down) -> Pressure {
         let mut is_refused = false;
         let asker;
-        if let Some(running) = self.running.borrow().get(&ticket) {
+        if let Some(origin) = self.running.about(ticket) {
             if self.is_to_wait(&down) {
                 self.last_words.borrow_mut().push_back((ticket, down));
                 return Pressure::Ready;
             }
-            asker = running.asker.clone();
-            let lane = self.lane_of(running);
+            asker = origin.asker.clone();
+            let lane = self.lane_of(&origin);
             if matches!(down, Down::Progress(_)) && lane.backlog.is_full() {
                 lane.put_off(ticket, down);
                 return Pressure::Ready;
             }
             // Others wait for what comes behind it, so it cannot wait where it comes from.
-            if let Some(refusal) = self.no_room(running, &down) {
+            if let Some(refusal) = self.no_room(&origin, &down) {
                 is_refused = !matches!(down, Down::Done(_));
                 down = Down::Done(Err(refusal));
             }
@@ -493,8 +479,8 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
             self.lanes.stir(&self.machine, |lane| {
                 lane.charge.add(weight);
                 room = room.max(lane.backlog.add(ticket, weight));
-                if let Some(running) = self.running.borrow_mut().get_mut(&ticket) {
-                    running.lane = Some(lane.clone());
+                if let Some(mut origin) = self.running.about_mut(ticket) {
+                    origin.lane = Some(lane.clone());
                 }
             });
         }
@@ -516,8 +502,7 @@ impl<S: Serving + Streams + 'static> Asker for Front<S> {
     }
 
     fn is_full(&self, ticket: Ticket) -> bool {
-        let running = self.running.borrow();
-        let asker = running.get(&ticket).and_then(|running| self.asker_of(running));
+        let asker = self.running.about(ticket).and_then(|origin| self.asker_of(&origin));
         asker.is_some_and(|asker| asker.is_full())
     }
 
@@ -566,7 +551,7 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
     }
 
     fn left(&self, lane: &Lane, bytes: usize) {
-        let is_idle = bytes == 0 && self.running.borrow().is_empty();
+        let is_idle = bytes == 0 && self.running.is_empty();
         if !self.is_idle.replace(is_idle) && is_idle {
             self.idle.ring();
         }
@@ -587,9 +572,7 @@ impl<S: Serving + Streams + 'static> Joint for Front<S> {
             let _ = self.receive(ticket, progress);
         }
         for ticket in may_go_on {
-            if let Some(uplink) = self.uplink(ticket) {
-                uplink.resume();
-            }
+            self.running.resume(ticket);
         }
     }
 

@@ -16,7 +16,8 @@ use tokio::task::AbortHandle;
 use toolbus_proto::channel::{Flow, Machine, Outbox, StreamId, StreamLost, Streams, Writing};
 use toolbus_proto::counted::Counted;
 
-use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive, until};
+use super::alarm::{Alarm, Woken};
+use super::drive::{Closing, Drivable, Forwarded, ReadNext, drive};
 use super::lane::{Lane, Refused};
 use super::moment::Moment;
 use crate::task::LocalFuture;
@@ -92,9 +93,7 @@ pub(crate) struct Lanes<J: Joint> {
     opener: Option<Rc<dyn Opens<J>>>,
     /// When something was said that the loops have not heard yet.
     pub(super) moment: Moment,
-    /// When the keeper will look at the clock. Rung when that must be earlier.
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
     /// The machine has more to say than could be passed on.
     has_more: Cell<bool>,
     /// Rung when a stream is over.
@@ -113,8 +112,7 @@ impl<J: Joint> Lanes<J> {
             next_theirs: Cell::new(0),
             opener: None,
             moment: Moment::default(),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
             has_more: Cell::new(false),
             fewer: Wake::default(),
         }
@@ -198,10 +196,7 @@ impl<J: Joint> Lanes<J> {
             }
         }
         self.weigh(machine);
-        let timeout = machine.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(machine.borrow().poll_timeout());
     }
 
     fn insert(&self, id: StreamId, account: &Account) -> Rc<Lane> {
@@ -277,7 +272,7 @@ impl<J: Joint> Lanes<J> {
     /// own.
     pub(super) fn come_back(&self) {
         self.has_more.set(true);
-        self.bell.ring();
+        self.alarm.ring();
     }
 
     /// Looks at the clock for a conversation over many streams, until it is dropped.
@@ -286,16 +281,15 @@ impl<J: Joint> Lanes<J> {
             let Some(joint) = this.upgrade() else { return };
             let lanes = joint.lanes();
             let timeout = joint.machine().borrow().poll_timeout();
-            lanes.armed.set(timeout);
-            tokio::select! {
-                () = lanes.bell.rung() => {
+            match lanes.alarm.wait(timeout).await {
+                Woken::Rung => {
                     while lanes.has_more.take() {
                         turn().await;
                         lanes.has_more.set(joint.pass_on(None) == Forwarded::EnoughForNow);
                         lanes.stir(joint.machine(), |_| {});
                     }
                 }
-                () = until(timeout) => {
+                Woken::Due => {
                     joint.machine().borrow_mut().handle_timeout(Instant::now());
                     joint.pass_on(None);
                     lanes.stir(joint.machine(), |_| {});

@@ -3,6 +3,8 @@
 //! `drive` is the loop for one stream. `front` joins a serving machine to the bus, `client`
 //! a calling one, over one stream or many; `calls` is how a call hangs between the two.
 
+#[cfg(feature = "bus")]
+pub(crate) mod alarm;
 pub mod blocking;
 #[cfg(feature = "bus")]
 pub mod calls;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::tool::{FailureKind, ToolSpec, Wire};
+use toolbus_proto::tool::{FailureKind, Outcome, ToolSpec, Wire};
 
 use super::OpenError;
 use super::clients::ClientConfigs;
@@ -104,6 +104,12 @@ pub trait PeerKind: Sync {
     /// Why a tool has failed whose native result this is, if it has.
     fn native_failure(&self, _result: &Bytes) -> Option<FailureKind> {
         None
+    }
+
+    /// The native result of a tool as those who observe calls are told of it; `None` if they are
+    /// not.
+    fn native_result(&self, result: &Bytes) -> Option<Outcome> {
+        Some(Outcome::Native(result.clone()))
     }
 
     /// How this program is made a peer of it, for demos and tests of all pairs.

@@ -68,6 +68,24 @@ fn the_tools_of_the_config_have_the_names_of_their_backs() {
 }
 
 #[test]
+fn the_journal_of_the_config_has_each_tool_that_is_called() {
+    let folder = Scratch::new();
+    let config = "[back.try]\nconnect = \"builtin:\"\n[journal]\npath = \"calls.jsonl\"\n";
+    fs::write(folder.file("toolbus.toml"), config).unwrap();
+    for from in [&["--bus"][..], &["--bus", "--tools-from", "builtin:"]] {
+        let words = [&["exec", "hi", "--mock", "--mock-mode", "tool-loop"], from].concat();
+        let mut command = command(&words);
+        command.current_dir(folder.path());
+        Program::of(command).run();
+    }
+    expect![[r#"
+        exec try add ok
+        exec builtin add ok
+    "#]]
+    .assert_eq(&crate::journal::told(&folder.file("calls.jsonl"), 2));
+}
+
+#[test]
 fn a_config_that_is_not_there_is_named() {
     let folder = Scratch::new();
     check(

@@ -65,6 +65,45 @@ fn a_plugin_that_dies_fails_its_calls_and_is_back() {
 }
 
 #[test]
+fn the_calls_of_a_hub_are_in_the_journal() {
+    let scratch = Scratch::new();
+    let journal = "[journal]\npath = \"calls.jsonl\"\narguments = true\nresults = true\n";
+    fs::write(scratch.file("toolbus.toml"), journal).unwrap();
+    let path = scratch.file("calls.jsonl");
+    let mut hub = Hub::start_at(scratch, "127.0.0.1:0", &[builtin("tools.one")]);
+    hub.program.hear("orchestrator ready: ");
+    let mut stdio = hub.stdio(&[]);
+    stdio.ask(&call(1, "echo", r#"{"text":"hi"}"#));
+    stdio.ask(&call(2, "fail", r#"{"message":"no"}"#));
+    stdio.ask(&call(3, "nothing", "{}"));
+    stdio.say(&call(4, "sleep", r#"{"ms":600000}"#));
+    // The next answer says that the call before it was sent.
+    stdio.ask(&call(5, "add", r#"{"a":1,"b":2}"#));
+    stdio.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}"#);
+    expect![[r#"
+        orchestrator tools.one echo ok
+        orchestrator tools.one fail failed
+        orchestrator - nothing unknown_tool
+        orchestrator tools.one add ok
+        orchestrator tools.one sleep cancelled
+    "#]]
+    .assert_eq(&crate::journal::told(&path, 5));
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().next().unwrap();
+    let values = r#""arguments":{"text":"hi"},"result":{"text":"hi"}}"#;
+    assert!(line.ends_with(values), "{line}");
+}
+
+#[test]
+fn a_config_that_is_wrong_keeps_no_hub_from_working() {
+    let scratch = Scratch::new();
+    fs::write(scratch.file("toolbus.toml"), "[journal]\n").unwrap();
+    let mut hub = Hub::start_at(scratch, "127.0.0.1:0", &[]);
+    hub.program.hear("warning: calls are not written into a journal: ");
+    hub.program.hear("orchestrator ready: ");
+}
+
+#[test]
 fn plugins_that_do_not_come_up_are_told_and_given_up() {
     let mut hub = Hub::start(&[
         script("never", "exec sleep 1000", ", start_timeout: 0.2, restart: never"),

@@ -7,7 +7,7 @@ mod hub;
 mod stdio;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -28,7 +28,10 @@ pub(crate) struct Talking {
 
 impl Talking {
     fn start(words: &[&str]) -> Talking {
-        let mut command = command(words);
+        Talking::of(command(words))
+    }
+
+    fn of(mut command: Command) -> Talking {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
         let stderr = BufReader::new(child.stderr.take().expect("is piped"));
@@ -137,7 +140,9 @@ impl Hub {
         }
         let file = scratch.file("plugins.yaml");
         std::fs::write(&file, text).unwrap();
-        let mut program = Talking::start(&["orchestrator", "--config", &file]);
+        let mut program = command(&["orchestrator", "--config", &file]);
+        program.current_dir(scratch.path());
+        let mut program = Talking::of(program);
         let address = program.hear("orchestrator listening on ");
         Hub { program, scratch, address }
     }

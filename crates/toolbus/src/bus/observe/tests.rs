@@ -150,3 +150,49 @@ fn an_observer_may_refuse_a_call_and_what_is_answered() {
         echo ends unavailable, 1 in, 1 out, None"#]],
     );
 }
+
+#[tokio::test]
+async fn what_goes_past_every_bus_is_seen_too() {
+    let notes = Rc::new(Notes::default());
+    let observers = Observers::new("run", [notes.clone() as Rc<dyn Observer>]);
+    let call = |tool: &str| ObservedCall {
+        back: Some("shop".into()),
+        bytes_in: 2,
+        ..ObservedCall::new(ToolName::new(tool), Instant::now())
+    };
+    let told = |made: &Result<u64, Failure>| made.clone();
+    assert_eq!(observers.see(call("buy"), async { Ok(7) }, told).await, Ok(Ok(7)));
+    let failed = observers.see(call("sell"), async { Err(unavailable()) }, told).await;
+    assert_eq!(failed, Ok(Err(unavailable())));
+    drop(observers.see(call("unasked"), async { Ok(7) }, told));
+    let waits = observers.see(call("wait"), std::future::pending(), told);
+    let _ = tokio::time::timeout(Duration::ZERO, waits).await;
+    check(
+        &notes,
+        &expect![[r#"
+        run begins shop buy
+        buy ends ok, 2 in, 7 out, None
+        run begins shop sell
+        sell ends unavailable, 2 in, 0 out, None
+        run begins shop wait
+        wait ends cancelled, 2 in, 0 out, None"#]],
+    );
+}
+
+#[tokio::test]
+async fn what_goes_past_every_bus_can_be_refused() {
+    let told = |made: &u64| Ok(*made);
+    let call = || ObservedCall::new(ToolName::new("buy"), Instant::now());
+    for refuses_begin in [true, false] {
+        let notes = Notes { refuses_begin, refuses_end: !refuses_begin, ..Notes::default() };
+        let observers = Observers::new("run", [Rc::new(notes) as Rc<dyn Observer>]);
+        let made = Cell::new(false);
+        let make = async {
+            made.set(true);
+            7
+        };
+        assert_eq!(observers.see(call(), make, told).await, Err(unavailable()));
+        assert_eq!(made.get(), !refuses_begin);
+    }
+    assert_eq!(Observers::default().see(call(), async { 7 }, told).await, Ok(7));
+}

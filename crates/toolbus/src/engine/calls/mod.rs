@@ -9,6 +9,7 @@ mod in_flight;
 mod inbox;
 mod running;
 mod slow;
+mod switch;
 mod tickets;
 
 use std::rc::Rc;
@@ -25,6 +26,7 @@ pub(crate) use backlog::Backlog;
 pub(crate) use in_flight::{Counted, InFlight};
 pub(crate) use running::{Answers, Calls};
 pub(crate) use slow::Slow;
+pub(crate) use switch::{Replies, RunningCalls};
 pub(crate) use tickets::{ByTicket, Tickets};
 
 /// What may wait for a slow reader before it counts as full.

@@ -18,10 +18,10 @@ use toolbus_proto::tool::{Failure, FailureKind};
 use crate::child::supervisor::{Departure, Elsewhere, Order, Restart, RunId, Supervisor};
 use crate::child::{Patience, Process, Program, Signal, SpawnError};
 use crate::engine;
-use crate::engine::drive::until;
+use crate::engine::alarm::Alarm;
 use crate::task::spawn_local;
 use crate::transport::pipe::{Input, Watch};
-use crate::wake::{Wake, turn_after_stderr};
+use crate::wake::turn_after_stderr;
 
 /// What becomes of a program.
 #[derive(Debug)]
@@ -65,9 +65,7 @@ struct Inner {
     /// It was told to end.
     is_stopping: Cell<bool>,
     gone: Notify,
-    /// When the keeper will look at the clock. Rung when that must be earlier.
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
 }
 
 /// What we hold of one process. Dropping it kills what is left of its session, and reaps it.
@@ -98,8 +96,7 @@ impl Apart {
             starts: Cell::new(0),
             is_stopping: Cell::new(false),
             gone: Notify::new(),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
         });
         let keeper = spawn_local(keep(Rc::downgrade(&inner)));
         Apart { inner, keeper }
@@ -192,10 +189,7 @@ impl Inner {
         if self.supervisor.borrow().is_idle() && self.is_stopping.replace(false) {
             (self.happened)(Life::Stopped);
         }
-        let timeout = self.supervisor.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(self.supervisor.borrow().poll_timeout());
     }
 
     fn carry_out(&self, run: RunId, order: Order) {
@@ -295,13 +289,7 @@ async fn await_exit(inner: Weak<Inner>, run: RunId, exit: Watch) {
 
 /// Looks at the clock for all its processes.
 async fn keep(inner: Weak<Inner>) {
-    loop {
-        let Some(held) = inner.upgrade() else { return };
-        let timeout = held.supervisor.borrow().poll_timeout();
-        held.armed.set(timeout);
-        tokio::select! {
-            () = until(timeout) => held.act(Supervisor::handle_timeout),
-            () = held.bell.rung() => {}
-        }
-    }
+    let Some(inner) = inner.upgrade() else { return };
+    let poll_timeout = || inner.supervisor.borrow().poll_timeout();
+    inner.alarm.keep(poll_timeout, || inner.act(Supervisor::handle_timeout)).await;
 }

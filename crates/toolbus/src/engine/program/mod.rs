@@ -22,13 +22,14 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 use crate::child::stderr::SHOWN;
 use crate::child::supervisor::{Order, RunId, Supervisor};
 use crate::child::{Process, Program, Signal};
+use crate::engine::alarm::{Alarm, Woken};
 use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
-use crate::engine::drive::{Closing, Forwarded, until};
+use crate::engine::drive::{Closing, Forwarded};
 use crate::engine::lane::Lane;
 use crate::engine::moment::Moment;
 use crate::task::spawn_local;
 use crate::transport::account::{Account, Charge, CutOff};
-use crate::wake::{Wake, turn};
+use crate::wake::turn;
 #[cfg(feature = "quic")]
 pub(crate) use apart::{Apart, ApartOptions, Life};
 use handle::ChildHandle;
@@ -68,9 +69,7 @@ struct Inner<C: Calling + Channel + 'static> {
     moment: Moment,
     /// The processes that have not been forgotten yet.
     hands: RefCell<HashMap<RunId, Rc<ChildHandle>>>,
-    /// When the keeper will look at the clock. Rung when that must be earlier.
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
     /// Told when a process has been forgotten.
     gone: Notify,
 }
@@ -98,8 +97,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             starts: Cell::new(0),
             shown: Cell::new(Shown::Log),
             hands: RefCell::default(),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
             gone: Notify::new(),
         });
         let end: Weak<Inner<C>> = Rc::downgrade(&inner);
@@ -192,7 +190,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         tell(&mut self.supervisor.borrow_mut(), now);
         self.weigh();
         if self.settle() == Forwarded::EnoughForNow {
-            self.bell.ring();
+            self.alarm.ring();
         }
     }
 
@@ -216,10 +214,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         if self.supervisor.borrow_mut().take_ready() {
             tracing::info!(peer = self.name, "ready");
         }
-        let timeout = self.supervisor.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(self.supervisor.borrow().poll_timeout());
         passed
     }
 
@@ -345,13 +340,12 @@ async fn keep<C: Calling + Channel + 'static>(inner: Weak<Inner<C>>) {
     loop {
         let Some(held) = inner.upgrade() else { return };
         let timeout = held.supervisor.borrow().poll_timeout();
-        held.armed.set(timeout);
-        tokio::select! {
-            () = until(timeout) => {
+        match held.alarm.wait(timeout).await {
+            Woken::Due => {
                 held.act(Supervisor::handle_timeout);
                 held.wake();
             }
-            () = held.bell.rung() => {
+            Woken::Rung => {
                 turn().await;
                 held.lane.turn_passed();
                 held.settle();

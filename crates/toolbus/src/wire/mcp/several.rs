@@ -4,7 +4,6 @@
 //! [`Several`], which decides; here is who asks the backs and wakes it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
@@ -18,8 +17,10 @@ use toolbus_proto::tool::{Call, What};
 use super::WIRE;
 use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
-use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
-use crate::engine::drive::until;
+use crate::engine::alarm::Alarm;
+use crate::engine::calls::{
+    Answerer, Asker, Pressure, Replies, ReplyTo, RunningCall, RunningCalls,
+};
 use crate::task::spawn_local;
 use crate::wake::Wake;
 
@@ -30,31 +31,34 @@ pub(super) struct SeveralBacks {
     tools: LenientBus,
     machine: RefCell<Several>,
     /// Where the answers to clients go.
-    replies: RefCell<HashMap<Ticket, ReplyTo>>,
-    /// What backs are busy with; `None` while it is being asked.
-    running: RefCell<HashMap<Ticket, Option<Rc<RunningCall>>>>,
+    replies: Replies<Ticket>,
+    /// What backs are busy with.
+    running: RunningCalls,
     next_ticket: Cell<u64>,
     /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
-    alarm: RefCell<Option<(Instant, JoinHandle<()>)>>,
+    alarm: Rc<Alarm>,
+    keeper: JoinHandle<()>,
 }
 
 impl SeveralBacks {
     /// No back is asked before a client wants something. `changed` is rung when others tools are
-    /// offered than clients were told.
+    /// offered than clients were told. Must be called inside a `LocalSet`.
     pub(super) fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Rc<SeveralBacks> {
         let peers = bus.backs().map(|(name, wire)| Peer { name, speaks_mcp: wire == WIRE });
         let machine = Several::new(env!("CARGO_PKG_VERSION"), bus.list_timeout(), peers.collect());
+        let alarm = Rc::new(Alarm::default());
         Rc::new_cyclic(|this| SeveralBacks {
             this: this.clone(),
             tools: LenientBus::telling(bus.clone(), changed),
             bus,
             machine: RefCell::new(machine),
-            replies: RefCell::default(),
-            running: RefCell::default(),
+            replies: Replies::default(),
+            running: RunningCalls::default(),
             next_ticket: Cell::new(0),
             is_carrying: Cell::new(false),
-            alarm: RefCell::default(),
+            keeper: spawn_local(keep(this.clone(), alarm.clone())),
+            alarm,
         })
     }
 
@@ -73,7 +77,7 @@ impl SeveralBacks {
     fn start_native(&self, call: Call, down: ReplyTo) -> RunningCall {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
-        self.replies.borrow_mut().insert(ticket, down);
+        self.replies.insert(ticket, down);
         self.machine.borrow_mut().call(Instant::now(), ticket, call);
         let _ = self.carry();
         match self.this.upgrade() {
@@ -115,19 +119,11 @@ impl SeveralBacks {
             }
             let down = self.machine.borrow_mut().poll_down();
             let Some((front, down)) = down else { break };
-            let mut replies = self.replies.borrow_mut();
-            let reply = match down {
-                Down::Done(_) => replies.remove(&front),
-                _ => replies.get(&front).cloned(),
-            };
-            drop(replies);
-            if let Some(reply) = reply {
-                pressure = pressure.max(reply.send(down));
-            }
+            pressure = pressure.max(self.replies.send(&front, down));
         }
         self.is_carrying.set(false);
         self.tell_log();
-        self.set_alarm();
+        self.alarm.set(self.machine.borrow().poll_timeout());
         pressure
     }
 
@@ -135,25 +131,11 @@ impl SeveralBacks {
         match asked {
             Asked::Call(call) => {
                 let Some(this) = self.this.upgrade() else { return };
-                self.running.borrow_mut().insert(ticket, None);
-                let running = self.bus.start_at(back, call, ReplyTo::new(this, ticket));
-                match self.running.borrow_mut().get_mut(&ticket) {
-                    Some(place) => *place = Some(Rc::new(running)),
-                    // It has ended already, and then there is nothing to cancel.
-                    None => running.forget(),
-                }
-            }
-            Asked::Up(Up::Cancel(why)) => {
-                let running = self.running.borrow_mut().remove(&ticket).flatten();
-                if let Some(running) = running.and_then(Rc::into_inner) {
-                    running.cancel(why);
-                }
+                let start = || self.bus.start_at(back, call, ReplyTo::new(this, ticket));
+                self.running.start(ticket, (), start);
             }
             Asked::Up(up) => {
-                let running = self.running.borrow().get(&ticket).cloned().flatten();
-                if let Some(running) = running {
-                    let _ = running.send(up);
-                }
+                let _ = self.running.send(ticket, up);
             }
         }
     }
@@ -174,28 +156,24 @@ impl SeveralBacks {
             }
         }
     }
+}
 
-    fn set_alarm(&self) {
-        let at = self.machine.borrow().poll_timeout();
-        let mut alarm = self.alarm.borrow_mut();
-        if alarm.as_ref().map(|(at, _)| *at) == at {
-            return;
-        }
-        if let Some((_, old)) = alarm.take() {
-            old.abort();
-        }
-        let Some(at) = at else { return };
-        let this = self.this.clone();
-        let ringing = spawn_local(async move {
-            until(Some(at)).await;
-            if let Some(this) = this.upgrade() {
-                this.alarm.take();
-                this.machine.borrow_mut().handle_timeout(Instant::now());
-                let _ = this.carry();
-            }
-        });
-        *alarm = Some((at, ringing));
+impl Drop for SeveralBacks {
+    fn drop(&mut self) {
+        self.keeper.abort();
     }
+}
+
+/// Looks at the clock for the machine.
+async fn keep(backs: Weak<SeveralBacks>, alarm: Rc<Alarm>) {
+    let poll_timeout = || backs.upgrade()?.machine.borrow().poll_timeout();
+    let handle_timeout = || {
+        if let Some(backs) = backs.upgrade() {
+            backs.machine.borrow_mut().handle_timeout(Instant::now());
+            let _ = backs.carry();
+        }
+    };
+    alarm.keep(poll_timeout, handle_timeout).await;
 }
 
 impl Route for SeveralBacks {
@@ -215,11 +193,8 @@ impl Route for SeveralBacks {
 
 impl Asker for SeveralBacks {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
-        if let Down::Done(_) = down
-            && let Some(Some(running)) = self.running.borrow_mut().remove(&ticket)
-            && let Some(running) = Rc::into_inner(running)
-        {
-            running.forget();
+        if let Down::Done(_) = down {
+            self.running.end(ticket);
         }
         self.machine.borrow_mut().down(Instant::now(), ticket, down);
         self.carry()
@@ -237,10 +212,6 @@ impl Answerer for SeveralBacks {
     /// The client takes more again.
     fn resume(&self, ticket: Ticket) {
         let calls = self.machine.borrow().calls_of(ticket);
-        let running = self.running.borrow();
-        let calls: Vec<_> =
-            calls.iter().filter_map(|call| running.get(call).cloned().flatten()).collect();
-        drop(running);
-        calls.iter().for_each(|call| call.resume());
+        calls.into_iter().for_each(|call| self.running.resume(call));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::orchestra::{ClientSettings, translate};
-use toolbus_proto::tool::{FailureKind, Wire};
+use toolbus_proto::tool::{FailureKind, Outcome, Wire};
 
 use super::back::{Host, Orchestra, Started, StartedOptions};
 use super::decode::Capture;
@@ -15,6 +15,7 @@ use super::{WIRE, tls};
 use crate::address::{Address, Place, Scheme, Transport};
 use crate::bus::TIMEOUT;
 use crate::bus::back::{Back, causes};
+use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Comeback;
 use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
@@ -129,6 +130,15 @@ impl PeerKind for OrchestraKind {
 
     fn decode(&self, side: Side) -> Option<Box<dyn Decoding>> {
         Some(Box::new(Capture::new(side)))
+    }
+
+    fn native_call(&self, _method: &[u8], body: &Bytes) -> Option<NativeCall> {
+        let (tool, arguments, trace) = translate::native_call(body)?;
+        Some(NativeCall { tool, arguments, trace })
+    }
+
+    fn native_result(&self, result: &Bytes) -> Option<Outcome> {
+        translate::native_result(result)
     }
 
     fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {

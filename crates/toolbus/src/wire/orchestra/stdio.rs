@@ -23,8 +23,8 @@ use super::links::{LinkEvent, Links};
 use super::{HostPort, tls};
 use crate::bus::Route;
 use crate::bus::back::causes;
+use crate::engine::alarm::Alarm;
 use crate::engine::calls::{ReplyTo, RunningCall};
-use crate::engine::drive::until;
 use crate::engine::front::Front;
 use crate::task::{boxed, spawn_local};
 use crate::transport::io::{Sink, Source};
@@ -111,8 +111,7 @@ struct Inner {
     is_settling: Cell<bool>,
     /// Rung when the hub is there for the first time, or it is over.
     begun: Wake,
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
 }
 
 impl StdioTransport {
@@ -144,8 +143,7 @@ impl StdioTransport {
             exit: Cell::new(None),
             is_settling: Cell::new(false),
             begun: Wake::default(),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
         });
         let this = inner.this.clone();
         let defaults = ClientSettings::default();
@@ -241,10 +239,7 @@ impl Inner {
             self.obey(order);
         }
         self.is_settling.set(false);
-        let timeout = self.uplink.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(self.uplink.borrow().poll_timeout());
     }
 
     fn obey(&self, order: UplinkOrder) {
@@ -356,12 +351,6 @@ impl Route for ToHub {
 
 /// Looks at the clock for the way to the hub.
 async fn keep(inner: Rc<Inner>) {
-    loop {
-        let timeout = inner.uplink.borrow().poll_timeout();
-        inner.armed.set(timeout);
-        tokio::select! {
-            () = until(timeout) => inner.act(Uplink::handle_timeout),
-            () = inner.bell.rung() => {}
-        }
-    }
+    let poll_timeout = || inner.uplink.borrow().poll_timeout();
+    inner.alarm.keep(poll_timeout, || inner.act(Uplink::handle_timeout)).await;
 }

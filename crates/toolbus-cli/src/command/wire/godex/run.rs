@@ -20,9 +20,10 @@ use super::screen::Screen;
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failed::Failed;
+use crate::peers::Peers;
 use crate::render;
 use crate::runtime::{self, Signals};
-use crate::stderr;
+use crate::{observers, stderr};
 
 pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
@@ -136,9 +137,15 @@ impl Buses {
     /// is left out, unless there is no other.
     async fn open(&mut self, plan: &mut Plan, allow: &[String]) -> Result<(), RunError> {
         let mut listed = Vec::new();
+        let journal = plan.peers.iter().find_map(Peers::journal);
         for peers in &plan.peers {
-            let bus =
-                peers.open().map_err(|failed| RunError::usage(failed.message()))?.for_front("exec");
+            let bus = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
+            // What stands beside the config is in its journal, too.
+            let bus = match journal.filter(|_| peers.journal().is_none()) {
+                Some(journal) => bus.observed_by(observers::journal(journal)),
+                None => bus,
+            };
+            let bus = bus.for_front("exec");
             self.all.push(bus.clone());
             let tools = bus.list().await;
             listed.push((bus, tools));

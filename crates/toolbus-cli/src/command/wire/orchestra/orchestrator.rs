@@ -13,7 +13,7 @@ use crate::command::wire::{Run, Verb};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::runtime::{Signals, block_on};
-use crate::stderr;
+use crate::{observers, stderr};
 
 pub(crate) static VERB: OrchestratorVerb = OrchestratorVerb;
 
@@ -93,6 +93,8 @@ impl Run for OrchestratorArgs {
                 false => stderr::write_awaited(&format!("{line}\n")),
             };
             let hub = Orchestrator::open(config, say).await.map_err(|error| cannot_open(&error))?;
+            // The file that `--config` names is the hub's own.
+            let hub = hub.observed_by(observers::of_config(None)?);
             let stopper = hub.stopper();
             let mut running = std::pin::pin!(hub.run());
             let signal = tokio::select! {

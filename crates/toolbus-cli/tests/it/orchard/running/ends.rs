@@ -1,5 +1,7 @@
 //! How runs end: providers that misbehave, signals, records that do not fit, other sources.
 
+use std::fs;
+
 use expect_test::expect;
 
 use super::Folder;
@@ -216,4 +218,25 @@ fn a_run_that_fails_says_how_it_is_undone() {
     let words = ["run", "fails.hcl", "--var", "key=s3cr3t", "--teardown-on-failure"];
     let page = folder.run(&words);
     assert!(!page.stderr.contains("undo what was done"), "{page}");
+}
+
+#[test]
+fn what_providers_are_asked_to_do_is_in_the_journal() {
+    let folder = Folder::new();
+    let config = "[journal]\npath = \"calls.jsonl\"\narguments = true\nresults = true\n";
+    folder.write("toolbus.toml", config);
+    folder.run(&["run", "shop.hcl", "--var", "token=s3cr3t"]);
+    folder.run(&["teardown", "--latest", "--var", "token=s3cr3t"]);
+    let journal = folder.0.file("calls.jsonl");
+    expect![[r#"
+        orchard e echo ok
+        orchard e echo ok
+        orchard e echo ok
+    "#]]
+    .assert_eq(&crate::journal::told(&journal, 3));
+    let text = fs::read_to_string(&journal).unwrap();
+    // Which of it is sensitive only the record knows.
+    assert!(!text.contains("arguments") && !text.contains("result"), "{text}");
+    let page = folder.run(&["run", "shop.hcl", "--config", "no-such.toml"]);
+    assert_eq!(page.status.code(), Some(2), "{page}");
 }

@@ -12,6 +12,7 @@ use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
 use super::Inner;
 use crate::bus::Route;
+use crate::bus::observe::Observed;
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use crate::engine::front::Front;
 use crate::task::boxed;
@@ -102,7 +103,7 @@ fn join(inner: &Rc<Inner>, name: Option<String>) -> (Rc<Front<Server>>, CallerId
 fn leave(inner: &Inner, front: &Front<Server>, id: CallerId) {
     front.disconnected();
     inner.act(|hub, _| hub.handle_disconnected(id));
-    inner.askers.borrow_mut().retain(|asker, _| asker.connection != id);
+    inner.replies.retain(|asker| asker.connection != id);
 }
 
 /// One connection, as the way of its requests to the hub.
@@ -127,9 +128,18 @@ impl Route for Caller {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
         let asker = self.asker(ticket);
-        inner.askers.borrow_mut().insert(asker, reply);
-        inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
-        RunningCall::new(this, ticket)
+        let ask = |call, reply, seen: Option<&Rc<Observed>>| {
+            if let Some(seen) = seen {
+                inner.unrouted.borrow_mut().insert(asker, Rc::downgrade(seen));
+            }
+            inner.replies.insert(asker, reply);
+            inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
+            RunningCall::new(this, ticket)
+        };
+        match inner.observers.get() {
+            Some(observers) => observers.start(call, reply, ask),
+            None => ask(call, reply, None),
+        }
     }
 }
 
@@ -138,7 +148,8 @@ impl Answerer for Caller {
         let Some(inner) = self.inner.upgrade() else { return Pressure::Ready };
         let asker = self.asker(ticket);
         if let Up::Cancel(_) = up {
-            inner.askers.borrow_mut().remove(&asker);
+            inner.replies.remove(&asker);
+            inner.unrouted.borrow_mut().remove(&asker);
             Answerer::resume(self, ticket);
         }
         inner.act(|hub, now: Instant| hub.ask(now, wall_time(), asker, Asked::Up(up)));
@@ -149,14 +160,8 @@ impl Answerer for Caller {
     fn resume(&self, ticket: Ticket) {
         let Some(inner) = self.inner.upgrade() else { return };
         let waiting = inner.slow.borrow_mut().remove(&self.asker(ticket));
-        let Some(waiting) = waiting else { return };
-        // Taken out, so that nothing is borrowed while more comes.
-        let running = inner.running.borrow_mut().get_mut(&waiting).and_then(Option::take);
-        let Some(running) = running else { return };
-        running.resume();
-        match inner.running.borrow_mut().get_mut(&waiting) {
-            Some(place) => *place = Some(running),
-            None => running.forget(),
+        if let Some(waiting) = waiting {
+            inner.running.resume(waiting);
         }
     }
 }

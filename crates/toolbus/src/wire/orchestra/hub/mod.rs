@@ -8,7 +8,7 @@ mod config;
 mod plugins;
 mod yaml;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -19,13 +19,14 @@ use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::counted::Counted;
 use toolbus_proto::orchestra::hub::{Asker, Hub, Order};
-use toolbus_proto::tool::{CallerId, Failure, FailureKind};
+use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
 use super::certificates::{CertificatesError, Folder};
 use super::ids::uuids;
-use super::{HostPort, tls};
-use crate::engine::calls::{self, Pressure, ReplyTo, RunningCall};
-use crate::engine::drive::until;
+use super::{HostPort, ORCHESTRA, WIRE, tls};
+use crate::bus::observe::{Observed, Observer, Observers};
+use crate::engine::alarm::Alarm;
+use crate::engine::calls::{self, Pressure, Replies, ReplyTo, RunningCalls};
 use crate::engine::program::Apart;
 use crate::task::boxed;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
@@ -62,16 +63,18 @@ pub(super) struct Inner {
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
     /// Where the answers to those who asked go.
-    askers: RefCell<Counted<Asker, ReplyTo>>,
-    /// What plugins were asked; `None` until it is under way.
-    running: RefCell<Counted<Ticket, Option<RunningCall>>>,
+    replies: Replies<Asker>,
+    /// What plugins were asked.
+    running: RunningCalls,
     /// Which call of a plugin waits until its asker reads on.
     slow: RefCell<Counted<Asker, Ticket>>,
+    observers: OnceCell<Observers>,
+    /// Observed calls for which no plugin was asked yet.
+    unrouted: RefCell<Counted<Asker, Weak<Observed>>>,
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
-    armed: Cell<Option<Instant>>,
-    bell: Wake,
+    alarm: Alarm,
     /// Every connection is to be closed.
     closing: Wake,
     is_over: Cell<bool>,
@@ -114,13 +117,14 @@ impl Orchestrator {
             address,
             dialler: Dialler::new(),
             say: Box::new(say),
-            askers: RefCell::default(),
-            running: RefCell::default(),
+            replies: Replies::default(),
+            running: RunningCalls::default(),
             slow: RefCell::default(),
+            observers: OnceCell::new(),
+            unrouted: RefCell::default(),
             next_caller: Cell::new(0),
             is_settling: Cell::new(false),
-            armed: Cell::new(None),
-            bell: Wake::default(),
+            alarm: Alarm::default(),
             closing: Wake::default(),
             is_over: Cell::new(false),
             over: Wake::default(),
@@ -154,6 +158,13 @@ impl Orchestrator {
         tasks.spawn_local(boxed(renew(inner.clone(), self.listener.clone(), self.clients)));
         inner.act(|hub, _| hub.start());
         inner.close_when_told(&self.listener).await;
+    }
+
+    /// The same; these are told of each call of a tool that comes to it.
+    #[must_use]
+    pub fn observed_by(self, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Orchestrator {
+        let _ = self.inner.observers.set(Observers::new(ORCHESTRATOR, all));
+        self
     }
 
     /// How to stop it while it runs.
@@ -198,10 +209,7 @@ impl Inner {
             pressure = pressure.max(self.obey(order));
         }
         self.is_settling.set(false);
-        let timeout = self.hub.borrow().poll_timeout();
-        if timeout.is_some_and(|timeout| self.armed.get().is_none_or(|armed| timeout < armed)) {
-            self.bell.ring();
-        }
+        self.alarm.set(self.hub.borrow().poll_timeout());
         pressure
     }
 
@@ -210,11 +218,7 @@ impl Inner {
             Order::Down(asker, down) => return self.answer(asker, down),
             Order::Call(index, ticket, call) => self.call(index, ticket, *call),
             Order::Up(_, ticket, up) => {
-                let running = self.running.borrow_mut().remove(&ticket).flatten();
-                if let Some(running) = running {
-                    let _ = running.send(up);
-                    running.forget();
-                }
+                let _ = self.running.send(ticket, up);
             }
             Order::Start(index) => self.start(index),
             Order::Dial(index, address) => self.dial(index, address),
@@ -240,30 +244,32 @@ impl Inner {
 
     /// Goes on with the answer to a caller.
     fn answer(&self, asker: Asker, down: Down) -> Pressure {
-        let reply = match down {
-            Down::Done(_) => {
-                self.slow.borrow_mut().remove(&asker);
-                self.askers.borrow_mut().remove(&asker)
-            }
-            _ => self.askers.borrow().get(&asker).cloned(),
-        };
-        reply.map_or(Pressure::Ready, |reply| reply.send(down))
+        if let Down::Done(_) = down {
+            self.slow.borrow_mut().remove(&asker);
+            self.unrouted.borrow_mut().remove(&asker);
+        }
+        self.replies.send(&asker, down)
     }
 
     /// Asks a plugin.
-    fn call(&self, index: usize, ticket: Ticket, call: toolbus_proto::tool::Call) {
+    fn call(&self, index: usize, ticket: Ticket, call: Call) {
         let Some(this) = self.this.upgrade() else { return };
+        if let Err(failure) = self.routed(index, ticket, &call) {
+            return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
+        }
         let Some(links) = self.plugins[index].links() else {
             let failure = Failure::new(FailureKind::Unavailable, "plugin is not connected");
             return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
         };
-        self.running.borrow_mut().insert(ticket, None);
-        let running = links.start(call, ReplyTo::new(this, ticket));
-        match self.running.borrow_mut().get_mut(&ticket) {
-            Some(place) => *place = Some(running),
-            // Answered by now.
-            None => running.forget(),
-        }
+        self.running.start(ticket, (), || links.start(call, ReplyTo::new(this, ticket)));
+    }
+
+    /// Observers learn which plugin a call goes to; an error refuses it.
+    fn routed(&self, index: usize, ticket: Ticket, call: &Call) -> Result<(), Failure> {
+        let asker = self.hub.borrow().asker_of(ticket);
+        let seen = asker.and_then(|asker| self.unrouted.borrow_mut().remove(&asker)?.upgrade());
+        let id = &self.entries[index].config.id;
+        seen.map_or(Ok(()), |seen| seen.begin(&id.as_str().into(), WIRE, &ORCHESTRA, call))
     }
 
     async fn close_when_told(&self, listener: &Listener) {
@@ -294,10 +300,7 @@ impl Inner {
 impl calls::Asker for Inner {
     fn receive(&self, ticket: Ticket, down: Down) -> Pressure {
         if let Down::Done(_) = down {
-            let running = self.running.borrow_mut().remove(&ticket).flatten();
-            if let Some(running) = running {
-                running.forget();
-            }
+            self.running.end(ticket);
         }
         let asker = match &down {
             Down::Part(_) => self.hub.borrow().asker_of(ticket),
@@ -319,14 +322,8 @@ impl calls::Asker for Inner {
 
 /// Looks at the clock for the rules.
 async fn keep(inner: Rc<Inner>) {
-    loop {
-        let timeout = inner.hub.borrow().poll_timeout();
-        inner.armed.set(timeout);
-        tokio::select! {
-            () = until(timeout) => inner.act(Hub::handle_timeout),
-            () = inner.bell.rung() => {}
-        }
-    }
+    let poll_timeout = || inner.hub.borrow().poll_timeout();
+    inner.alarm.keep(poll_timeout, || inner.act(Hub::handle_timeout)).await;
 }
 
 /// Looks at the hub's own certificate now and then. Those towards plugins are looked at whenever

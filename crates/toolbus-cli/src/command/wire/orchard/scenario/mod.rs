@@ -99,8 +99,8 @@ impl Run for OrchardArgs {
             OrchardCommand::List(args) => list::run(args, face),
             OrchardCommand::Schema(args) => schema::run(args, face),
             OrchardCommand::Graph(args) => graph::run(args, face),
-            OrchardCommand::Run(args) => args.run(face),
-            OrchardCommand::Teardown(args) => args.run(face),
+            OrchardCommand::Run(args) => args.run(face, globals.config.as_deref()),
+            OrchardCommand::Teardown(args) => args.run(face, globals.config.as_deref()),
             OrchardCommand::Runs(args) => args.run(face),
         }
     }

@@ -8,10 +8,12 @@ pub(crate) mod teardown;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::task::spawn_local;
+use toolbus::bus::observe::Observers;
 use toolbus::chance;
 use toolbus_orchard::diagnostic::Problem;
 use toolbus_orchard::provider::Patience;
@@ -30,7 +32,7 @@ use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::{self, printable};
 use crate::runtime::Signals;
-use crate::stderr;
+use crate::{observers, stderr};
 
 /// How patient we are with providers.
 #[derive(Debug, clap::Args)]
@@ -69,6 +71,11 @@ impl ProviderArgs {
             allow_shell: self.allow_shell,
         }
     }
+}
+
+/// Who is told of what the providers are asked to do.
+fn observers(config: Option<&Path>) -> Result<Observers, Failed> {
+    Ok(Observers::new("orchard", observers::of_config(config)?))
 }
 
 /// From now on the sensitive ones of these values are secrets.

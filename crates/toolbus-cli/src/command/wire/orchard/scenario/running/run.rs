@@ -1,7 +1,7 @@
 //! `toolbus orchard run`: a scenario, executed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use toolbus::chance;
@@ -16,7 +16,9 @@ use toolbus_orchard::value::Value;
 use super::super::Face;
 use super::super::opening::{ValueArgs, read};
 use super::screen::Screen;
-use super::{ProviderArgs, hide, listen, not_started, random_seed, refused, report, show_problems};
+use super::{
+    ProviderArgs, hide, listen, not_started, observers, random_seed, refused, report, show_problems,
+};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::printable;
@@ -73,7 +75,7 @@ pub(in super::super) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(in super::super) fn run(&self, face: Face) -> Result<(), Failed> {
+    pub(in super::super) fn run(&self, face: Face, config: Option<&Path>) -> Result<(), Failed> {
         let read = read(&self.file).and_then(|opened| Ok((opened, self.values.given()?)));
         let choice = self.values.choice();
         runtime::block_on(async {
@@ -87,7 +89,7 @@ impl RunArgs {
             };
             let project = Project::open(&opened, choice, &given, true);
             hide(&secrets, &project.variables);
-            let summary = self.lead(face, &project, &opened.shown, &screen, &secrets).await;
+            let summary = self.lead(face, config, &project, &opened.shown, &screen, &secrets).await;
             let summary = match summary {
                 Ok(summary) => summary,
                 Err(failed) => return Err(refused(&screen, face, failed, Summary::default())),
@@ -105,6 +107,7 @@ impl RunArgs {
     async fn lead(
         &self,
         face: Face,
+        config: Option<&Path>,
         project: &Project,
         shown: &str,
         screen: &Rc<Screen>,
@@ -123,6 +126,7 @@ impl RunArgs {
         if checked.graph.is_none() {
             return Ok(invalid(&checked.problems));
         }
+        let observers = observers(config)?;
         let (stop, first) = listen(screen)?;
         let surface: Rc<dyn Surface> = screen.clone();
         let patience = self.providers.patience(self.strict);
@@ -143,6 +147,7 @@ impl RunArgs {
                 return Ok(told(face, exit, error));
             }
         };
+        started.observe(observers);
         let planned = project.plan(&started.providers(&project.providers), &self.target);
         let Some(plan) = planned.plan else {
             let summary = invalid(&planned.problems);

@@ -22,7 +22,7 @@ use toolbus_proto::json::Json;
 use super::super::Face;
 use super::super::opening::ValueArgs;
 use super::screen::Screen;
-use super::{ProviderArgs, hide, listen, not_started, refused, report};
+use super::{ProviderArgs, hide, listen, not_started, observers, refused, report};
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::render::printable;
@@ -74,7 +74,7 @@ struct Prepared {
 }
 
 impl TeardownArgs {
-    pub(in super::super) fn run(&self, face: Face) -> Result<(), Failed> {
+    pub(in super::super) fn run(&self, face: Face, config: Option<&Path>) -> Result<(), Failed> {
         let found = self.path().and_then(|path| Ok((path, self.values.given()?)));
         runtime::block_on(async {
             let secrets = Rc::new(Secrets::new());
@@ -89,7 +89,9 @@ impl TeardownArgs {
             };
             summary.record = Some(shown);
             let led = match self.prepare(path, &given, &secrets).await {
-                Ok(prepared) => self.lead(prepared, face, &screen, &secrets, &mut summary).await,
+                Ok(prepared) => {
+                    self.lead(prepared, face, config, &screen, &secrets, &mut summary).await
+                }
                 Err(failed) => Err(failed),
             };
             let exit = match led {
@@ -226,11 +228,13 @@ impl TeardownArgs {
         &self,
         prepared: Prepared,
         face: Face,
+        config: Option<&Path>,
         screen: &Rc<Screen>,
         secrets: &Rc<Secrets>,
         summary: &mut Summary,
     ) -> Result<Exit, Failed> {
         let Prepared { path, record, steps, providers, folder } = prepared;
+        let observers = observers(config)?;
         summary.status = Some(Status::Succeeded);
         if steps.is_empty() {
             screen.line("nothing to tear down");
@@ -248,6 +252,7 @@ impl TeardownArgs {
             summary.status = Some(Status::Failed);
             return Ok(told(face, exit, error, summary));
         }
+        started.observe(observers);
         let mut running: BTreeMap<String, Rc<dyn Provider>> = BTreeMap::new();
         for (name, _, config) in &providers {
             let Some(provider) = started.find(name) else { continue };
