@@ -4,6 +4,7 @@ use std::io::{self, PipeWriter};
 use std::os::fd::AsRawFd as _;
 use std::process::Child;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -68,8 +69,13 @@ pub fn unread_pipe() -> PipeWriter {
 #[track_caller]
 fn await_no_reader(pipe: &str) {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Without a reader it cannot be opened, nor without a writer, nor where there is no `/proc`.
-    eventually("nobody reads it", || open(pipe, flags, Mode::empty()).is_err());
+    eventually("nobody reads it", || {
+        // Its writer has ended, or there is no `/proc`.
+        let Ok(writer) = open(pipe, flags, Mode::empty()) else { return true };
+        let mut looked = [PollFd::new(&writer, PollFlags::OUT)];
+        let seen = poll(&mut looked, Some(&Timespec::default()));
+        seen.is_ok() && looked[0].revents().contains(PollFlags::ERR)
+    });
 }
 
 /// What `/proc` knows of a process that lives.
