@@ -1,6 +1,6 @@
 //! A port of a test's own, for what has to listen on one that is named before.
 
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +18,7 @@ pub fn free() -> u16 {
         let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
         u16::try_from(FIRST + begin.wrapping_add(taken) % COUNT).expect("all are below 30 000")
     });
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    // Nothing is opened for it: a process that is just being started would hold a copy.
+    let is_free = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_err();
     numbers.find(is_free).expect("one of 20 000 ports is free")
 }

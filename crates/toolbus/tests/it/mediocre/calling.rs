@@ -15,6 +15,7 @@ use toolbus::wire::settings::Settings as BackSettings;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part, Piece};
+use toolbus_testkit::port;
 
 use super::{Raw, run, served};
 
@@ -139,6 +140,8 @@ fn a_connection_that_the_server_closed_meanwhile_costs_no_call() {
                 let mut client = accept(&listener).await;
                 client.line().await;
                 client.say("{\"res\":1}\n").await;
+                // A process that is just being started may hold a copy of the socket.
+                client.hang_up().await;
             };
             let (answer, ()) = tokio::join!(call(&*back, "m", "1"), answered);
             assert_eq!(answer, value("1"));
@@ -251,9 +254,8 @@ fn weight(down: &Down) -> usize {
 #[test]
 fn no_server_there_is_unavailable() {
     run(async {
-        let (listener, back) = played().await;
-        let at = listener.local_addr().unwrap();
-        drop(listener);
+        let at = format!("127.0.0.1:{}", port::free());
+        let back = back(&format!("mediocre+tcp://{at}"));
         let failure = call(&*back, "m", "1").await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable);
         assert_eq!(failure.message, format!("nobody listens on {at}"));

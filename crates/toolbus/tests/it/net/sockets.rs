@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use toolbus::transport::tcp::{self, ConnectError, ListenError};
 use toolbus::transport::{Listener, Stream, Whereabouts, unix};
+use toolbus_testkit::port;
 use toolbus_testkit::scratch::Scratch;
 
 use super::{
@@ -61,10 +62,9 @@ fn told(error: &ConnectError) -> String {
 fn who_cannot_be_reached_is_named() {
     run(async {
         let check = |error: ConnectError, expected: Expect| expected.assert_eq(&told(&error));
-        let (listener, address) = listen().await;
-        drop(listener);
-        let refused = tcp::connect("127.0.0.1", address.port(), PATIENCE).await.unwrap_err();
-        assert!(refused.to_string().contains(&address.to_string()));
+        let port = port::free();
+        let refused = tcp::connect("127.0.0.1", port, PATIENCE).await.unwrap_err();
+        assert!(refused.to_string().contains(&format!("127.0.0.1:{port}")));
         assert!(matches!(refused, ConnectError::Refused { .. }), "{refused:?}");
         check(
             ConnectError::Refused { at: "127.0.0.1:7420".into() },

@@ -8,6 +8,7 @@ use expect_test::{Expect, expect};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::transport::http::{Body, CallError, Client, Origin, Request, Response, Timeouts};
+use toolbus_testkit::port;
 
 use super::{Over, TIMEOUTS, Wire, echo, ok, post, rest, running};
 use crate::PATIENCE;
@@ -88,10 +89,9 @@ fn a_call_without_an_answer_says_why() {
             connection closed before message completed"#]],
         );
 
-        let (listener, client, port) = foreign().await;
-        drop(listener);
+        let port = port::free();
         check(
-            (port, client.ask(request(), TIMEOUTS).await),
+            (port, client(port, 16).ask(request(), TIMEOUTS).await),
             expect![[r#"
             nobody listens on 127.0.0.1:PORT
             hint: is the server running, and is this its address?"#]],
