@@ -1,6 +1,7 @@
 //! Chores of this repository that need more than a shell: `cargo xtask help`.
 
 mod deny;
+mod ladder;
 mod manifest;
 mod names;
 mod record;

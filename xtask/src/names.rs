@@ -18,7 +18,7 @@ const FOLDERS: [&str; 3] =
 
 /// Where each wire has its line.
 const REGISTRIES: [&str; 3] = [
-    "crates/toolbus/src/wire/registry.rs",
+    "crates/toolbus/src/wire/compiled_in.rs",
     "crates/toolbus/src/wire/authors.rs",
     "crates/toolbus-cli/src/command/wire/mod.rs",
 ];
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn it_is_registered_by_lines_of_their_own() {
-        check("crates/toolbus/src/wire/registry.rs", "&super::mcp::MCP,", &[]);
+        check("crates/toolbus/src/wire/compiled_in.rs", "&super::mcp::MCP,", &[]);
         check(
             "crates/toolbus/src/wire/mod.rs",
             "#[cfg(feature = \"mcp\")]\npub mod mcp;\nuse mcp::Mcp;",

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::ladder;
 use crate::manifest::{dependencies, locked};
 use crate::names;
 use crate::tokens::{Token, tokens};
@@ -80,6 +81,7 @@ fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
     let lock = read(&root.join("Cargo.lock"))?;
     found.extend(runtime_breaches(&dependencies(&manifest), &lock));
     found.extend(names::breaches(root)?);
+    found.extend(ladder::breaches(root)?);
     Ok(found)
 }
 
@@ -104,7 +106,7 @@ fn source_breaches(place: &str, source: &str) -> Vec<Breach> {
 }
 
 /// Whether the tokens begin with this path, written out or as one of a group: `std::{fs, io}`.
-fn names(tokens: &[Token<'_>], path: &[&str]) -> bool {
+pub(crate) fn names(tokens: &[Token<'_>], path: &[&str]) -> bool {
     let Some((first, rest)) = path.split_first() else {
         return true;
     };

@@ -13,7 +13,7 @@ use tokio::task::{LocalSet, spawn_local};
 use toolbus::address::Address;
 use toolbus::bus::back::Back;
 use toolbus::wire::mediocre::back::{Host, Mediocre, Options};
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::wire::mediocre::front::{Mediocre as Front, Settings as FrontSettings};
 use toolbus::engine::calls::{Inbox, Pressure, RunningCall};

@@ -19,7 +19,7 @@ use toolbus_proto::tool::Failure;
 
 use toolbus::address::AddressError;
 use toolbus::bus::back::LocalFuture;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 
 /// The wires whose rules are known, by name.
 const KINDS: [(&str, &dyn CheckKind); 6] = [

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use toolbus::bus::config::{Config, ConfigError, Mistake};
-use toolbus::wire::clients::{ClientConfigs, ClientPeer, Surroundings};
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::clients::{ClientConfigs, ClientPeer, Surroundings};
+use toolbus::peer::{PeerKind, Registry};
 
 use crate::failed::Failed;
 

@@ -14,9 +14,10 @@ use tokio::time::{timeout, timeout_at};
 use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config, JournalConfig};
-use toolbus::wire::access::token_of;
-use toolbus::wire::settings::Settings;
-use toolbus::wire::{OpenError, found};
+use toolbus::peer::OpenError;
+use toolbus::peer::access::token_of;
+use toolbus::peer::settings::Settings;
+use toolbus::wire::found;
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
 
 use crate::args::{Globals, peer};

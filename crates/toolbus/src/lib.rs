@@ -53,6 +53,8 @@ pub mod engine;
 #[cfg(feature = "bus")]
 #[doc(hidden)]
 pub mod local;
+#[cfg(feature = "bus")]
+pub mod peer;
 #[cfg(any(feature = "author", feature = "bus"))]
 pub mod wire;
 

@@ -14,8 +14,8 @@ use toolbus_proto::tool::{Exit, Failure, FailureKind};
 
 use toolbus::bus::back::LocalFuture;
 use toolbus::child::{EnvPolicy, Patience, Program};
+use toolbus::peer::open::program;
 use toolbus::wire::godex::child::Child;
-use toolbus::wire::open::program;
 
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 

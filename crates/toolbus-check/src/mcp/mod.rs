@@ -29,9 +29,9 @@ use self::{
 use toolbus::address::{self, Address};
 use toolbus::bus::back::LocalFuture;
 use toolbus::child::{EnvPolicy, Patience, Program};
+use toolbus::peer::open::program;
 use toolbus::transport::http::Method;
 use toolbus::wire::mcp::{WIRE, back_http::Options, is_pair};
-use toolbus::wire::open::program;
 
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 

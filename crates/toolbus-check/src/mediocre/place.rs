@@ -10,14 +10,14 @@ use crate::talk;
 use toolbus::address::{self, Address, Transport};
 use toolbus::bus::back::{causes, hinted};
 use toolbus::child::{EnvPolicy, Program};
+use toolbus::peer::OpenError;
+use toolbus::peer::open::{not_in_this_build, program, unfit};
+use toolbus::peer::settings::Settings;
 use toolbus::transport::http::{Client, Origin, Request, Timeouts, header};
 use toolbus::transport::tcp::ConnectError;
 use toolbus::transport::tls::{ClientTls, Inside};
 use toolbus::transport::{Stream, tcp, unix};
-use toolbus::wire::OpenError;
 use toolbus::wire::mediocre::reach::{self, Site};
-use toolbus::wire::open::{not_in_this_build, program, unfit};
-use toolbus::wire::settings::Settings;
 
 /// Where a server is.
 #[derive(Debug, Clone)]

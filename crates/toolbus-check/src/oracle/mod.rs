@@ -15,7 +15,7 @@ use toolbus_proto::tool::Failure;
 use toolbus::address::{Address, Place};
 use toolbus::bus::back::LocalFuture;
 use toolbus::child::{EnvPolicy, Patience, Program};
-use toolbus::wire::open::program;
+use toolbus::peer::open::program;
 use toolbus::wire::oracle::connection;
 
 use crate::talk::{Heard, Talk};

@@ -15,8 +15,8 @@ use toolbus_proto::tool::Failure;
 use toolbus::address::{Place, Purpose};
 use toolbus::bus::back::LocalFuture;
 use toolbus::child::{EnvPolicy, Patience, Program, words};
-use toolbus::wire::Registry;
-use toolbus::wire::open::{file_name, program};
+use toolbus::peer::Registry;
+use toolbus::peer::open::{file_name, program};
 use toolbus::wire::orchard::{ORCHARD, probe::probe};
 
 use crate::talk::{Heard, Talk};

@@ -11,10 +11,10 @@ use crate::Wanted;
 use toolbus::address::{Address, Place};
 use toolbus::bus::back::causes;
 use toolbus::child::{EnvPolicy, Patience, Program, Running};
+use toolbus::peer::open::{file_name, program};
 use toolbus::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
 };
-use toolbus::wire::open::{file_name, program};
 use toolbus::wire::orchestra::back::{Started, StartedOptions, scratch_folder};
 use toolbus::wire::orchestra::caller::Reach as _;
 use toolbus::wire::orchestra::certificates::Identity;

@@ -1,6 +1,6 @@
 //! Flags about who may come in by a front that listens.
 
-use toolbus::wire::access::{Access, token_of};
+use toolbus::peer::access::{Access, token_of};
 
 use crate::failed::Failed;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use toolbus::wire::settings::{Askable, Clients, Generation};
+use toolbus::peer::settings::{Askable, Clients, Generation};
 
 use super::Globals;
 use crate::command::call::answering::Answering;

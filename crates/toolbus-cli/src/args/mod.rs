@@ -19,7 +19,7 @@ use clap::error::ErrorKind;
 use clap::{
     Arg, ArgAction, Args as _, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum,
 };
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::{PeerKind, Registry};
 use tracing::level_filters::LevelFilter;
 
 use crate::command::Command;

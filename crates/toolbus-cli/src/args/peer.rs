@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use toolbus::address::Place;
 use toolbus::bus::config::Config;
+use toolbus::peer::settings::{Credentials, ProgramSettings, Secret, Settings};
 use toolbus::secrets;
-use toolbus::wire::settings::{Credentials, ProgramSettings, Secret, Settings};
 use toolbus_proto::tool::Deadline;
 
 use super::value;

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use clap::{ArgMatches, FromArgMatches, Subcommand};
-use toolbus::wire::decode::{Decoded, Decoding};
+use toolbus::peer::decode::{Decoded, Decoding};
 use toolbus_proto::capture;
 
 use super::wire::{self, WireFace};

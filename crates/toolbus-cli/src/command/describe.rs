@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use toolbus::address::Address;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Hints, ToolSpec};
 

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use tokio::task::{JoinHandle, spawn_local};
 use toolbus::bus::Bus;
+use toolbus::peer::settings::Settings;
 use toolbus::secrets::masked;
-use toolbus::wire::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Deadline, Failure, LastWords};
 

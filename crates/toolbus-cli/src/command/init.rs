@@ -8,8 +8,8 @@ use std::{fs, slice};
 
 use serde_json::json;
 use toolbus::address::Address;
-use toolbus::wire::clients::{Ask, ClientPeer, ClientPlace, back_name};
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::clients::{Ask, ClientPeer, ClientPlace, back_name};
+use toolbus::peer::{PeerKind, Registry};
 
 use super::wire::{self, WireFace};
 use crate::args::Globals;

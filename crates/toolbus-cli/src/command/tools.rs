@@ -2,7 +2,7 @@
 
 use toolbus::address::Address;
 use toolbus::bus::{Bus, Listed};
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::listing;
 use toolbus_proto::tool::{Failure, ToolSpec};

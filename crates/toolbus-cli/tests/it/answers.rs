@@ -4,7 +4,7 @@
 use std::fs;
 
 use expect_test::expect;
-use toolbus::wire::Registry;
+use toolbus::peer::Registry;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::mcp::INITIALIZED;
@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 fn wires() -> Vec<(&'static str, String)> {
     let registry = Registry::default();
     let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
-    let address = |(wire, fixture): (&'static str, &toolbus::wire::fixture::Fixture)| {
+    let address = |(wire, fixture): (&'static str, &toolbus::peer::fixture::Fixture)| {
         let words: Vec<_> = fixture.words.iter().copied().chain(["builtin:"]).collect();
         (wire, format!("{}{}", fixture.scheme, our_command(&words)))
     };

@@ -3,7 +3,7 @@
 use std::fs;
 
 use expect_test::expect;
-use toolbus::wire::Registry;
+use toolbus::peer::Registry;
 use toolbus_testkit::scratch::Scratch;
 use toolbus_testkit::side_by_side::side_by_side;
 

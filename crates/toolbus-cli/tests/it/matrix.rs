@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tokio::task::LocalSet;
-use toolbus::wire::Registry;
-use toolbus::wire::fixture::Trait;
+use toolbus::peer::Registry;
+use toolbus::peer::fixture::Trait;
 use toolbus_proto::json::Json;
 use toolbus_testkit::form;
 use toolbus_testkit::side_by_side::side_by_side;

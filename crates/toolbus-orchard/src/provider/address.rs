@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use toolbus::bus::back::Back;
-use toolbus::wire::settings::{ProgramSettings, Restart, Settings};
-use toolbus::wire::{OpenError, open};
+use toolbus::peer::settings::{ProgramSettings, Restart, Settings};
+use toolbus::peer::{OpenError, open};
 use toolbus::{Address, Call, Code, Failure, FailureKind, Inbox, Json, LocalFuture, What};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use toolbus::wire::OpenError;
+use toolbus::peer::OpenError;
 use toolbus::{Failure, FailureKind, Json, LocalFuture};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::schema::ProviderSchema;

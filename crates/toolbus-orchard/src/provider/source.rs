@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use toolbus::address::{Place, Purpose};
-use toolbus::wire::Registry;
+use toolbus::peer::Registry;
 use toolbus::wire::orchard::WIRE;
 use toolbus::{Address, AddressError, Wire};
 

@@ -6,8 +6,7 @@ use super::Purpose;
 use super::scheme::{Form, Scheme};
 use super::url::Transport;
 use crate::did_you_mean::nearest;
-use crate::wire::found::{self, FOUND_OUT};
-use crate::wire::{PeerKind, Registry};
+use crate::peer::{PeerKind, Registry};
 
 /// So few schemes are listed where one is not known; of more the likely one is named.
 const LISTED_MAX: usize = 4;
@@ -147,8 +146,8 @@ fn is_command(registry: &Registry, word: &str) -> bool {
     let is_path = |folder: &str| !folder.trim_start_matches('.').contains('.');
     let is_here = || std::path::Path::new(program).is_file();
     let has_blank = program.len() < word.len();
-    registry.find(FOUND_OUT.name()).is_some()
-        && found::is_command(Purpose::Call, word)
+    registry.kinds().any(PeerKind::is_found_out)
+        && super::is_command(Purpose::Call, word)
         && (has_blank || folder.is_some_and(|folder| is_path(folder) || is_here()))
 }
 

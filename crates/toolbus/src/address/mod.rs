@@ -19,9 +19,8 @@ use toolbus_proto::tool::Wire;
 
 use crate::child::words::{self, WordsError};
 use crate::local::builtin::BUILTIN;
+use crate::peer::{PeerKind, Registry};
 use crate::secrets;
-use crate::wire::found::{self, FOUND_OUT};
-use crate::wire::{PeerKind, Registry};
 
 pub use scheme::{Form, Query, Scheme, UrlForm};
 pub use url::{Transport, Url, UrlError};
@@ -115,8 +114,8 @@ impl Address {
         text: &str,
     ) -> Result<Option<Address>, AddressError> {
         let is_scheme = registry.kinds().flat_map(PeerKind::schemes).any(|s| s.name() == text);
-        let kind = registry.kinds().find(|kind| kind.is(&FOUND_OUT));
-        let Some(kind) = kind.filter(|_| !is_scheme && found::is_command(purpose, text)) else {
+        let kind = registry.kinds().find(|kind| kind.is_found_out());
+        let Some(kind) = kind.filter(|_| !is_scheme && is_command(purpose, text)) else {
             return Ok(None);
         };
         let place = match words::split(text) {
@@ -131,7 +130,7 @@ impl Address {
 
     /// Must be found out what is spoken there?
     pub fn is_bare(&self) -> bool {
-        self.0.kind.is(&FOUND_OUT)
+        self.0.kind.is_found_out()
     }
 
     /// What kind of peer is there.
@@ -394,3 +393,10 @@ impl AddressError {
 
 #[cfg(test)]
 mod tests;
+
+/// May this text be a command without a scheme?
+fn is_command(purpose: Purpose, text: &str) -> bool {
+    let first = text.split([' ', '\t', '\n']).next().unwrap_or_default();
+    let program = first.split('/').next().unwrap_or_default();
+    purpose == Purpose::Call && !first.is_empty() && !program.contains(':')
+}

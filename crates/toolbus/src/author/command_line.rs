@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use toolbus_proto::channel::Ended;
 
+use super::AuthorKinds;
 use super::{AuthorKind, Tools};
-use crate::wire::{AUTHORS, STARTED};
 
 /// Wrong usage; nothing was served.
 pub(super) const USAGE: u8 = 2;
@@ -18,7 +18,9 @@ const BROKE: u8 = 3;
 pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
     let mut tools = Some(tools);
-    if let Some(exit) = STARTED.iter().find_map(|kind| kind.serve(&mut tools, &words)) {
+    if let Some(exit) =
+        AuthorKinds::default().started.iter().find_map(|kind| kind.serve(&mut tools, &words))
+    {
         return exit;
     }
     let Some(tools) = tools else { return ExitCode::FAILURE };
@@ -34,7 +36,7 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
         None => {}
     }
     match &*words {
-        [] => match AUTHORS.iter().find(|author| author.is_without_flag()) {
+        [] => match AuthorKinds::default().served.iter().find(|author| author.is_without_flag()) {
             Some(author) if !io::stdin().is_terminal() => serve(tools, *author),
             _ => {
                 eprint!("{}", help(&tools));
@@ -46,7 +48,11 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
             "--version" | "-V" => print(&format!("{} {}\n", tools.name, tools.version)),
             word => match flags().into_iter().find(|(flag, _)| flag == word) {
                 Some((_, author)) => serve(tools, author),
-                None => match AUTHORS.iter().find_map(|author| author.printed(word, &tools)) {
+                None => match AuthorKinds::default()
+                    .served
+                    .iter()
+                    .find_map(|author| author.printed(word, &tools))
+                {
                     Some(Ok(text)) => print(&text),
                     Some(Err(error)) => {
                         eprintln!("error: {error}");
@@ -74,7 +80,9 @@ fn left_out(word: &str, known: &[&str]) -> Option<&'static str> {
 /// it does.
 fn listening_flags() -> Vec<(&'static str, &'static str, &'static str)> {
     let mut flags = Vec::new();
-    if cfg!(feature = "http") && AUTHORS.iter().any(|author| author.listens_at("").is_some()) {
+    if cfg!(feature = "http")
+        && AuthorKinds::default().served.iter().any(|author| author.listens_at("").is_some())
+    {
         flags.push(("--http", "HOST:PORT", "Serve over HTTP, for editors and agents elsewhere"));
     }
     if cfg!(feature = "bus") {
@@ -110,7 +118,7 @@ fn listened_on(words: &[String]) -> Option<Result<Vec<String>, String>> {
             // A port alone is one of this machine.
             _ => {
                 let at = if value.contains(':') { value } else { format!("127.0.0.1:{value}") };
-                AUTHORS.iter().find_map(|author| author.listens_at(&at))
+                AuthorKinds::default().served.iter().find_map(|author| author.listens_at(&at))
             }
         };
         urls.extend(url);
@@ -130,7 +138,11 @@ fn listen(tools: Tools, _urls: &[String]) -> ExitCode {
 
 /// The flag of each wire that tools can be served in.
 fn flags() -> Vec<(String, &'static dyn AuthorKind)> {
-    AUTHORS.iter().map(|author| (format!("--{}", author.wire().name()), *author)).collect()
+    AuthorKinds::default()
+        .served
+        .iter()
+        .map(|author| (format!("--{}", author.wire().name()), *author))
+        .collect()
 }
 
 fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {

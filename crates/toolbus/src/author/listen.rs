@@ -10,9 +10,9 @@ use super::Tools;
 use super::command_line::USAGE;
 use crate::address::{Address, Purpose};
 use crate::bus::{About, Bus};
+use crate::peer::settings::{Settings, WireSettings};
+use crate::peer::{FrontError, FrontPlan, Listening, Registry, RunningFront};
 use crate::task::boxed;
-use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontError, FrontPlan, Listening, Registry, RunningFront};
 
 /// Ended by SIGINT and by SIGTERM.
 const INTERRUPTED: u8 = 130;

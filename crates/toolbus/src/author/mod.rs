@@ -72,7 +72,7 @@ pub use tools::Tools;
 
 #[cfg(feature = "bus")]
 pub(crate) use serve::with_runtime;
-pub(crate) use serve::{AuthorKind, StartedKind, in_place, on_either};
+pub(crate) use serve::{AuthorKind, AuthorKinds, StartedKind, in_place, on_either};
 
 pub use toolbus_proto::channel::Ended;
 pub use toolbus_proto::tool::{Failure, FailureKind, Wire};

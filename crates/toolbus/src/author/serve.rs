@@ -85,3 +85,11 @@ pub(crate) fn with_runtime(
     let runtime = runtime.enable_all().build_local(tokio::runtime::LocalOptions::default())?;
     runtime.block_on(async { Ok(serve(stdio::stdin()?, stdio::stdout()?).await) })
 }
+
+/// The wires that tools can be served in. Which there are is said where the wires are listed.
+pub(crate) struct AuthorKinds {
+    /// In the order of the help.
+    pub(crate) served: &'static [&'static dyn AuthorKind],
+    /// Those whose peers start an author's program by flags of their own.
+    pub(crate) started: &'static [&'static dyn StartedKind],
+}

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::ToolSpec;
 
+use super::AuthorKinds;
 use super::command_line;
 use super::{Arguments, Authored, Reply, Tool, Wire};
-use crate::wire::AUTHORS;
 
 /// The tools of one program.
 #[must_use]
@@ -69,7 +69,7 @@ impl Tools {
     /// Serves a wire on standard input and output, until the caller has had enough; e.g.
     /// [`mcp::WIRE`](crate::wire::mcp::WIRE).
     pub fn serve(self, wire: Wire) -> io::Result<Ended> {
-        match AUTHORS.iter().find(|author| author.wire() == wire) {
+        match AuthorKinds::default().served.iter().find(|author| author.wire() == wire) {
             Some(author) => author.serve(self),
             None => {
                 let message = format!("{wire:?} is not in this build");

@@ -13,9 +13,9 @@ use super::catalogue::Naming;
 use super::config::Config;
 use super::{Bus, BusHandle, Member, unused};
 use crate::address::{Address, AddressError, Purpose};
-use crate::wire::open::open_one_of;
-use crate::wire::settings::Settings;
-use crate::wire::{OpenError, Registry, open};
+use crate::peer::open::open_one_of;
+use crate::peer::settings::Settings;
+use crate::peer::{OpenError, Registry, open};
 
 /// Puts a bus together: which backs there are, and where the bus is to live.
 ///

@@ -44,10 +44,10 @@ use crate::bus::back::{Back, unknown_tool};
 use crate::chance;
 use crate::did_you_mean::nearest;
 use crate::engine::calls::{InFlight, ReplyTo, RunningCall};
+use crate::peer::open::{file_name, open_one_of};
+use crate::peer::settings::Settings;
+use crate::peer::{OpenError, open};
 use crate::task::boxed;
-use crate::wire::open::{file_name, open_one_of};
-use crate::wire::settings::Settings;
-use crate::wire::{OpenError, open};
 
 use self::catalogue::{Catalogue, NameTaken, Naming, Offer};
 use self::config::{BackConfig, Config};

@@ -18,7 +18,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, Trace, 
 
 use crate::chance;
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
-use crate::wire::{PeerKind, Registry};
+use crate::peer::{PeerKind, Registry};
 
 /// Is told of every call of a tool that a bus gets, on the thread of the bus.
 ///

@@ -1,8 +1,8 @@
 //! The wires that an author's tools can be served in: one line each, in the order of the help.
 
-use crate::author::{AuthorKind, StartedKind};
+use crate::author::{AuthorKind, AuthorKinds, StartedKind};
 
-pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
+static AUTHORS: &[&dyn AuthorKind] = &[
     #[cfg(feature = "mcp")]
     &super::mcp::author::Author,
     #[cfg(feature = "oracle")]
@@ -14,7 +14,13 @@ pub(crate) static AUTHORS: &[&dyn AuthorKind] = &[
 ];
 
 /// The wires whose peers start an author's program by flags of their own: one line each.
-pub(crate) static STARTED: &[&dyn StartedKind] = &[
+static STARTED: &[&dyn StartedKind] = &[
     #[cfg(feature = "orchestra")]
     &super::orchestra::author::Author,
 ];
+
+impl Default for AuthorKinds {
+    fn default() -> AuthorKinds {
+        AuthorKinds { served: AUTHORS, started: STARTED }
+    }
+}

@@ -1,38 +1,11 @@
-//! The wires, a folder each, and the registry in which each of them has one line.
-//!
-//! A wire describes itself once, as a [`PeerKind`]: addresses, the config, the command line and
-//! the tests of all pairs ask the [`Registry`] and name no wire.
+//! The wires, a folder each, and the lists in which each of them has one line.
 
-#[cfg(feature = "bus")]
-pub mod access;
-#[cfg(feature = "bus")]
-pub mod at;
 #[cfg(feature = "author")]
 mod authors;
 #[cfg(feature = "bus")]
-pub mod clients;
-#[cfg(feature = "bus")]
-pub mod credentials;
-#[cfg(feature = "bus")]
-pub mod decode;
-#[cfg(feature = "bus")]
-pub mod fixture;
+mod compiled_in;
 #[cfg(feature = "bus")]
 pub mod found;
-#[cfg(feature = "bus")]
-mod front;
-#[cfg(feature = "bus")]
-mod kind;
-#[cfg(feature = "bus")]
-pub(crate) mod missing;
-#[cfg(feature = "bus")]
-pub mod open;
-#[cfg(feature = "bus")]
-pub mod program;
-#[cfg(feature = "bus")]
-mod registry;
-#[cfg(feature = "bus")]
-pub mod settings;
 
 #[cfg(feature = "godex")]
 pub mod godex;
@@ -46,16 +19,3 @@ pub mod oracle;
 pub mod orchard;
 #[cfg(feature = "orchestra")]
 pub mod orchestra;
-
-#[cfg(feature = "author")]
-pub(crate) use authors::{AUTHORS, STARTED};
-#[cfg(feature = "bus")]
-pub use front::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
-#[cfg(feature = "bus")]
-pub use kind::PeerKind;
-#[cfg(feature = "bus")]
-pub use missing::Missing;
-#[cfg(feature = "bus")]
-pub use open::{Cause, OpenError, open};
-#[cfg(feature = "bus")]
-pub use registry::Registry;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec};
 

@@ -16,8 +16,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use toolbus::peer::settings::Settings;
 use toolbus::secrets::masked;
-use toolbus::wire::settings::Settings;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::ToolSpec;
 

@@ -10,7 +10,7 @@ mod listed;
 use std::ffi::OsString;
 
 use toolbus::address::Address;
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::{PeerKind, Registry};
 
 use self::line::{BashLine, Line, unquoted};
 use self::listed::{Listed, Question};

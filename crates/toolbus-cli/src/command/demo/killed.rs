@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use toolbus::child::{Program, Running, Signal as SessionSignal};
-use toolbus::wire::fixture::{Fixture, Trait};
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::fixture::{Fixture, Trait};
+use toolbus::peer::{PeerKind, Registry};
 use toolbus_proto::tool::FailureKind;
 
 use super::peers::{Peers, quoted};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Failure;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolbus::wire::fixture::{Fixture, Probe};
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::fixture::{Fixture, Probe};
+use toolbus::peer::{PeerKind, Registry};
 
 use super::peers::Peers;
 use super::{PATIENCE, Tour, broken, call, millis, open};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{env, fs, io, process};
 
-use toolbus::wire::fixture::Fixture;
+use toolbus::peer::fixture::Fixture;
 
 use crate::exit::Exit;
 use crate::failed::Failed;

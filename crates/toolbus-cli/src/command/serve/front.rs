@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 use toolbus::address::Place;
 use toolbus::bus::config::FrontConfig;
 use toolbus::bus::{Bus, LIST_TIMEOUT};
-use toolbus::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use toolbus::peer::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
 use toolbus_proto::tool::ToolName;
 
 use crate::exit::Exit;

@@ -18,7 +18,7 @@ use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
 use toolbus::bus::observe::Observer;
 use toolbus::bus::{Bus, Listed};
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::{PeerKind, Registry};
 use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
 use toolbus::bus::back::LocalFuture;
-use toolbus::wire::decode::Decoding;
-use toolbus::wire::fixture::Probe;
-use toolbus::wire::{PeerKind, Registry};
+use toolbus::peer::decode::Decoding;
+use toolbus::peer::fixture::Probe;
+use toolbus::peer::{PeerKind, Registry};
 use toolbus_proto::tool::Wire;
 
 use crate::args::Globals;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
-use toolbus::wire::Registry;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::Registry;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::tool::{Failure, FailureKind};
 use toolbus_testkit::page::Program;
 use toolbus_testkit::patience::PATIENCE;
@@ -64,7 +64,7 @@ impl Callers {
         let registry = Registry::default();
         let program = |wire: &str| {
             let fixture =
-                registry.find(wire).and_then(toolbus::wire::PeerKind::fixture).expect("a wire");
+                registry.find(wire).and_then(toolbus::peer::PeerKind::fixture).expect("a wire");
             let words = format!("--config={}", stage.config());
             // Where an address would stand.
             marking(fixture, &marks, &words)

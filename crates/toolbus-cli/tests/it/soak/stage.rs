@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 
 use rustix::process::Signal;
-use toolbus::wire::Registry;
+use toolbus::peer::Registry;
 use toolbus_testkit::patience::eventually;
 use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;

@@ -16,14 +16,14 @@ use toolbus_proto::http::Admission;
 
 use crate::bus::Bus;
 use crate::bus::config;
+use crate::peer::FrontError;
+use crate::peer::access::{Access, Asks, Unprotected};
+use crate::peer::at::At;
 use crate::transport::http::{
     AnswerWriter, Exchange, HeaderName, HeaderValue, Limits, Response, Server, StatusCode, garbled,
     header,
 };
 use crate::transport::{Listener, Whereabouts};
-use crate::wire::FrontError;
-use crate::wire::access::{Access, Asks, Unprotected};
-use crate::wire::at::At;
 
 pub use metrics::Metrics;
 

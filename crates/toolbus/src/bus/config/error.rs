@@ -7,8 +7,8 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::address::AddressError;
+use crate::peer::at::AtError;
 use crate::units::{DurationError, SizeError};
-use crate::wire::at::AtError;
 
 /// What is wrong with a config: all of it, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use toolbus_proto::json::Json;
 
 use crate::address::{Address, Place, Transport};
-use crate::wire::settings::Secret;
+use crate::peer::settings::Secret;
 
 /// A key that only one kind of peer has.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use super::error::{ConfigError, Mistake, Problem};
 use super::key::{KeyKind, Value};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
+use crate::peer::Registry;
 use crate::units::{self, DurationError, SizeError};
-use crate::wire::Registry;
 
 /// The text of the config, which knows its lines, and its surroundings.
 #[derive(Clone, Copy)]

@@ -17,10 +17,10 @@ use std::time::Duration;
 use toolbus_proto::tool::ToolName;
 
 use crate::address::{Address, Place};
-use crate::wire::Registry;
-use crate::wire::access::AccessSettings;
-use crate::wire::at::At;
-use crate::wire::settings::{Clients, Settings, WireSettings};
+use crate::peer::Registry;
+use crate::peer::access::AccessSettings;
+use crate::peer::at::At;
+use crate::peer::settings::{Clients, Settings, WireSettings};
 
 pub use error::{ConfigError, Mistake, Problem};
 pub use key::{Key, KeyKind, Needs, Values};

@@ -10,8 +10,8 @@ use toolbus_proto::json::{Json, write_string};
 
 use super::error::Problem;
 use super::keys::{Entry, Fault};
+use crate::peer::settings::Secret;
 use crate::secrets;
-use crate::wire::settings::Secret;
 
 /// The largest file that a secret is read from.
 const SECRET_BYTES_MAX: u64 = 1 << 20;

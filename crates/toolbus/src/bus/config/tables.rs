@@ -11,9 +11,9 @@ use super::key::{Key, Values};
 use super::keys::{Entry, Fault, Faults, Keys, Source};
 use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
 use crate::address::{Address, Place, Purpose};
-use crate::wire::access::AccessSettings;
-use crate::wire::settings::{Missing, ProgramSettings, Restart, Settings};
-use crate::wire::{FrontKind, PeerKind, Registry};
+use crate::peer::access::AccessSettings;
+use crate::peer::settings::{Missing, ProgramSettings, Restart, Settings};
+use crate::peer::{FrontKind, PeerKind, Registry};
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
 

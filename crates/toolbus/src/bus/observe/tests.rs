@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::bus::lenient::LenientBus;
 use crate::bus::{Bus, Route};
 use crate::engine::calls::Inbox;
-use crate::wire::settings::Settings;
+use crate::peer::settings::Settings;
 
 /// Writes down what it is told.
 #[derive(Default)]

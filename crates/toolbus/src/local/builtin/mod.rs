@@ -20,9 +20,9 @@ use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::{Conversation, LocalCalls};
 use crate::panics::caught;
+use crate::peer::settings::Settings;
+use crate::peer::{OpenError, PeerKind};
 use crate::task::spawn_local;
-use crate::wire::settings::Settings;
-use crate::wire::{OpenError, PeerKind};
 
 /// The tools inside toolbus itself, for the registry.
 pub static BUILTIN: BuiltinKind = BuiltinKind;

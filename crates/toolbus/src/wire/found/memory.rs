@@ -15,8 +15,8 @@ use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::address::{Address, Place};
-use crate::wire::settings::Settings;
-use crate::wire::{PeerKind, Registry};
+use crate::peer::settings::Settings;
+use crate::peer::{PeerKind, Registry};
 
 /// The name of the file.
 const FILE: &str = "programs";

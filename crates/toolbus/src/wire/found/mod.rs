@@ -12,20 +12,19 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Notice, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, Wire};
 
-use super::settings::Settings;
-use super::{OpenError, PeerKind, Registry};
-use crate::address::{Address, Form, Place, Purpose, Scheme};
+use crate::address::{Address, Form, Place, Scheme};
 use crate::bus::back::{Back, LocalFuture, hinted};
 use crate::child::stderr::Tail;
-use crate::child::{Exit, Patience, words};
+use crate::child::{Patience, words};
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::peer::settings::Settings;
+use crate::peer::{FirstWords, OpenError, PeerKind, Registry, open};
 use crate::task::{boxed, spawn_local};
 
 pub use memory::remember_in;
@@ -61,6 +60,10 @@ impl PeerKind for FoundOutKind {
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
         &[("COMMAND", "any of the programs above: what it speaks is found out")]
+    }
+
+    fn is_found_out(&self) -> bool {
+        true
     }
 
     /// It may turn out to be any of them.
@@ -157,16 +160,16 @@ pub fn meant(address: &Address, failure: &Failure) -> Option<Address> {
 fn recognised(words: &[String], failure: &Failure) -> Option<&'static dyn PeerKind> {
     let said = failure.last_words.as_ref().filter(|words| words.is_unproven)?;
     let errors = said.stderr.iter().map(String::as_str).collect();
-    recognised_by(&Heard { words, output: &said.said, errors, exit: said.exit })
+    recognised_by(&FirstWords { words, output: &said.said, errors, exit: said.exit })
 }
 
-fn recognised_by(heard: &Heard<'_>) -> Option<&'static dyn PeerKind> {
+fn recognised_by(heard: &FirstWords<'_>) -> Option<&'static dyn PeerKind> {
     Registry::default().kinds().find(|kind| kind.recognises(heard))
 }
 
 /// A name may say it all, and then nothing need be started.
 fn by_name(words: &[String]) -> Option<&'static dyn PeerKind> {
-    recognised_by(&Heard { words, output: &[], errors: Vec::new(), exit: None })
+    recognised_by(&FirstWords { words, output: &[], errors: Vec::new(), exit: None })
 }
 
 /// The command as an address of that kind.
@@ -174,38 +177,6 @@ fn with_scheme(kind: &dyn PeerKind, command: &str) -> Option<String> {
     let is_command = |scheme: &&Scheme| matches!(scheme.form, Form::Command);
     let scheme = kind.schemes().iter().find(is_command)?;
     Some(format!("{}{command}", scheme.prefix))
-}
-
-/// What a program of unknown wire has said so far.
-pub struct Heard<'a> {
-    /// The program and its arguments.
-    pub words: &'a [String],
-    /// What it wrote to standard output.
-    pub output: &'a [u8],
-    /// The last lines of its standard error.
-    pub errors: Vec<&'a str>,
-    /// How it ended, if it has.
-    pub exit: Option<Exit>,
-}
-
-impl Heard<'_> {
-    /// The JSON values that its whole lines are; other lines are left out.
-    pub fn lines(&self) -> impl Iterator<Item = Value> + '_ {
-        let whole = self.output.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
-        let lines = self.output[..whole].split(|&byte| byte == b'\n');
-        lines.filter_map(|line| serde_json::from_slice(line).ok())
-    }
-
-    /// The JSON value that its output begins with.
-    pub fn first_value(&self) -> Option<Value> {
-        serde_json::Deserializer::from_slice(self.output).into_iter().next()?.ok()
-    }
-
-    /// What the program is called.
-    pub fn name(&self) -> &str {
-        let program = self.words.first().map_or("", String::as_str);
-        program.rsplit('/').next().unwrap_or(program)
-    }
 }
 
 /// A back whose wire is found out when it is first asked.
@@ -336,7 +307,7 @@ impl Unknown {
             .find_map(|asking| {
                 let words = words.clone();
                 let judge = Arc::new(move |output: &[u8], errors: &[&str], exit| {
-                    let heard = Heard { words: &words, output, errors: errors.to_vec(), exit };
+                    let heard = FirstWords { words: &words, output, errors: errors.to_vec(), exit };
                     recognised_by(&heard).is_some_and(|kind| !kind.is(asking))
                 });
                 let back = asking.open_stranger(self.words(), &self.settings, judge)?;
@@ -359,7 +330,7 @@ impl Unknown {
         let address = self.as_kind(kind).ok_or_else(|| {
             unavailable(format!("cannot call `{}` as {}", self.address, kind.summary()))
         })?;
-        super::open(&address, &self.settings)
+        open(&address, &self.settings)
             .map_err(|error| hinted(unavailable(error.to_string()), error.hint()))
     }
 
@@ -574,11 +545,4 @@ impl Back for FoundOut {
     fn kill(&self) {
         self.0.all().iter().for_each(|back| back.kill());
     }
-}
-
-/// May this text be a command without a scheme?
-pub(crate) fn is_command(purpose: Purpose, text: &str) -> bool {
-    let first = text.split([' ', '\t', '\n']).next().unwrap_or_default();
-    let program = first.split('/').next().unwrap_or_default();
-    purpose == Purpose::Call && !first.is_empty() && !program.contains(':')
 }

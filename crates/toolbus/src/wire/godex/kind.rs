@@ -13,11 +13,11 @@ use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
 use crate::bus::back::Back;
 use crate::child::{EnvPolicy, Patience};
-use crate::wire::decode::{Decoded, Decoding};
-use crate::wire::found::Heard;
-use crate::wire::open::{file_name, patience, program, unfit};
-use crate::wire::settings::Settings;
-use crate::wire::{OpenError, PeerKind};
+use crate::peer::FirstWords;
+use crate::peer::decode::{Decoded, Decoding};
+use crate::peer::open::{file_name, patience, program, unfit};
+use crate::peer::settings::Settings;
+use crate::peer::{OpenError, PeerKind};
 
 /// The godex wire, for the registry.
 pub static GODEX: GodexKind = GodexKind;
@@ -55,7 +55,7 @@ impl PeerKind for GodexKind {
     }
 
     /// By its name, or by what it says when it is started without arguments.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         let asks = |line: &str| line.contains("--prompt is required");
         heard.name() == "godex"
             || heard.exit.is_some() && heard.errors.iter().any(|line| asks(line))

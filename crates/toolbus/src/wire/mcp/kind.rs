@@ -24,13 +24,13 @@ use crate::bus::config::{Key, Values};
 use crate::bus::observe::NativeCall;
 use crate::child::supervisor::{Judge, Restart};
 use crate::child::{EnvPolicy, Meanwhile, Patience};
-use crate::wire::clients::ClientConfigs;
-use crate::wire::decode::{DecodedLines, Decoding};
-use crate::wire::fixture::{Fixture, Probe, Trait};
-use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_in_this_build, patience, program};
-use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind};
+use crate::peer::FirstWords;
+use crate::peer::clients::ClientConfigs;
+use crate::peer::decode::{DecodedLines, Decoding};
+use crate::peer::fixture::{Fixture, Probe, Trait};
+use crate::peer::open::{file_name, not_in_this_build, patience, program};
+use crate::peer::settings::{Settings, WireSettings};
+use crate::peer::{FrontKind, OpenError, PeerKind};
 
 impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
@@ -143,7 +143,7 @@ impl PeerKind for McpKind {
 
     /// It answers a question, or says by a number why not; of one that it cannot read also without
     /// the id.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         heard.lines().any(|line| {
             let is_answer = line["jsonrpc"] == "2.0" && line.get("method").is_none();
             let is_error = line["error"]["code"].is_i64();

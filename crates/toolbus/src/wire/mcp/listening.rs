@@ -9,9 +9,9 @@ use super::settings::{FRONT_KEYS, McpFrontSettings};
 use crate::address::{Address, Place, Transport};
 use crate::bus::Bus;
 use crate::bus::config::{Key, Values};
+use crate::peer::settings::WireSettings;
+use crate::peer::{FrontError, FrontKind, FrontPlan, ServedOnce};
 use crate::transport::stdio;
-use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan, ServedOnce};
 
 impl FrontKind for McpKind {
     fn keys(&self) -> &'static [Key] {
@@ -74,9 +74,9 @@ mod http {
     use super::super::front_http::{self, At, Options};
     use crate::address::{Address, Place};
     use crate::bus::Bus;
-    use crate::wire::access::Asks;
+    use crate::peer::access::Asks;
+    use crate::peer::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
     use crate::wire::mcp::settings::McpFrontSettings;
-    use crate::wire::{FrontError, FrontKind as _, FrontPlan, Listening, RunningFront};
 
     /// Callers of one front are never as many.
     const CALLERS_MAX: u64 = 1 << 40;

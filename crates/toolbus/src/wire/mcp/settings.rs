@@ -9,10 +9,10 @@ use toolbus_proto::mcp::calling::{EVERYTHING, Introduction, User};
 use toolbus_proto::mcp::wire::Era;
 
 use crate::bus::config::{Key, KeyKind, Values};
-use crate::wire::access::{self, AccessSettings};
+use crate::peer::access::{self, AccessSettings};
 #[cfg(feature = "http")]
-use crate::wire::settings::Credentials;
-use crate::wire::settings::{Askable, Clients, Generation, Secret, Settings};
+use crate::peer::settings::Credentials;
+use crate::peer::settings::{Askable, Clients, Generation, Secret, Settings};
 
 const OURS: &str = "MCP backs";
 const HTTP: &str = "MCP over HTTP";

@@ -8,7 +8,7 @@ use toolbus_proto::mediocre::decode::Direction;
 use toolbus_proto::mediocre::event::{Event, Said};
 use toolbus_proto::mediocre::{Decoder, Reading, printed};
 
-use crate::wire::decode::{Decoded, Decoding};
+use crate::peer::decode::{Decoded, Decoding};
 
 /// A blob over this is told by its length and hash.
 const BLOB_SHOWN_MAX: usize = 16 << 20;

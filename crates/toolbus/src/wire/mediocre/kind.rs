@@ -18,14 +18,14 @@ use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
+use crate::peer::FirstWords;
+use crate::peer::decode::Decoding;
+use crate::peer::fixture::{Fixture, Probe};
+use crate::peer::open::{file_name, not_in_this_build, patience, program, unfit};
+use crate::peer::settings::{Credentials, Settings, WireSettings};
+use crate::peer::{FrontKind, OpenError, PeerKind, Registry};
 #[cfg(feature = "tls")]
 use crate::transport::tls::Inside;
-use crate::wire::decode::Decoding;
-use crate::wire::fixture::{Fixture, Probe};
-use crate::wire::found::Heard;
-use crate::wire::open::{file_name, not_in_this_build, patience, program, unfit};
-use crate::wire::settings::{Credentials, Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind, Registry};
 
 impl Patience {
     /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
@@ -134,7 +134,7 @@ impl PeerKind for MediocreKind {
     }
 
     /// It answers whatever is an object.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         heard.first_value().is_some_and(|value| {
             let has = |name: &str| value.get(name).is_some();
             !has("jsonrpc") && !has("id") && (has("res") || has("err"))

@@ -12,10 +12,11 @@ use super::settings::{FRONT_KEYS, MediocreFrontSettings};
 use crate::address::{Address, Place};
 use crate::bus::Bus;
 use crate::bus::config::{Key, Values};
+use crate::peer::settings::WireSettings;
+use crate::peer::{
+    FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce, swappable,
+};
 use crate::transport::stdio;
-use crate::wire::front::swappable;
-use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
 
 impl FrontKind for MediocreKind {
     fn keys(&self) -> &'static [Key] {

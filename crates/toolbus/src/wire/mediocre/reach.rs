@@ -8,13 +8,13 @@ use crate::address::Transport;
 use crate::address::{Address, Url};
 #[cfg(feature = "tls")]
 use crate::bus::back::causes;
+use crate::peer::OpenError;
+#[cfg(feature = "http")]
+use crate::peer::settings::Credentials;
 #[cfg(feature = "http")]
 use crate::transport::http::{HeaderMap, Origin, Uri};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ClientTls, Identity, Inside};
-use crate::wire::OpenError;
-#[cfg(feature = "http")]
-use crate::wire::settings::Credentials;
 
 /// A server over HTTP.
 #[cfg(feature = "http")]

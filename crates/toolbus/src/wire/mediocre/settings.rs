@@ -6,8 +6,8 @@ use std::time::Duration;
 use toolbus_proto::mediocre::{Reading, ServerSettings, decode};
 
 use crate::bus::config::{Key, KeyKind, Values};
-use crate::wire::access::{self, AccessSettings};
-use crate::wire::credentials;
+use crate::peer::access::{self, AccessSettings};
+use crate::peer::credentials;
 
 const OURS: &str = "the mediocre wire";
 

@@ -18,7 +18,7 @@ use crate::address::Place;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program, shell};
 use crate::engine::blocking::calling::Caller;
-use crate::wire::OpenError;
+use crate::peer::OpenError;
 
 pub use crate::engine::blocking::serving::{serve, serve_on};
 

@@ -18,13 +18,13 @@ use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
+use crate::peer::FirstWords;
+use crate::peer::decode::{DecodedLines, Decoding};
+use crate::peer::fixture::{Fixture, Probe, Trait};
+use crate::peer::open::{file_name, patience, program, unfit};
+use crate::peer::settings::{Settings, WireSettings};
+use crate::peer::{FrontKind, OpenError, PeerKind, Registry, ServedOnce};
 use crate::transport::stdio;
-use crate::wire::decode::{DecodedLines, Decoding};
-use crate::wire::fixture::{Fixture, Probe, Trait};
-use crate::wire::found::Heard;
-use crate::wire::open::{file_name, patience, program, unfit};
-use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind, Registry, ServedOnce};
 
 impl Patience {
     /// What an oracle gets: it may have to be compiled first.
@@ -98,7 +98,7 @@ impl PeerKind for OracleKind {
     }
 
     /// It begins, and with this.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         heard.lines().any(|line| line["method"] == "ready")
     }
 

@@ -21,10 +21,10 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::child::shell::{self, Limits, Ran};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::peer::settings::Settings as BackSettings;
+use crate::peer::{OpenError, PeerKind};
 use crate::task::spawn_local;
 use crate::wake::Wake;
-use crate::wire::settings::Settings as BackSettings;
-use crate::wire::{OpenError, PeerKind};
 
 /// Commands that run at the same time.
 const RUNNING_MAX: usize = 64;

@@ -18,13 +18,13 @@ use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{Abrupt, EnvPolicy, Patience};
+use crate::peer::FirstWords;
+use crate::peer::decode::{DecodedLines, Decoding};
+use crate::peer::fixture::{Fixture, Probe, Trait};
+use crate::peer::open::{patience, program, unfit};
+use crate::peer::settings::{Settings, WireSettings};
+use crate::peer::{FrontKind, OpenError, PeerKind, ServedOnce};
 use crate::transport::stdio;
-use crate::wire::decode::{DecodedLines, Decoding};
-use crate::wire::fixture::{Fixture, Probe, Trait};
-use crate::wire::found::Heard;
-use crate::wire::open::{patience, program, unfit};
-use crate::wire::settings::{Settings, WireSettings};
-use crate::wire::{FrontKind, OpenError, PeerKind, ServedOnce};
 
 impl Patience {
     /// What a provider gets (`docs/protocols/orchard.md` H7).
@@ -94,7 +94,7 @@ impl PeerKind for OrchardKind {
     }
 
     /// Its errors have words for codes.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         heard.lines().any(|line| {
             line.get("jsonrpc").is_none()
                 && line.get("id").is_some_and(|id| id.is_i64() || id.is_null())

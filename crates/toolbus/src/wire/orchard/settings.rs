@@ -6,7 +6,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::orchard;
 
 use crate::bus::config::{Key, KeyKind, Values};
-use crate::wire::settings::Secret;
+use crate::peer::settings::Secret;
 
 const OURS: &str = "orchard backs";
 

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use toolbus_proto::capture::Side;
 use toolbus_proto::orchestra::decode;
 
-use crate::wire::decode::{Decoded, Decoding};
+use crate::peer::decode::{Decoded, Decoding};
 
 /// One direction of a stream, or of several behind each other.
 pub(super) struct Capture(decode::Capture);

@@ -18,13 +18,13 @@ use crate::bus::back::{Back, causes};
 use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Comeback;
 use crate::child::{Abrupt, EnvPolicy, Patience};
+use crate::peer::FirstWords;
+use crate::peer::decode::Decoding;
+use crate::peer::fixture::{Fixture, Probe, Trait};
+use crate::peer::open::{file_name, patience, program, unfit};
+use crate::peer::settings::Settings;
+use crate::peer::{FrontKind, OpenError, PeerKind};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
-use crate::wire::decode::Decoding;
-use crate::wire::fixture::{Fixture, Probe, Trait};
-use crate::wire::found::Heard;
-use crate::wire::open::{file_name, patience, program, unfit};
-use crate::wire::settings::Settings;
-use crate::wire::{FrontKind, OpenError, PeerKind};
 
 impl Patience {
     /// What a plugin gets.
@@ -80,7 +80,7 @@ impl PeerKind for OrchestraKind {
     }
 
     /// It says where it listens, or asks for the flags that its hub would start it with.
-    fn recognises(&self, heard: &Heard<'_>) -> bool {
+    fn recognises(&self, heard: &FirstWords<'_>) -> bool {
         let is_ours =
             |line: &&str| line.starts_with("READY ") || line.contains("orchestrator-addr");
         heard.errors.iter().any(is_ours)

@@ -13,9 +13,10 @@ use super::host_port::HostPort;
 use super::settings::folder;
 use crate::address::{Address, Place};
 use crate::bus::{Bus, TIMEOUT};
-use crate::wire::front::swappable;
-use crate::wire::settings::WireSettings;
-use crate::wire::{FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce};
+use crate::peer::settings::WireSettings;
+use crate::peer::{
+    FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce, swappable,
+};
 
 /// What a plugin is called that was given no id.
 pub const ID_DEFAULT: &str = "toolbus";

@@ -6,7 +6,7 @@ use expect_test::expect;
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Outcome};
 use toolbus_testkit::page::Program;

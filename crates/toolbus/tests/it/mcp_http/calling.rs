@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
+use toolbus::peer::open;
+use toolbus::peer::settings::{Secret, WireSettings};
 use toolbus::wire::mcp::settings::McpSettings;
-use toolbus::wire::open;
-use toolbus::wire::settings::{Secret, WireSettings};
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::*;

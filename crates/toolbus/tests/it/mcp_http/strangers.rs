@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolbus::wire::settings::Secret;
+use toolbus::peer::settings::Secret;
 
 use super::*;
 

@@ -8,7 +8,7 @@ use tokio::task::spawn_local;
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Route;
 use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
-use toolbus::wire::access::Access;
+use toolbus::peer::access::Access;
 use toolbus::wire::mediocre::front::{ListenAddress, Mediocre, Settings};
 use toolbus_proto::channel::{Ticket, Up};
 use toolbus_proto::tool::Call;

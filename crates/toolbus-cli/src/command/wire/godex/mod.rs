@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-use toolbus::wire::decode::Decoding;
+use toolbus::peer::decode::Decoding;
 use toolbus::wire::godex::{Captured, WIRE};
 use toolbus_proto::godex::RunError;
 use toolbus_proto::tool::Wire;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use toolbus::wire::settings::Settings;
+use toolbus::peer::settings::Settings;
 use toolbus_proto::godex::flags::{self, Image, SchemaFrom, ToolFlag};
 use toolbus_proto::godex::mock::Mode;
 use toolbus_proto::godex::{Request, RunError, RunSettings, Wanted, flags::message};

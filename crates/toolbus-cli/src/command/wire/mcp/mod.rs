@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::bus::{Bus, LIST_TIMEOUT};
+use toolbus::peer::decode::Decoding;
+use toolbus::peer::settings::{Clients, Settings};
+use toolbus::peer::{FrontKind as _, PeerKind as _};
 use toolbus::transport::Listener;
-use toolbus::wire::decode::Decoding;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
 use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
 use toolbus::wire::mcp::{self as wire, MCP};
-use toolbus::wire::settings::{Clients, Settings};
-use toolbus::wire::{FrontKind as _, PeerKind as _};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire;
-use toolbus::wire::settings::{Settings, WireSettings};
+use toolbus::peer;
+use toolbus::peer::settings::{Settings, WireSettings};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -60,7 +60,7 @@ pub(crate) fn call(args: &CallArgs, globals: &Globals) -> Result<(), Failed> {
     };
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let back = wire::open(&address, &settings).map_err(|error| not_opened(&error))?;
+        let back = peer::open(&address, &settings).map_err(|error| not_opened(&error))?;
         let whom = Whom { back: &*back, address: &address };
         let done = tokio::select! {
             done = converse(&whom, args, arguments, sources, printer) => done,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::address::{Address, Purpose};
-use toolbus::wire::decode::Decoding;
+use toolbus::peer::decode::Decoding;
 use toolbus::wire::mediocre;
 use toolbus::wire::mediocre::decode::Capture;
 use toolbus::wire::mediocre::settings::{BlobLen, MediocreSettings};

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 use toolbus::address::{Place, Purpose};
 use toolbus::bus::Bus;
-use toolbus::wire::access::Access;
+use toolbus::peer::access::Access;
+use toolbus::peer::settings::Settings;
 use toolbus::wire::mediocre::front::{
     self as mediocre, ListenAddress, ListenAddressError, Mediocre, OpenError, Talked,
 };
-use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::mediocre::Reading;
 

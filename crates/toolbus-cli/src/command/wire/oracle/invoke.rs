@@ -9,9 +9,9 @@ use bytes::Bytes;
 use toolbus::address::Address;
 use toolbus::bus::back::Back;
 use toolbus::engine::calls::Inbox;
-use toolbus::wire;
+use toolbus::peer;
+use toolbus::peer::settings::{Settings, WireSettings};
 use toolbus::wire::oracle::settings::OracleSettings;
-use toolbus::wire::settings::{Settings, WireSettings};
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
@@ -56,7 +56,7 @@ pub(crate) fn invoke(args: &InvokeArgs, globals: &Globals) -> Result<(), Failed>
         ..Settings::default()
     };
     runtime::block_on(async {
-        let back = wire::open(&address, &settings).map_err(|error| {
+        let back = peer::open(&address, &settings).map_err(|error| {
             let failed = Failed::usage(error.to_string());
             match error.hint() {
                 Some(hint) => failed.hint(hint),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::address::Address;
-use toolbus::wire::PeerKind as _;
-use toolbus::wire::decode::Decoding;
+use toolbus::peer::PeerKind as _;
+use toolbus::peer::decode::Decoding;
 use toolbus::wire::oracle::{self, ORACLE};
 use toolbus_proto::oracle::signature::{self, Function};
 use toolbus_proto::tool::Wire;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use toolbus::bus::Bus;
+use toolbus::peer::settings::Settings;
 use toolbus::wire::oracle::front::{self as oracle, Options};
-use toolbus::wire::settings::Settings;
 use toolbus_proto::channel::Ended;
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use toolbus::bus::Bus;
-use toolbus::wire::decode::Decoding;
+use toolbus::peer::decode::Decoding;
+use toolbus::peer::settings::Settings;
+use toolbus::peer::{FrontKind as _, PeerKind as _};
 use toolbus::wire::orchard::front::{self as orchard, Options};
 use toolbus::wire::orchard::{self as wire, ORCHARD};
-use toolbus::wire::settings::Settings;
-use toolbus::wire::{FrontKind as _, PeerKind as _};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 

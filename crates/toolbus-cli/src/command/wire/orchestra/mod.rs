@@ -7,8 +7,8 @@ mod plugin;
 pub(super) mod transport_stdio;
 
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-use toolbus::wire::PeerKind as _;
-use toolbus::wire::decode::Decoding;
+use toolbus::peer::PeerKind as _;
+use toolbus::peer::decode::Decoding;
 use toolbus::wire::orchestra::{ORCHESTRA, WIRE};
 use toolbus_proto::tool::Wire;
 

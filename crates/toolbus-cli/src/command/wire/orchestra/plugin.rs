@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus::bus::Bus;
+use toolbus::peer::settings::Settings;
 use toolbus::wire::orchestra::ID_DEFAULT;
 use toolbus::wire::orchestra::front::{
     Plugin, PluginEnded, PluginError, PluginFlags, PluginOptions,
 };
-use toolbus::wire::settings::Settings;
 use toolbus_proto::orchestra::plugin::{manifest, manifest_line};
 use toolbus_proto::orchestra::wire::PluginManifest;
 

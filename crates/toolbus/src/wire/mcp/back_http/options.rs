@@ -10,14 +10,14 @@ use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Address, Transport, Url};
 use crate::bus::TIMEOUT;
+use crate::peer::OpenError;
+use crate::peer::credentials::CredentialsError;
+use crate::peer::settings::Settings;
 use crate::transport::http::{
     Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
 };
-use crate::wire::OpenError;
-use crate::wire::credentials::CredentialsError;
 use crate::wire::mcp::eras;
 use crate::wire::mcp::settings::{McpSettings, Share};
-use crate::wire::settings::Settings;
 
 /// How long until the server must have introduced itself.
 const START_TIMEOUT: Duration = Duration::from_secs(20);

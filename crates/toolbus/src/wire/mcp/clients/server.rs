@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::child::words;
 use crate::did_you_mean::nearest;
-use crate::wire::clients::{Ask, ClientPeer, NotTaken, Surroundings};
+use crate::peer::clients::{Ask, ClientPeer, NotTaken, Surroundings};
 
 /// Keys by which clients offer only some tools of a server.
 const INCLUDES: [&str; 3] = ["includeTools", "enabled_tools", "enabledTools"];

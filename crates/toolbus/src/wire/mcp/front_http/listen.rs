@@ -5,10 +5,10 @@ use std::io;
 use thiserror::Error;
 
 use super::Options;
+use crate::peer::access::{Asks, Unprotected};
+use crate::peer::at::At;
 use crate::transport::tcp::ListenError;
 use crate::transport::{Listener, Whereabouts};
-use crate::wire::access::{Asks, Unprotected};
-use crate::wire::at::At;
 
 /// Listens, if callers may come in there.
 pub async fn listen(at: &At, options: &Options) -> Result<Listener, OpenError> {
@@ -51,7 +51,7 @@ impl OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::access::Access;
+    use crate::peer::access::Access;
 
     #[tokio::test]
     async fn others_need_a_token_or_a_word() {

@@ -17,13 +17,13 @@ use super::front::Backs;
 use crate::bus::About;
 use crate::child::Patience;
 use crate::engine::front::Front;
+use crate::peer::access::Access;
 use crate::transport::Listener;
 use crate::transport::http::{Limits, Server, garbled};
-use crate::wire::access::Access;
 
 pub use toolbus_proto::mcp::http::is_of_pair;
 
-pub use crate::wire::at::{At, AtError};
+pub use crate::peer::at::{At, AtError};
 pub use listen::{OpenError, listen, listening_on};
 
 /// How long what is under way may still take when we are to stop.

@@ -8,11 +8,11 @@ use toolbus_proto::http::Admission;
 
 use super::Mediocre;
 use crate::address::{Address, Place, Transport, Url};
+use crate::peer::access::{Access, Asks, Unprotected};
 use crate::transport::tcp::ListenError;
 #[cfg(feature = "tls")]
 use crate::transport::tls::{Identity, Inside, ServerTls, TlsError};
 use crate::transport::{Listener, Whereabouts};
-use crate::wire::access::{Access, Asks, Unprotected};
 
 /// An address to listen on, whose certificates have been read.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use toolbus::bus::Route;
-use toolbus::wire::access::Access;
+use toolbus::peer::access::Access;
 use toolbus::wire::mediocre::front::{Mediocre, Settings};
 
 use super::super::by_hand::with_settings;

@@ -56,7 +56,7 @@ pub fn program(words: &[String], settings: &Settings, env: EnvPolicy) -> Program
 }
 
 /// The patience of a wire, but for what is set.
-pub(super) fn patience(usual: Patience, settings: &Settings) -> Patience {
+pub(crate) fn patience(usual: Patience, settings: &Settings) -> Patience {
     Patience {
         start: settings.start_timeout.unwrap_or(usual.start),
         stop: settings.stop_timeout.unwrap_or(usual.stop),

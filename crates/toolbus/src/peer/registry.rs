@@ -5,61 +5,28 @@ use std::fmt;
 
 use super::PeerKind;
 use crate::address::{Address, AddressError, Purpose};
-use crate::local::builtin::BUILTIN;
-
-/// All that are compiled in, in the order in which they are listed.
-static COMPILED_IN: &[&dyn PeerKind] = &[
-    &BUILTIN,
-    #[cfg(feature = "oracle")]
-    &super::oracle::ORACLE,
-    #[cfg(feature = "orchard")]
-    &super::orchard::ORCHARD,
-    #[cfg(feature = "mcp")]
-    &super::mcp::MCP,
-    #[cfg(feature = "mediocre")]
-    &super::mediocre::MEDIOCRE,
-    #[cfg(feature = "godex")]
-    &super::godex::GODEX,
-    #[cfg(feature = "orchestra")]
-    &super::orchestra::ORCHESTRA,
-    #[cfg(feature = "oracle")]
-    &super::oracle::SHELL,
-    &super::found::FOUND_OUT,
-];
-
-/// The wires that this build leaves out, by the name that is their feature and begins their schemes.
-static LEFT_OUT: &[&str] = &[
-    #[cfg(not(feature = "oracle"))]
-    "oracle",
-    #[cfg(not(feature = "orchard"))]
-    "orchard",
-    #[cfg(not(feature = "mcp"))]
-    "mcp",
-    #[cfg(not(feature = "mediocre"))]
-    "mediocre",
-    #[cfg(not(feature = "godex"))]
-    "godex",
-    #[cfg(not(feature = "orchestra"))]
-    "orchestra",
-];
 
 /// The kinds of peers that addresses may name: those compiled in, and more if you add them.
 #[derive(Clone)]
 pub struct Registry {
     kinds: Cow<'static, [&'static dyn PeerKind]>,
-}
-
-impl Default for Registry {
-    /// All that are compiled in.
-    fn default() -> Registry {
-        Registry { kinds: Cow::Borrowed(COMPILED_IN) }
-    }
+    /// The wires that this build leaves out, by the name that is their feature and begins their
+    /// schemes.
+    left_out: &'static [&'static str],
 }
 
 impl Registry {
     /// These and no others.
     pub fn of(kinds: &[&'static dyn PeerKind]) -> Registry {
-        Registry { kinds: Cow::Owned(kinds.to_vec()) }
+        Registry { kinds: Cow::Owned(kinds.to_vec()), left_out: &[] }
+    }
+
+    /// These, and so many might have been compiled in besides.
+    pub(crate) fn compiled_in(
+        kinds: &'static [&'static dyn PeerKind],
+        left_out: &'static [&'static str],
+    ) -> Registry {
+        Registry { kinds: Cow::Borrowed(kinds), left_out }
     }
 
     /// The same and one more. Its schemes are tried after those of the others.
@@ -81,7 +48,7 @@ impl Registry {
 
     /// The wire that an address names, if this build leaves it out.
     pub(crate) fn left_out(&self, text: &str) -> Option<&'static str> {
-        wire_of(LEFT_OUT, text).filter(|wire| self.find(wire).is_none())
+        wire_of(self.left_out, text).filter(|wire| self.find(wire).is_none())
     }
 
     /// The kind of that name.

@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use serde_json::Value;
 use toolbus_proto::capture::Side;
-use toolbus_proto::tool::{FailureKind, Outcome, ToolSpec, Wire};
+use toolbus_proto::tool::{Exit, FailureKind, Outcome, ToolSpec, Wire};
 
 use super::OpenError;
 use super::clients::ClientConfigs;
 use super::decode::Decoding;
 use super::fixture::Fixture;
-use super::found::Heard;
 use super::front::FrontKind;
 use super::settings::Settings;
 use crate::address::{Address, Scheme};
@@ -118,7 +118,12 @@ pub trait PeerKind: Sync {
     }
 
     /// Does what a program of unknown wire has said show that it is one of these?
-    fn recognises(&self, _heard: &Heard<'_>) -> bool {
+    fn recognises(&self, _heard: &FirstWords<'_>) -> bool {
+        false
+    }
+
+    /// Is it what commands without a scheme are of, until it is found out what they speak?
+    fn is_found_out(&self) -> bool {
         false
     }
 
@@ -144,5 +149,37 @@ impl dyn PeerKind {
     /// Are they the same kind?
     pub fn is(&self, other: &dyn PeerKind) -> bool {
         self.name() == other.name()
+    }
+}
+
+/// What a program of unknown wire has said so far.
+pub struct FirstWords<'a> {
+    /// The program and its arguments.
+    pub words: &'a [String],
+    /// What it wrote to standard output.
+    pub output: &'a [u8],
+    /// The last lines of its standard error.
+    pub errors: Vec<&'a str>,
+    /// How it ended, if it has.
+    pub exit: Option<Exit>,
+}
+
+impl FirstWords<'_> {
+    /// The JSON values that its whole lines are; other lines are left out.
+    pub fn lines(&self) -> impl Iterator<Item = Value> + '_ {
+        let whole = self.output.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+        let lines = self.output[..whole].split(|&byte| byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok())
+    }
+
+    /// The JSON value that its output begins with.
+    pub fn first_value(&self) -> Option<Value> {
+        serde_json::Deserializer::from_slice(self.output).into_iter().next()?.ok()
+    }
+
+    /// What the program is called.
+    pub fn name(&self) -> &str {
+        let program = self.words.first().map_or("", String::as_str);
+        program.rsplit('/').next().unwrap_or(program)
     }
 }

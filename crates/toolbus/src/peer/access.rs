@@ -17,25 +17,25 @@ use crate::transport::{Listener, Whereabouts};
 
 const HTTP: &str = "fronts over HTTP";
 
-pub(super) const TOKEN: Key = Key::new(
+pub(crate) const TOKEN: Key = Key::new(
     "token",
     KeyKind::Secret,
     HTTP,
     "The token that clients must show, as `${NAME}` or `${file:PATH}`",
 )
 .needs_http();
-pub(super) const TOKEN_ENV: Key = Key::new(
+pub(crate) const TOKEN_ENV: Key = Key::new(
     "token_env",
     KeyKind::Text,
     HTTP,
     "The environment variable that holds the token that clients must show",
 )
 .needs_http();
-pub(super) const ORIGINS: Key =
+pub(crate) const ORIGINS: Key =
     Key::new("origins", KeyKind::Texts, HTTP, "Origins that may come in besides our own")
         .needs_http()
         .default("[]");
-pub(super) const HOSTS: Key = Key::new(
+pub(crate) const HOSTS: Key = Key::new(
     "hosts",
     KeyKind::Texts,
     HTTP,
@@ -43,7 +43,7 @@ pub(super) const HOSTS: Key = Key::new(
 )
 .needs_http()
 .default("[]");
-pub(super) const INSECURE: Key = Key::new(
+pub(crate) const INSECURE: Key = Key::new(
     "insecure",
     KeyKind::Bool,
     "fronts that listen on a port",
@@ -68,7 +68,7 @@ pub struct AccessSettings {
 }
 
 impl AccessSettings {
-    pub(super) fn read(values: &Values) -> AccessSettings {
+    pub(crate) fn read(values: &Values) -> AccessSettings {
         AccessSettings {
             token: values.secret("token"),
             token_env: values.text("token_env"),
@@ -90,7 +90,7 @@ impl AccessSettings {
 }
 
 /// The token that is given or held by an environment variable.
-pub(super) fn token(
+pub(crate) fn token(
     given: Option<&Secret<String>>,
     variable: Option<&str>,
 ) -> Result<Option<Secret<String>>, TokenError> {
@@ -252,7 +252,7 @@ impl Access {
 }
 
 /// Can only this machine reach it, whatever a name server says?
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.parse::<IpAddr>();
     address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
 }

@@ -20,23 +20,23 @@ use crate::transport::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 const OVER_HTTP: &str = "backs over HTTP";
 
-pub(super) const HEADERS: Key =
+pub(crate) const HEADERS: Key =
     Key::new("headers", KeyKind::Secrets, OVER_HTTP, "Sent with every request").needs_http();
-pub(super) const TOKEN: Key = Key::new(
+pub(crate) const TOKEN: Key = Key::new(
     "token",
     KeyKind::Secret,
     OVER_HTTP,
     "The bearer token, as `${NAME}` or `${file:PATH}`",
 )
 .needs_http();
-pub(super) const TOKEN_ENV: Key = Key::new(
+pub(crate) const TOKEN_ENV: Key = Key::new(
     "token_env",
     KeyKind::Text,
     OVER_HTTP,
     "The environment variable that holds the bearer token",
 )
 .needs_http();
-pub(super) const INSECURE: Key =
+pub(crate) const INSECURE: Key =
     Key::new("insecure", KeyKind::Bool, OVER_HTTP, "Send the token in clear to other machines")
         .needs_http()
         .default("false");
@@ -55,7 +55,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    pub(super) fn read(values: &Values) -> Credentials {
+    pub(crate) fn read(values: &Values) -> Credentials {
         Credentials {
             headers: values.secrets("headers").unwrap_or_default(),
             token: values.secret("token"),
@@ -79,7 +79,7 @@ impl Credentials {
 
     /// The header fields of a request to `host`. From now on what is secret in them is masked.
     #[cfg(feature = "http")]
-    pub(super) fn fields(
+    pub(crate) fn fields(
         &self,
         host: &str,
         is_secure: bool,
