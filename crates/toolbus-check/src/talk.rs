@@ -99,6 +99,7 @@ impl Talk {
     async fn more(&mut self) -> usize {
         let Running { stdout, stderr, .. } = &mut self.running;
         while stdout.is_open() {
+            tokio::task::consume_budget().await;
             tokio::select! {
                 biased;
                 count = stdout.read() => return count,

@@ -68,8 +68,5 @@ pub(super) async fn run(
 
 /// Its last lines, as they may be shown to people.
 pub(super) fn last_lines(stderr: &[u8]) -> String {
-    let mut tail = Tail::new();
-    tail.push(stderr, |_| {});
-    tail.finish(|_| {});
-    tail.lines().collect::<Vec<_>>().join("\n")
+    Tail::of(stderr).lines().collect::<Vec<_>>().join("\n")
 }

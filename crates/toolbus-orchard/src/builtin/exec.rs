@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
-use toolbus::child::{EnvPolicy, Program, SpawnError};
+use toolbus::child::{EnvPolicy, Program, SpawnError, shell};
 use toolbus::{Exit, Failure, Json, LocalFuture};
 use toolbus_proto::channel::Notice;
 
@@ -145,7 +145,7 @@ async fn run(attrs: Attrs, cwd: Option<PathBuf>, hear: &Hear) -> Result<Json, Fa
         return Err(with_detail(execute_failed(message), &command::last_lines(&stderr)));
     }
     Ok(Json::of(&serde_json::json!({
-        "exit_code": code(exit),
+        "exit_code": shell::code(exit),
         "stderr": String::from_utf8_lossy(&stderr),
         "stdout": String::from_utf8_lossy(&stdout),
     })))
@@ -218,14 +218,6 @@ pub(super) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exited with status {code}"),
         Exit::Signal(signal) => format!("was killed by signal {signal}"),
-    }
-}
-
-/// As a shell tells how a program ended.
-fn code(exit: Exit) -> i32 {
-    match exit {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
     }
 }
 

@@ -1,8 +1,9 @@
-//! Child processes without a runtime: start one, watch it, end it and all it started.
+//! Child processes: start one, watch it, end it and all it started.
 //!
-//! *When* to do any of this is decided by [`supervisor`], a state machine without hands. The
-//! rest can be driven by a reactor (every wait is a descriptor that becomes readable) or by a
-//! loop that blocks.
+//! *When* to do any of this is decided by [`supervisor`], a state machine without hands. A
+//! [`Process`] can be driven by a reactor (every wait is a descriptor that becomes readable) or
+//! by a loop that blocks. A [`Running`] program is one on the reactor with its pipes, for who
+//! starts it for a while and reads what it writes.
 
 mod patience;
 pub mod supervisor;

@@ -99,7 +99,7 @@ fn log(line: &str) {
 }
 
 /// As a shell tells how a program ended.
-fn code(exit: Exit) -> i32 {
+pub fn code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,

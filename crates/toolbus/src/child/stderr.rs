@@ -36,6 +36,14 @@ impl Tail {
         Tail::default()
     }
 
+    /// All that was written, if it was this.
+    pub fn of(bytes: &[u8]) -> Tail {
+        let mut tail = Tail::new();
+        tail.push(bytes, |_| {});
+        tail.finish(|_| {});
+        tail
+    }
+
     /// Takes what was read and hands each line that it completes to `log`.
     pub fn push(&mut self, bytes: &[u8], mut log: impl FnMut(&str)) {
         let mut lines = bytes.split(|&byte| byte == b'\n');

@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
+use tokio::task::consume_budget;
 use tokio::time::{sleep, sleep_until};
 
 use super::process::failed;
@@ -78,6 +79,9 @@ impl Running {
 
     /// Waits for the next thing that it does. Its exit comes last, and again and again.
     pub async fn next(&mut self) -> Event {
+        // A program that never stops writing must not keep us from everything else. Not between
+        // two arms: an exit that is seen must not overtake what was written before it.
+        consume_budget().await;
         tokio::select! {
             biased;
             count = self.stdout.read() => Event::Stdout(count),
@@ -89,6 +93,7 @@ impl Running {
     /// Writes all of it, while its standard error is read. Does nothing if it does not listen.
     pub async fn write(&mut self, mut rest: &[u8], mut log: impl FnMut(&str)) {
         while !rest.is_empty() && self.stdin.is_some() {
+            consume_budget().await;
             tokio::select! {
                 biased;
                 _ = self.stderr.read() => self.stderr.take_lines(&mut log),
@@ -104,6 +109,7 @@ impl Running {
     pub async fn exits_within(&mut self, patience: Duration, mut log: impl FnMut(&str)) -> bool {
         let mut over = pin!(sleep(patience));
         loop {
+            consume_budget().await;
             tokio::select! {
                 biased;
                 () = self.exit.ready() => return true,
@@ -132,6 +138,7 @@ impl Running {
     pub async fn last_words(&mut self, until: Instant, mut log: impl FnMut(&str)) -> Vec<String> {
         let mut over = pin!(sleep_until(until.into()));
         while self.stderr.is_open() {
+            consume_budget().await;
             tokio::select! {
                 biased;
                 () = &mut over => self.stderr.end(),
@@ -155,6 +162,7 @@ impl Running {
             if input.is_empty() {
                 self.stdin = None;
             }
+            consume_budget().await;
             tokio::select! {
                 biased;
                 () = self.exit.ready(), if course.awaits_exit() => {
@@ -278,6 +286,17 @@ mod tests {
             running.next().await;
         }
         assert_eq!(running.stdout.bytes, "heard this\n");
+    }
+
+    #[tokio::test]
+    async fn an_exit_does_not_overtake_what_was_written_before_it() {
+        let mut running = start("head -c 30000000 /dev/zero; echo last >&2");
+        let mut read = 0;
+        while let Event::Stdout(_) | Event::Stderr(_) = running.next().await {
+            read += running.stdout.bytes.split().len();
+            running.stderr.take_lines(|_| {});
+        }
+        assert_eq!((read, running.stderr.last_lines()), (30_000_000, vec!["last".to_owned()]));
     }
 
     #[tokio::test]

@@ -63,8 +63,6 @@ impl Stream<Input> {
     /// Waits for more of it and says how much; 0 is its end, and after that it waits for ever.
     pub async fn read(&mut self) -> usize {
         let Some(input) = &mut self.input else { return pending().await };
-        // A program that never stops writing must not keep us from everything else.
-        tokio::task::consume_budget().await;
         let read = input.read(&mut self.bytes).await;
         self.handle_read(read)
     }

@@ -3,14 +3,14 @@
 
 use std::io::{self, IoSlice};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{Outbox, StreamLost, Streams};
 use toolbus_proto::http::{RequestHead, ResponseHead};
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::{
     Answer, Body, BodySink, CallError, Client, Exchange, HeaderMap, HeaderName, HeaderValue,
-    Request, Responder, Response, StatusCode, Timeouts, Uri, request,
+    Request, Responder, Response, StatusCode, Timeouts, Uri, header, request,
 };
 use crate::causes::causes;
 use crate::did_you_mean::hinted;
@@ -45,6 +45,19 @@ pub enum AnswerReader {
     Head(Answer),
     /// Its body is being read.
     Body(Body),
+}
+
+impl AnswerReader {
+    /// Asks with all there is to say.
+    pub(crate) fn ask(
+        client: &Client,
+        head: &RequestHead,
+        body: Bytes,
+        timeouts: Timeouts,
+    ) -> AnswerReader {
+        let request = to_request(head, &HeaderMap::new()).map(|()| body);
+        AnswerReader::Head(client.ask(request, timeouts))
+    }
 }
 
 impl Reader for AnswerReader {
@@ -251,8 +264,9 @@ fn to_response(head: &ResponseHead) -> Response<()> {
 fn put(from: &toolbus_proto::http::Headers, headers: &mut HeaderMap) {
     for (name, value) in from.iter() {
         if let Ok(name) = name.parse::<HeaderName>()
-            && let Ok(value) = HeaderValue::from_str(value)
+            && let Ok(mut value) = HeaderValue::from_str(value)
         {
+            value.set_sensitive(name == header::AUTHORIZATION);
             headers.append(name, value);
         }
     }

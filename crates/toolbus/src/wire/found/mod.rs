@@ -433,10 +433,7 @@ fn has_proven(failure: &Failure) -> bool {
 /// The first lines of what a program wrote, as they may be shown to people: some say what is wrong
 /// on standard output.
 fn shown(output: &[u8]) -> Vec<String> {
-    let mut said = Tail::new();
-    said.push(output, |_| {});
-    said.finish(|_| {});
-    said.lines().take(LINES_SHOWN_MAX).map(str::to_owned).collect()
+    Tail::of(output).lines().take(LINES_SHOWN_MAX).map(str::to_owned).collect()
 }
 
 fn command_line(words: &[String]) -> String {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Flow;
 use toolbus_proto::godex::base_url::BaseUrl;
@@ -15,14 +15,12 @@ use toolbus_proto::http::ResponseHead;
 use toolbus_proto::tool::{Call, Failure, FailureKind, ToolName};
 
 use crate::bus::Bus;
-use crate::bus::back::{LocalFuture, causes, unknown_tool};
+use crate::bus::back::{LocalFuture, unknown_tool};
 use crate::engine::calls::Inbox;
 use crate::engine::drive::until;
+use crate::engine::io::{Lost as StreamError, Reader as _, Source as _};
 use crate::task::boxed;
-use crate::transport::http::{
-    Answer, Body, Client, HeaderName, HeaderValue, Method, Origin, Proxy, Request, Timeouts, Uri,
-    plain,
-};
+use crate::transport::http::{AnswerReader, Client, Origin, Proxy, Timeouts};
 
 /// Shows what a run says. What it has taken and not shown yet it keeps: a call that is dropped
 /// half-way loses nothing.
@@ -120,7 +118,7 @@ impl Exec<'_> {
             tokio::select! {
                 biased;
                 signal = &mut interrupted => run.interrupt(signal),
-                step = next(&mut open) => self.handle(run, &mut open, &mut input, step),
+                step = next(&mut open, &mut input) => self.handle(run, &mut open, &mut input, step),
                 Some(done) = calls.join_next(), if !calls.is_empty() => {
                     if let Ok((index, text, is_error)) = done {
                         surface.called(index);
@@ -167,16 +165,8 @@ impl Exec<'_> {
     fn handle(&self, run: &mut Run, open: &mut Option<Open>, input: &mut BytesMut, step: Step) {
         let now = now();
         let flow = match step {
-            Step::Head(head, body) => {
-                if let Some(open) = open {
-                    open.reading = Reading::Body(body);
-                }
-                run.handle_answered(now, SystemTime::now(), head)
-            }
-            Step::Chunk(chunk) => {
-                input.extend_from_slice(&chunk);
-                run.handle_bytes(now, input)
-            }
+            Step::Head(head) => run.handle_answered(now, SystemTime::now(), head),
+            Step::Chunk => run.handle_bytes(now, input),
             Step::End => {
                 run.handle_eof(now, input);
                 Flow::Close
@@ -240,23 +230,15 @@ struct Web<'a> {
     server: Option<Client>,
 }
 
-/// A request that is out. Dropping it closes the exchange.
+/// A request that is out, or why it is not. Dropping it closes the exchange.
 struct Open {
     target: Target,
-    reading: Reading,
-}
-
-enum Reading {
-    Head(Answer),
-    Body(Body),
-    /// It could not even be begun.
-    Never(String),
-    Over,
+    answer: Result<AnswerReader, String>,
 }
 
 enum Step {
-    Head(ResponseHead, Body),
-    Chunk(Bytes),
+    Head(ResponseHead),
+    Chunk,
     End,
     Lost(String),
 }
@@ -276,54 +258,29 @@ impl<'a> Web<'a> {
             (Target::Server, None) => client(self.base_url),
             (Target::Refresh, _) => client(self.refresh_url.unwrap_or(self.base_url)),
         };
-        let client = match client {
-            Ok(client) => client,
-            Err(why) => return Open { target, reading: Reading::Never(why) },
-        };
         if target == Target::Server {
-            self.server = Some(client.clone());
+            self.server = client.as_ref().ok().cloned();
         }
-        let mut request = Request::new(body);
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::try_from(&head.path).unwrap_or_default();
-        for (name, value) in head.headers.iter() {
-            if let (Ok(name), Ok(mut value)) =
-                (name.parse::<HeaderName>(), HeaderValue::from_str(value))
-            {
-                value.set_sensitive(name == "authorization");
-                request.headers_mut().append(name, value);
-            }
-        }
-        Open { target, reading: Reading::Head(client.ask(request, TIMEOUTS)) }
+        let answer = client.map(|client| AnswerReader::ask(&client, &head, body, TIMEOUTS));
+        Open { target, answer }
     }
 }
 
-async fn next(open: &mut Option<Open>) -> Step {
+async fn next(open: &mut Option<Open>, input: &mut BytesMut) -> Step {
     let Some(open) = open else { return std::future::pending().await };
-    match &mut open.reading {
-        Reading::Never(why) => {
-            let why = std::mem::take(why);
-            open.reading = Reading::Over;
-            Step::Lost(why)
-        }
-        Reading::Over => std::future::pending().await,
-        Reading::Head(answer) => match answer.await {
-            Ok(response) => {
-                let (parts, body) = response.into_parts();
-                let mut head = ResponseHead::new(parts.status.as_u16());
-                for (name, value) in &parts.headers {
-                    if let Some(value) = plain(value) {
-                        head.headers.push(name.as_str().to_owned(), value);
-                    }
-                }
-                Step::Head(head, body)
-            }
-            Err(error) => Step::Lost(causes(&error)),
+    let answer = match &mut open.answer {
+        Ok(answer) => answer,
+        Err(why) => return Step::Lost(std::mem::take(why)),
+    };
+    match answer {
+        AnswerReader::Head(_) => match answer.head().await {
+            Ok(head) => Step::Head(head),
+            Err(lost) => Step::Lost(lost.failure.message),
         },
-        Reading::Body(body) => match body.next().await {
-            Ok(Some(chunk)) => Step::Chunk(chunk),
-            Ok(None) => Step::End,
-            Err(error) => Step::Lost(causes(&error)),
+        AnswerReader::Body(_) => match answer.read(input).await {
+            Ok(1..) => Step::Chunk,
+            Ok(0) => Step::End,
+            Err(error) => Step::Lost(StreamError::of(error).failure.message),
         },
     }
 }
