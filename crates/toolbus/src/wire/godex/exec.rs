@@ -18,9 +18,9 @@ use crate::bus::Bus;
 use crate::bus::back::{LocalFuture, unknown_tool};
 use crate::engine::calls::Inbox;
 use crate::engine::drive::until;
-use crate::engine::io::{Lost as StreamError, Reader as _, Source as _};
 use crate::task::boxed;
 use crate::transport::http::{AnswerReader, Client, Origin, Proxy, Timeouts};
+use crate::transport::io::{Lost as StreamError, Reader as _, Source as _};
 
 /// Shows what a run says. What it has taken and not shown yet it keeps: a call that is dropped
 /// half-way loses nothing.
