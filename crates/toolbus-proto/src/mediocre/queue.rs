@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::channel::{Asked, Down, Ticket, Up};
+use crate::outstanding::Downs;
 use crate::tool::{Call, Part, Piece, What};
 
 const ITEMS_MAX: usize = 16;
@@ -123,6 +124,19 @@ impl Item for Asking {
             Asking::Up(Up::Part(part)) => Some(part),
             _ => None,
         }
+    }
+}
+
+impl Default for Queue<Down> {
+    fn default() -> Queue<Down> {
+        Queue::new()
+    }
+}
+
+impl Downs for Queue<Down> {
+    #[inline]
+    fn put(&mut self, ticket: Ticket, down: Down) {
+        self.push(ticket, down);
     }
 }
 

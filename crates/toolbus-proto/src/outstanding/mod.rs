@@ -2,8 +2,9 @@
 //!
 //! Every wire that answers by id keeps its calls here, so that matching, expiring and giving
 //! up are written once. An id is never used again, so a late answer finds no call. Calls that
-//! have not been asked yet wait in a [`WaitQueue`].
+//! have not been asked yet wait in a [`WaitQueue`], which every client has at its [`Desk`].
 
+mod desk;
 mod queue;
 mod silence;
 
@@ -14,6 +15,7 @@ use crate::channel::Ticket;
 use crate::counted::Counted;
 use crate::tool::Deadline;
 
+pub use self::desk::{Desk, Downs};
 pub use self::queue::{WaitQueue, Waiting};
 pub use self::silence::{Silence, Since};
 

@@ -9,7 +9,7 @@ use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
     Sent, Session, Then, User, counted_from, params_of, request_of,
 };
-use crate::channel::{Down, Readiness, Ticket};
+use crate::channel::{Down, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::mcp::translate::with_last;
@@ -62,7 +62,7 @@ impl MessageClient {
 
     /// What the legacy client that waits for us said of itself, raw.
     fn first_client(&self) -> Option<(Json, Json)> {
-        let params = self.line.calls().find_map(|call| match &call.what {
+        let params = self.desk.queue.calls().find_map(|call| match &call.what {
             What::Native { method, body, .. } if method == "initialize" => Some(body),
             _ => None,
         })?;
@@ -82,7 +82,7 @@ impl MessageClient {
     fn without_client(&self) -> Json {
         let is_modern =
             |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
-        let is_modern = self.line.calls().any(is_modern);
+        let is_modern = self.desk.queue.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
 
@@ -123,10 +123,10 @@ impl MessageClient {
 
     /// Sends the call whose turn it is; tells whether there was one.
     pub(super) fn send_next(&mut self) -> bool {
-        if self.readiness != Readiness::Open || !self.outstanding.has_room() {
+        if !self.desk.is_open() || !self.outstanding.has_room() {
             return false;
         }
-        let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
+        let Some(Waiting { ticket, call, .. }) = self.desk.queue.pop() else { return false };
         match &call.what {
             What::Tools => {
                 let page = Page::first(request_of(&call).cloned(), Then::Reply);
@@ -311,7 +311,7 @@ impl MessageClient {
         let (level, uris, is_heard) = (None, Vec::new(), false);
         let session = Session { ticket, revision, capabilities, client, level, uris, is_heard };
         self.sessions.insert(call.caller, session);
-        self.downs.push_back((ticket, Down::Begin { head: Some(greeting), parts: None }));
+        self.desk.downs.push_back((ticket, Down::Begin { head: Some(greeting), parts: None }));
     }
 
     /// The server is told the most talkative level of all sessions; each session hears what
@@ -336,7 +336,7 @@ impl MessageClient {
     pub(super) fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
         let Request { method, params, token, level, purpose, crossing } = request;
         let deadline = self.deadline(call);
-        let from = counted_from(self.opened, call.deadline.asked);
+        let from = counted_from(self.desk.opened, call.deadline.asked);
         let id = self.outstanding.ask(ticket, deadline);
         if deadline.asked < from {
             self.outstanding.heard(from, id);

@@ -33,7 +33,7 @@ enum Answer<'a> {
 
 impl Client {
     pub(super) fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        if self.is_broken() {
+        if self.desk.is_broken() {
             return self.handle_goodbye(line.ok());
         }
         let line = match line {
@@ -176,11 +176,11 @@ impl Client {
                 }
                 let written = schema.write();
                 let bytes = written.as_bytes().len();
-                self.notices.push_back(Notice::Described(written));
+                self.desk.notice(Notice::Described(written));
                 let tools = schema.actions.iter().map(|(name, action)| tool(name, action));
                 let tools = tools.collect();
                 self.described = Some(Described { schema, tools, bytes });
-                self.readiness = Readiness::Open;
+                self.desk.readiness = Readiness::Open;
             }
             Err(error) => {
                 let message = error.told_of(&self.settings.name);
@@ -198,7 +198,7 @@ impl Client {
             Answer::Result { .. } => {
                 self.configured(now);
                 if let Some(ticket) = request.ticket {
-                    self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
+                    self.desk.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
                 }
             }
             Answer::Error(refusal) => {
@@ -211,10 +211,10 @@ impl Client {
     /// Without its config nothing can be executed: who waits for that is told.
     pub(super) fn refuse_configured(&mut self, request: &Request, failure: &Failure) {
         if let Some(ticket) = request.ticket {
-            return self.done(ticket, Err(failure.clone()));
+            return self.desk.done(ticket, Err(failure.clone()));
         }
-        for waiting in self.line.take_asking(is_execute) {
-            self.done(waiting.ticket, Err(failure.clone()));
+        for waiting in self.desk.queue.take_asking(is_execute) {
+            self.desk.done(waiting.ticket, Err(failure.clone()));
         }
     }
 
@@ -245,7 +245,7 @@ impl Client {
         };
         self.requests.take(id);
         if let Some(ticket) = request.ticket {
-            self.done(ticket, outcome);
+            self.desk.done(ticket, outcome);
         }
     }
 
@@ -267,7 +267,7 @@ impl Client {
             return self.end(Broken::Frame, failure);
         }
         if let Some(ticket) = request.ticket {
-            self.done(ticket, Err(failure));
+            self.desk.done(ticket, Err(failure));
         }
         let message = telling::provider(
             &self.settings.name,

@@ -9,7 +9,6 @@ mod requests;
 mod sending;
 mod telling;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,13 +17,13 @@ use bytes::{Bytes, BytesMut};
 use super::schema::ProviderSchema;
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
-use crate::outstanding::{WaitQueue, Waiting};
+use crate::outstanding::{Desk, WaitQueue, Waiting};
 use crate::printable::printable;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
+use crate::tool::{Call, Failure, FailureKind, ToolSpec, What};
 use requests::{Method, Request, Requests};
 pub(super) use telling::ended;
 
@@ -71,19 +70,16 @@ impl Settings {
 pub struct Client {
     settings: Settings,
     lines: Lines,
-    readiness: Readiness,
+    desk: Desk,
     described: Option<Described>,
     configured: Configured,
     goodbye: Goodbye,
     requests: Requests,
-    line: WaitQueue,
     /// Calls whose input comes in parts and is not complete.
     collecting: WaitQueue,
     noise: u64,
     /// The latest instant we were told.
     now: Option<Instant>,
-    downs: VecDeque<(Ticket, Down)>,
-    notices: VecDeque<Notice>,
     out: Outbox,
 }
 
@@ -100,7 +96,7 @@ struct Described {
 enum Configured {
     No,
     Asked,
-    Since(Instant),
+    Yes,
 }
 
 /// How far `shutdown` is.
@@ -126,17 +122,14 @@ impl Client {
         Client {
             lines: Lines::new(settings.frame_bytes_max),
             settings,
-            readiness: Readiness::Opening,
+            desk: Desk::new(WAITING_MAX, "this provider"),
             described: None,
             configured: Configured::No,
             goodbye: Goodbye::Impossible,
             requests,
-            line: WaitQueue::new(WAITING_MAX, "this provider"),
             collecting: WaitQueue::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
             now: None,
-            downs: VecDeque::new(),
-            notices: VecDeque::new(),
             out,
         }
     }
@@ -146,12 +139,8 @@ impl Client {
         self.described.as_ref().map(|described| &described.schema)
     }
 
-    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
-        self.downs.push_back((ticket, Down::Done(outcome)));
-    }
-
     fn warn(&mut self, what: &str) {
-        self.notices.push_back(Notice::Warning(telling::provider(&self.settings.name, what)));
+        self.desk.notice(Notice::Warning(telling::provider(&self.settings.name, what)));
     }
 
     /// A line that is no frame.
@@ -202,41 +191,25 @@ impl Client {
         }
         for request in self.requests.take_all() {
             if let Some(ticket) = request.ticket {
-                self.done(ticket, Err(failure.clone()));
+                self.desk.done(ticket, Err(failure.clone()));
             }
         }
-        if !matches!(self.readiness, Readiness::Broken(_)) {
-            self.readiness = Readiness::Broken(Fault { failure, farewell });
+        if !self.desk.is_broken() {
+            self.desk.break_off(farewell, failure);
         }
-    }
-
-    fn is_broken(&self) -> bool {
-        matches!(self.readiness, Readiness::Broken(_))
     }
 
     /// Calls can go out from now on.
     fn configured(&mut self, now: Instant) {
-        self.configured = Configured::Since(now);
-        let configured = self.configured;
-        self.line.reckon(|call| configured.give_up(&call.deadline));
-        self.collecting.reckon(|call| configured.give_up(&call.deadline));
+        self.configured = Configured::Yes;
+        self.desk.open(now, |call| call.deadline);
+        self.collecting.reckon(|call| self.desk.give_up(&call.deadline));
     }
 
     /// The callers whose calls have not left us, and never will.
     fn take_waiting(&mut self) -> Vec<Ticket> {
-        let waiting = self.line.take_all().into_iter().chain(self.collecting.take_all());
+        let waiting = self.desk.queue.take_all().into_iter().chain(self.collecting.take_all());
         waiting.map(|waiting| waiting.ticket).collect()
-    }
-}
-
-impl Configured {
-    /// When a call has waited long enough. Describing and configuring have a patience of their
-    /// own: until they are over only the time in all is counted.
-    fn give_up(self, deadline: &Deadline) -> Option<Instant> {
-        match self {
-            Configured::Since(since) => deadline.instant(since.max(deadline.asked)),
-            _ => deadline.total.map(|total| deadline.asked + total),
-        }
     }
 }
 
@@ -252,9 +225,9 @@ enum Broken {
 impl Machine for Client {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = Some(now);
-        let late = self.line.expire(now).into_iter().chain(self.collecting.expire(now));
-        for Waiting { ticket, call, .. } in late.collect::<Vec<_>>() {
-            self.done(ticket, Err(call.deadline.missed()));
+        self.desk.expire(now);
+        for Waiting { ticket, call, .. } in self.collecting.expire(now) {
+            self.desk.done(ticket, Err(call.deadline.missed()));
         }
         while let Some(id) = self.requests.expired(now) {
             self.handle_late(id);
@@ -262,16 +235,16 @@ impl Machine for Client {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let waiting = [self.line.poll_timeout(), self.collecting.poll_timeout()];
+        let waiting = [self.desk.queue.poll_timeout(), self.collecting.poll_timeout()];
         waiting.into_iter().flatten().chain(self.requests.poll_timeout()).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.collecting.weight() + self.out.len()
+        self.desk.queue.weight() + self.collecting.weight() + self.out.len()
     }
 }
 
@@ -282,7 +255,7 @@ impl Channel for Client {
             self.handle_line(now, line);
         }
         // It is not waited for that such a line ends.
-        if !self.is_broken()
+        if !self.desk.is_broken()
             && let Some(head) = self.lines.skipped()
             && head.starts_with(b"{")
         {
@@ -309,13 +282,13 @@ impl Channel for Client {
 impl Calling for Client {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.now = Some(now);
-        let give_up = self.configured.give_up(&call.deadline);
-        let line = match &call.what {
+        let give_up = self.desk.give_up(&call.deadline);
+        let queue = match &call.what {
             What::Tool { .. } if call.options.sends_parts => &mut self.collecting,
-            _ => &mut self.line,
+            _ => &mut self.desk.queue,
         };
-        if let Err(failure) = line.push(ticket, call, give_up) {
-            self.done(ticket, Err(failure));
+        if let Err(failure) = queue.push(ticket, call, give_up) {
+            self.desk.done(ticket, Err(failure));
         }
     }
 
@@ -326,7 +299,7 @@ impl Calling for Client {
             Up::End(_) => self.collected(ticket, up),
             up => {
                 if let Some(failure) = self.collecting.up(ticket, up) {
-                    self.done(ticket, Err(failure));
+                    self.desk.done(ticket, Err(failure));
                 }
             }
         }
@@ -337,7 +310,7 @@ impl Calling for Client {
         let mut tickets = self.requests.cancel_all();
         tickets.extend(self.take_waiting());
         for ticket in tickets {
-            self.done(ticket, Err(Failure::cancelled()));
+            self.desk.done(ticket, Err(Failure::cancelled()));
         }
         self.part(now);
     }
@@ -362,20 +335,20 @@ impl Calling for Client {
         if self.goodbye == Goodbye::Asked {
             self.goodbye = Goodbye::Over;
             let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
-            self.notices.push_back(Notice::Warning(late.message));
+            self.desk.notice(Notice::Warning(late.message));
         }
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front()
+        self.desk.downs.pop_front()
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+        self.desk.take_unsent()
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
@@ -385,15 +358,15 @@ impl Calling for Client {
         for request in self.requests.take_all() {
             if let Some(ticket) = request.ticket {
                 let failure = self.lost(&request.method, why);
-                self.done(ticket, Err(failure));
+                self.desk.done(ticket, Err(failure));
             }
         }
-        let failure = match self.readiness {
+        let failure = match self.desk.readiness {
             Readiness::Opening => self.lost(&Method::Describe, why),
             _ => self.lost_unasked(why),
         };
         for ticket in self.take_waiting() {
-            self.done(ticket, Err(failure.clone()));
+            self.desk.done(ticket, Err(failure.clone()));
         }
     }
 }
