@@ -9,6 +9,7 @@ mod requests;
 mod sending;
 mod telling;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,14 @@ use crate::channel::{
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
-use crate::outstanding::{Desk, WaitQueue, Waiting};
+use crate::outstanding::{Desk, Outstanding, WaitQueue, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Failure, FailureKind, ToolSpec, What};
-use requests::{Method, Request, Requests};
+use requests::{Method, Request};
 pub(super) use telling::ended;
 
+/// Ids count from here.
+const FIRST_ID: u64 = 1;
 /// Calls that wait for their turn.
 const WAITING_MAX: usize = 1024;
 /// Lines that are no frames are shown up to this count, and then only counted.
@@ -74,7 +77,7 @@ pub struct Client {
     described: Option<Described>,
     configured: Configured,
     goodbye: Goodbye,
-    requests: Requests,
+    outstanding: Outstanding<Request>,
     /// Calls whose input comes in parts and is not complete.
     collecting: WaitQueue,
     noise: u64,
@@ -113,11 +116,9 @@ enum Goodbye {
 impl Client {
     /// Asks the provider to describe itself, as soon as it is asked what to write.
     pub fn new(settings: Settings) -> Client {
-        let mut requests = Requests::new();
+        let mut outstanding = Outstanding::new(FIRST_ID, usize::MAX);
         let mut out = Outbox::new();
-        let describe =
-            Request { method: Method::Describe, ticket: None, patience: None, give_up: None };
-        let id = requests.ask(describe);
+        let id = outstanding.insert(None, Request::own(Method::Describe));
         wire::write_request(&mut out, id, "describe", &Bytes::from_static(b"{}"));
         Client {
             lines: Lines::new(settings.frame_bytes_max),
@@ -126,7 +127,7 @@ impl Client {
             described: None,
             configured: Configured::No,
             goodbye: Goodbye::Impossible,
-            requests,
+            outstanding,
             collecting: WaitQueue::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
             now: None,
@@ -189,10 +190,8 @@ impl Client {
         if !may_part {
             self.goodbye = Goodbye::Impossible;
         }
-        for request in self.requests.take_all() {
-            if let Some(ticket) = request.ticket {
-                self.desk.done(ticket, Err(failure.clone()));
-            }
+        for ticket in self.take_requests().filter_map(|request| request.ticket) {
+            self.desk.done(ticket, Err(failure.clone()));
         }
         if !self.desk.is_broken() {
             self.desk.break_off(farewell, failure);
@@ -204,6 +203,12 @@ impl Client {
         self.configured = Configured::Yes;
         self.desk.open(now, |call| call.deadline);
         self.collecting.reckon(|call| self.desk.give_up(&call.deadline));
+    }
+
+    /// Answers do not count any more: all requests, oldest first, but a `shutdown`.
+    fn take_requests(&mut self) -> impl Iterator<Item = Request> + use<> {
+        let taken = self.outstanding.take_if(|request| request.method != Method::Shutdown);
+        taken.into_iter().map(|(_, request)| request)
     }
 
     /// The callers whose calls have not left us, and never will.
@@ -229,14 +234,14 @@ impl Machine for Client {
         for Waiting { ticket, call, .. } in self.collecting.expire(now) {
             self.desk.done(ticket, Err(call.deadline.missed()));
         }
-        while let Some(id) = self.requests.expired(now) {
+        while let Some(id) = self.outstanding.late(now) {
             self.handle_late(id);
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let waiting = [self.desk.queue.poll_timeout(), self.collecting.poll_timeout()];
-        waiting.into_iter().flatten().chain(self.requests.poll_timeout()).min()
+        waiting.into_iter().flatten().chain(self.outstanding.poll_timeout()).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -307,9 +312,11 @@ impl Calling for Client {
 
     fn close(&mut self, now: Instant) {
         self.now = Some(now);
-        let mut tickets = self.requests.cancel_all();
-        tickets.extend(self.take_waiting());
-        for ticket in tickets {
+        let asked = self.outstanding.iter_mut();
+        let asked = asked.filter_map(|(id, request)| Some((id, request.ticket.take()?)));
+        // Oldest first.
+        let asked: BTreeMap<_, _> = asked.collect();
+        for ticket in asked.into_values().chain(self.take_waiting()) {
             self.desk.done(ticket, Err(Failure::cancelled()));
         }
         self.part(now);
@@ -320,9 +327,7 @@ impl Calling for Client {
         if self.goodbye != Goodbye::Possible {
             return;
         }
-        let shutdown =
-            Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
-        let id = self.requests.ask(shutdown);
+        let id = self.outstanding.insert(None, Request::own(Method::Shutdown));
         wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
         self.goodbye = Goodbye::Asked;
     }
@@ -355,7 +360,7 @@ impl Calling for Client {
         self.now = Some(now);
         self.goodbye = Goodbye::Impossible;
         self.tell_noise();
-        for request in self.requests.take_all() {
+        for request in self.take_requests() {
             if let Some(ticket) = request.ticket {
                 let failure = self.lost(&request.method, why);
                 self.desk.done(ticket, Err(failure));

@@ -38,7 +38,7 @@ impl Client {
             return;
         }
         self.answer_what_needs_no_provider();
-        while self.requests.executing() < self.executes_max() {
+        while self.outstanding.count() < self.executes_max() {
             let next = self.desk.queue.calls().next().filter(|call| is_execute(call));
             match (self.configured, next) {
                 (Configured::Asked, _) => return,
@@ -126,8 +126,8 @@ impl Client {
         let patience = self.settings.configure_timeout;
         let give_up = self.now.map(|now: Instant| now + patience);
         let patience = Some(patience);
-        let id =
-            self.requests.ask(Request { method: Method::Configure, ticket, patience, give_up });
+        let request = Request { method: Method::Configure, ticket, patience };
+        let id = self.outstanding.insert(give_up, request);
         wire::write_configure(&mut self.out, id, &text.into());
         self.configured = Configured::Asked;
         // What has a patience of its own takes nothing of a call's.
@@ -140,7 +140,8 @@ impl Client {
         let give_up = self.desk.give_up(&call.deadline);
         let patience = call.deadline.quiet.or(call.deadline.total);
         let method = Method::Execute { action: action.clone(), label, gives_outputs };
-        let id = self.requests.ask(Request { method, ticket: Some(ticket), patience, give_up });
+        let request = Request { method, ticket: Some(ticket), patience };
+        let id = self.outstanding.insert(give_up, request);
         wire::write_execute(&mut self.out, id, action.as_str(), &attrs);
     }
 
@@ -207,10 +208,15 @@ impl Client {
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         let was_here = self.desk.queue.remove(ticket).is_some()
             || self.collecting.remove(ticket).is_some()
-            || self.requests.cancel(ticket);
+            || self.cancel_request(ticket);
         if was_here {
             self.desk.done(ticket, Err(Failure::cancelled()));
         }
+    }
+
+    fn cancel_request(&mut self, ticket: Ticket) -> bool {
+        let mut requests = self.outstanding.iter_mut().map(|(_, request)| &mut request.ticket);
+        requests.find(|waiting| **waiting == Some(ticket)).and_then(Option::take).is_some()
     }
 }
 
