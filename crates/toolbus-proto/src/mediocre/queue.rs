@@ -29,11 +29,14 @@ pub(super) trait Item {
     }
 }
 
-impl<T: Item> Queue<T> {
-    pub(super) fn new() -> Queue<T> {
+// Derived, this would want `T` to be so.
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
         Queue { items: VecDeque::new(), bytes: 0 }
     }
+}
 
+impl<T: Item> Queue<T> {
     #[inline]
     pub(super) fn push(&mut self, ticket: Ticket, item: T) {
         self.bytes += item.weight();
@@ -124,12 +127,6 @@ impl Item for Asking {
             Asking::Up(Up::Part(part)) => Some(part),
             _ => None,
         }
-    }
-}
-
-impl Default for Queue<Down> {
-    fn default() -> Queue<Down> {
-        Queue::new()
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
-    Sent, Session, Then, User, counted_from, params_of, request_of,
+    Sent, Session, Then, User, counted_from, era_of, params_of, request_of,
 };
 use crate::channel::{Down, Ticket};
 use crate::json::edit;
@@ -253,7 +253,7 @@ impl MessageClient {
     fn send_native(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: Bytes) {
         let name = str::from_utf8(&method).unwrap_or_default();
         let Some(speaks) = self.greeting.as_ref().map(Greeting::era) else { return };
-        let Said { era, level, has_token } = Said::by(call, name, &body);
+        let era = era_of(call);
         match (name, self.greeting_for(era)) {
             ("initialize", Some(greeting)) => {
                 return self.begin_session(ticket, call, &body, greeting);
@@ -284,6 +284,7 @@ impl MessageClient {
         {
             return self.done(ticket, empty());
         }
+        let (level, has_token) = extras(&call.options, &body);
         let token = has_token.then(|| self.new_token(ticket));
         let body = match name {
             "logging/setLevel" => self.most_talkative(call, body),
@@ -356,33 +357,15 @@ impl MessageClient {
     }
 }
 
-/// What a native request says beside what it asks.
-struct Said {
-    era: Era,
-    level: Option<Level>,
-    has_token: bool,
-}
-
-impl Said {
-    /// The serving end may have read it already.
-    fn by(call: &Call, method: &str, body: &[u8]) -> Said {
-        let CallOptions { revision, log_level, progress, .. } = call.options;
-        match revision {
-            Some(revision) => Said {
-                era: Era::of(revision),
-                level: log_level.and_then(Level::named),
-                has_token: progress,
-            },
-            None => {
-                let meta = Meta::in_body(body);
-                Said {
-                    era: meta.era(method),
-                    level: meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok()),
-                    has_token: meta.progress_token.is_some(),
-                }
-            }
-        }
+/// From which level on the caller of a native request hears log messages, and whether it wants to
+/// hear of progress. The serving end may have read it already.
+fn extras(options: &CallOptions, body: &[u8]) -> (Option<Level>, bool) {
+    if options.revision.is_some() {
+        return (options.log_level.and_then(Level::named), options.progress);
     }
+    let meta = Meta::in_body(body);
+    let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+    (level, meta.progress_token.is_some())
 }
 
 /// The parameters of a call with an object as its arguments, where there were none.

@@ -162,7 +162,7 @@ pub struct Conversation {
     wrapped: BTreeSet<ToolName>,
     /// The tool that was called last; the next call is likely one of the same.
     called: Option<ToolName>,
-    next_ticket: u64,
+    pub(super) next_ticket: u64,
     next_batch: u64,
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -309,14 +309,14 @@ impl Conversation {
 
     /// Takes one message that was read already. `mirror` are the headers of a modern HTTP
     /// request.
-    pub(super) fn handle_posted(
+    pub(super) fn handle_read(
         &mut self,
         now: Instant,
         place: Place,
         read: &Read<'_>,
         mirror: Option<&Mirror>,
     ) -> bool {
-        self.handle_read(now, Origin { place, batch: None }, read, mirror)
+        self.handle(now, Origin { place, batch: None }, read, mirror)
     }
 
     /// A message that is too long to be kept.
