@@ -595,9 +595,9 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => (&**method, Some(body)),
         What::Tool { .. } | What::Tools => (&b""[..], request_of(call)),
     };
-    match (request, call.options.revision) {
+    match (request, call.options.known) {
         (None, _) => Era::Modern,
-        (Some(_), Some(revision)) => Era::of(revision),
+        (Some(_), Some(known)) => Era::of(known),
         // It does not come from a front of ours, or was made in the place of one that does.
         (Some(request), None) => {
             Meta::in_body(request).era(str::from_utf8(method).unwrap_or_default())

@@ -360,8 +360,8 @@ impl MessageClient {
 /// From which level on the caller of a native request hears log messages, and whether it wants to
 /// hear of progress. The serving end may have read it already.
 fn extras(options: &CallOptions, body: &[u8]) -> (Option<Level>, bool) {
-    if options.revision.is_some() {
-        return (options.log_level.and_then(Level::named), options.progress);
+    if let Some(known) = options.known {
+        return (known.log_level.and_then(Level::numbered), options.progress);
     }
     let meta = Meta::in_body(body);
     let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());

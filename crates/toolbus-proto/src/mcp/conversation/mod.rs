@@ -34,7 +34,7 @@ use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
-use crate::tool::{Call, CallOptions, CallerId, Outcome, ToolName, ToolSpec, Trace, What};
+use crate::tool::{Call, CallOptions, CallerId, Known, Outcome, ToolName, ToolSpec, Trace, What};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -527,8 +527,10 @@ impl InFlight {
         CallOptions {
             progress,
             native: Some(WIRE),
-            revision: Some(self.revision.as_str()),
-            log_level: level.map(Level::as_str),
+            known: Some(Known {
+                revision: self.revision as u8,
+                log_level: level.map(|level| level as u8),
+            }),
             ..CallOptions::default()
         }
     }

@@ -277,7 +277,7 @@ impl Conversation {
             }
             ("notifications/initialized", ..) => {}
             ("notifications/cancelled", Some(params), _) => {
-                self.handle_cancelled(read.line, params)
+                self.handle_cancelled(read.line, params);
             }
             (
                 "notifications/roots/list_changed" | "notifications/progress",
