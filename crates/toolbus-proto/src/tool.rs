@@ -301,12 +301,19 @@ pub struct CallOptions {
     /// The result of a tool as this wire writes it, [`Outcome::Native`], from a back that
     /// speaks it, too: nothing of it is lost on the way through the hub.
     pub native: Option<Wire>,
-    /// The revision of that wire that the request is written in, by its name there, where the
-    /// serving end has read it: then the rest of these options is what the request says, and no
-    /// other end need look through it.
-    pub revision: Option<&'static str>,
-    /// From which level on the caller wants the log of the tool, by its name on that wire.
-    pub log_level: Option<&'static str>,
+    /// What the request says besides, where the serving end of that wire has read it: then all
+    /// these options are what it says, and no other end need look through it.
+    pub known: Option<Known>,
+}
+
+/// What a request says of itself, by the numbers that the room of its wire gives them. Small,
+/// since every call carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The revision of the wire that it is written in.
+    pub revision: u8,
+    /// From which level on the caller wants to hear the log of the tool.
+    pub log_level: Option<u8>,
 }
 
 /// A piece of a reply or of an input that comes bit by bit.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::jsonrpc::string;
+use crate::tool::Known;
 
 /// Before and after the handshake went out of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,9 +15,9 @@ pub enum Era {
 }
 
 impl Era {
-    /// The era of the revision of this name.
-    pub(super) fn of(revision: &str) -> Era {
-        if revision == Revision::MODERN.as_str() { Era::Modern } else { Era::Legacy }
+    /// The era of a request of which this is known.
+    pub(super) fn of(known: Known) -> Era {
+        if known.revision == Revision::MODERN as u8 { Era::Modern } else { Era::Legacy }
     }
 }
 
@@ -116,6 +117,11 @@ impl Level {
     /// The level of this name.
     pub fn named(name: &str) -> Option<Level> {
         Level::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+    }
+
+    /// The level of this number, the least grave being 0.
+    pub(super) fn numbered(number: u8) -> Option<Level> {
+        Level::NAMES.get(usize::from(number)).map(|(_, level)| *level)
     }
 
     /// Its name.

@@ -72,11 +72,6 @@ pub(super) struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// Reads the `_meta` of these parameters.
-    pub(super) fn read(params: Option<&'a str>) -> Meta<'a> {
-        Meta::in_body(params.unwrap_or_default().as_bytes())
-    }
-
     /// Reads the `_meta` of parameters that were checked when they arrived.
     pub(super) fn in_body(params: &'a [u8]) -> Meta<'a> {
         static META: LazyLock<Rare> = LazyLock::new(|| Rare::new("_meta"));
@@ -122,7 +117,7 @@ impl<'a> Meta<'a> {
 
 /// Which era a request belongs to. `params` are raw.
 pub fn era(method: &str, params: Option<&str>) -> Era {
-    Meta::read(params).era(method)
+    Meta::in_body(params.unwrap_or_default().as_bytes()).era(method)
 }
 
 /// What is wrong with a message, as we say it.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::channel::{Asked, Down, Ticket, Up};
+use crate::outstanding::Downs;
 use crate::tool::{Call, Part, Piece, What};
 
 const ITEMS_MAX: usize = 16;
@@ -28,11 +29,14 @@ pub(super) trait Item {
     }
 }
 
-impl<T: Item> Queue<T> {
-    pub(super) fn new() -> Queue<T> {
+// Derived, this would want `T` to be so.
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
         Queue { items: VecDeque::new(), bytes: 0 }
     }
+}
 
+impl<T: Item> Queue<T> {
     #[inline]
     pub(super) fn push(&mut self, ticket: Ticket, item: T) {
         self.bytes += item.weight();
@@ -123,6 +127,13 @@ impl Item for Asking {
             Asking::Up(Up::Part(part)) => Some(part),
             _ => None,
         }
+    }
+}
+
+impl Downs for Queue<Down> {
+    #[inline]
+    fn put(&mut self, ticket: Ticket, down: Down) {
+        self.push(ticket, down);
     }
 }
 

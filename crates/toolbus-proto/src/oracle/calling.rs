@@ -3,7 +3,6 @@
 //! It lives as long as one process of the oracle. It says when that process has broken its
 //! word and how to part from it; the supervisor starts, signals and replaces processes.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -13,12 +12,12 @@ use super::felt::Leniency;
 use super::functions::{Functions, Prepared, Reading};
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
 use crate::jsonrpc::{self, Id, Message, kind};
-use crate::outstanding::{WaitQueue, Waiting};
+use crate::outstanding::{Desk, Waiting};
 use crate::printable::printable;
 use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, What, too_many_tools};
 
@@ -53,16 +52,11 @@ pub struct Client {
     settings: Settings,
     functions: Functions,
     lines: Lines,
-    readiness: Readiness,
-    /// When the oracle said that it is ready.
-    opened: Option<Instant>,
+    desk: Desk,
     wrong_start: Option<WrongStart>,
-    line: WaitQueue,
     in_flight: Option<InFlight>,
     next_id: u64,
     strays: u32,
-    downs: VecDeque<(Ticket, Down)>,
-    notices: VecDeque<Notice>,
     out: Outbox,
 }
 
@@ -89,15 +83,11 @@ impl Client {
             lines: Lines::new(settings.line_bytes_max),
             settings,
             functions,
-            readiness: Readiness::Opening,
-            opened: None,
+            desk: Desk::new(WAITING_MAX, "this oracle"),
             wrong_start: None,
-            line: WaitQueue::new(WAITING_MAX, "this oracle"),
             in_flight: None,
             next_id: 0,
             strays: 0,
-            downs: VecDeque::new(),
-            notices: VecDeque::new(),
             out: Outbox::new(),
         }
     }
@@ -107,12 +97,8 @@ impl Client {
         &self.functions
     }
 
-    fn is_broken(&self) -> bool {
-        matches!(self.readiness, Readiness::Broken(_))
-    }
-
     fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        match &self.readiness {
+        match &self.desk.readiness {
             Readiness::Opening => self.handle_first_line(now, line),
             Readiness::Open => match line {
                 Ok(line) => self.handle_answer(&line),
@@ -167,12 +153,10 @@ impl Client {
                 jsonrpc::write_error(&mut self.out, &id, -32602, &message, None);
                 return self.break_off(Farewell::Patient, kind, message);
             }
-            self.notices.extend(self.functions.offer(&text));
+            self.desk.notices.extend(self.functions.offer(&text));
         }
         wire::write_ack(&mut self.out, &id);
-        self.readiness = Readiness::Open;
-        self.opened = Some(now);
-        self.line.reckon(|call| give_up(Some(now), &call.deadline));
+        self.desk.open(now, |call| call.deadline);
     }
 
     fn refuse_first_line(&mut self, line: &[u8], why: &str) {
@@ -213,7 +197,7 @@ impl Client {
     fn end_in_flight(&mut self, outcome: Result<Outcome, Failure>) {
         self.strays = 0;
         if let Some(InFlight { ticket: Some(ticket), .. }) = self.in_flight.take() {
-            self.done(ticket, outcome);
+            self.desk.done(ticket, outcome);
         }
     }
 
@@ -223,22 +207,21 @@ impl Client {
             return self.break_off(Farewell::Abrupt, FailureKind::BrokeProtocol, message);
         }
         self.strays += 1;
-        self.notices.push_back(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
+        self.desk.notice(Notice::Stray(printable(line, LINE_SHOWN_MAX)));
     }
 
     fn break_off(&mut self, farewell: Farewell, kind: FailureKind, message: impl Into<String>) {
-        let failure = Failure::new(kind, message);
-        self.readiness = Readiness::Broken(Fault { failure, farewell });
+        self.desk.break_off(farewell, Failure::new(kind, message));
     }
 
     /// One call at a time: the next goes out when the one before it is answered. Only when
     /// it is really about to be written: until then another process could still take it (I7).
     fn send_next(&mut self) {
-        while self.readiness == Readiness::Open && self.in_flight.is_none() {
-            let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return };
+        while self.desk.is_open() && self.in_flight.is_none() {
+            let Some(Waiting { ticket, call, .. }) = self.desk.queue.pop() else { return };
             if call.what == What::Tools {
                 let tools = self.functions.tools();
-                self.done(ticket, Ok(Outcome::Tools(tools)));
+                self.desk.done(ticket, Ok(Outcome::Tools(tools)));
                 continue;
             }
             match self.functions.prepare(&call.what) {
@@ -250,13 +233,9 @@ impl Client {
                     let deadline = call.deadline;
                     self.in_flight = Some(InFlight { id, ticket, deadline, reading });
                 }
-                Err(failure) => self.done(ticket, Err(failure)),
+                Err(failure) => self.desk.done(ticket, Err(failure)),
             }
         }
-    }
-
-    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
-        self.downs.push_back((ticket, Down::Done(outcome)));
     }
 
     /// Keeps the beginning of a wrong first line until it can be shown.
@@ -286,18 +265,15 @@ impl Machine for Client {
         if self.wrong_start.as_ref().is_some_and(|wrong| wrong.until <= now) {
             self.refuse_wrong_start();
         }
-        for Waiting { ticket, call, .. } in self.line.expire(now) {
-            self.done(ticket, Err(call.deadline.missed()));
-        }
-        let opened = self.opened;
+        self.desk.expire(now);
         let is_over = |call: &mut InFlight| {
-            give_up(opened, &call.deadline).is_some_and(|give_up| give_up <= now)
+            self.desk.give_up(&call.deadline).is_some_and(|give_up| give_up <= now)
         };
         let Some(InFlight { ticket, deadline, .. }) = self.in_flight.take_if(is_over) else {
             return;
         };
         if let Some(ticket) = ticket {
-            self.done(ticket, Err(deadline.missed()));
+            self.desk.done(ticket, Err(deadline.missed()));
         }
         // Its late answer could be taken for the next call's: this process has to go (I9).
         let message = "stopped because a call got no answer in time";
@@ -307,22 +283,22 @@ impl Machine for Client {
     fn poll_timeout(&self) -> Option<Instant> {
         let wrong_start = self.wrong_start.as_ref().map(|wrong| wrong.until);
         let in_flight = self.in_flight.as_ref();
-        let in_flight = in_flight.and_then(|call| give_up(self.opened, &call.deadline));
-        [wrong_start, in_flight, self.line.poll_timeout()].into_iter().flatten().min()
+        let in_flight = in_flight.and_then(|call| self.desk.give_up(&call.deadline));
+        [wrong_start, in_flight, self.desk.queue.poll_timeout()].into_iter().flatten().min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.out.len()
+        self.desk.queue.weight() + self.out.len()
     }
 }
 
 impl Channel for Client {
     fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if self.readiness == Readiness::Opening && self.wrong_start.is_none() {
+        if self.desk.readiness == Readiness::Opening && self.wrong_start.is_none() {
             match input.first() {
                 None => return Flow::More,
                 Some(b'{') => {}
@@ -335,7 +311,7 @@ impl Channel for Client {
         if self.wrong_start.is_some() {
             self.handle_wrong_start(input);
         }
-        while !self.is_broken() {
+        while !self.desk.is_broken() {
             let Some(line) = self.lines.next(input) else {
                 return Flow::More;
             };
@@ -362,64 +338,50 @@ impl Channel for Client {
 
 impl Calling for Client {
     fn call(&mut self, _now: Instant, ticket: Ticket, call: Call) {
-        let give_up = give_up(self.opened, &call.deadline);
-        if let Err(failure) = self.line.push(ticket, call, give_up) {
-            self.done(ticket, Err(failure));
-        }
+        let limits = call.deadline;
+        self.desk.wait(ticket, call, &limits);
     }
 
     fn up(&mut self, _now: Instant, ticket: Ticket, up: Up) {
         // The wire has no parts and no questions; a call is one message.
         let Up::Cancel(_) = up else { return };
         let in_flight = self.in_flight.as_mut().filter(|call| call.ticket == Some(ticket));
-        match (self.line.remove(ticket), in_flight) {
+        match (self.desk.queue.remove(ticket), in_flight) {
             (Some(_), _) => {}
             (None, Some(in_flight)) => in_flight.ticket = None,
             (None, None) => return,
         }
-        self.done(ticket, Err(Failure::cancelled()));
+        self.desk.done(ticket, Err(Failure::cancelled()));
     }
 
     fn close(&mut self, _now: Instant) {
         if let Some(in_flight) = &mut self.in_flight
             && let Some(ticket) = in_flight.ticket.take()
         {
-            self.done(ticket, Err(Failure::cancelled()));
+            self.desk.done(ticket, Err(Failure::cancelled()));
         }
-        for (ticket, _) in self.take_unsent() {
-            self.done(ticket, Err(Failure::cancelled()));
-        }
-        if self.readiness == Readiness::Open {
+        self.desk.lost(&Failure::cancelled());
+        if self.desk.is_open() {
             wire::write_shutdown(&mut self.out);
         }
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front()
+        self.desk.downs.pop_front()
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+        self.desk.take_unsent()
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
-        let in_flight = self.in_flight.take().and_then(|in_flight| in_flight.ticket);
-        let unsent = self.take_unsent().into_iter().map(|(ticket, _)| ticket);
-        for ticket in in_flight.into_iter().chain(unsent) {
-            self.done(ticket, Err(why.clone()));
+        if let Some(ticket) = self.in_flight.take().and_then(|in_flight| in_flight.ticket) {
+            self.desk.done(ticket, Err(why.clone()));
         }
-    }
-}
-
-/// When a call has waited long enough. The start has a patience of its own, which may be
-/// longer than a call's: until the oracle is ready only the time in all is counted.
-fn give_up(opened: Option<Instant>, deadline: &Deadline) -> Option<Instant> {
-    match opened {
-        Some(opened) => deadline.instant(opened.max(deadline.asked)),
-        None => deadline.total.map(|total| deadline.asked + total),
+        self.desk.lost(why);
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::crossing::failed;
 use super::{Form, MessageClient, Page, Purpose, Sent, Then, glimpse};
-use crate::channel::{Notice, Readiness, Ticket};
+use crate::channel::{Notice, Ticket};
 use crate::frame::lines::{Glimpse, TooLong};
 use crate::json::edit;
 use crate::json::{Json, JsonError, Kind};
@@ -39,7 +39,7 @@ impl MessageClient {
     /// conversation is broken, what the server says means nothing.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
         self.latest = Some(now);
-        if let Readiness::Broken(_) = self.readiness {
+        if self.desk.is_broken() {
             return;
         }
         let is_batch = message.first() == Some(&b'[')
@@ -112,7 +112,7 @@ impl MessageClient {
     }
 
     fn ignore_response(&mut self, id: &Id) {
-        self.notices.push_back(Notice::Ignored(format!("response {}", id.to_json())));
+        self.desk.notice(Notice::Ignored(format!("response {}", id.to_json())));
     }
 
     pub(super) fn handle_answer(
@@ -249,7 +249,7 @@ impl MessageClient {
     /// An error that names no request. If there is no doubt whose it is, it ends that call.
     fn handle_nameless(&mut self, now: Instant, line: &Bytes, error: &str) {
         let shown = printable(line, LINE_SHOWN_MAX);
-        self.notices.push_back(Notice::Ignored(format!("an error without an id: {shown}")));
+        self.desk.notice(Notice::Ignored(format!("an error without an id: {shown}")));
         let calls = self.sent.iter().filter(|(_, sent)| !matches!(sent.purpose, Purpose::Own));
         let tickets: Vec<_> = calls.map(|(ticket, _)| *ticket).collect();
         if let [ticket] = tickets[..]
@@ -265,8 +265,8 @@ impl MessageClient {
         too_long: &TooLong,
         glimpse: Option<&Glimpse>,
     ) {
-        self.notices.push_back(Notice::Stray(too_long.to_string()));
-        if self.readiness != Readiness::Open {
+        self.desk.notice(Notice::Stray(too_long.to_string()));
+        if !self.desk.is_open() {
             return;
         }
         let seen = glimpse.and_then(|Glimpse { head, tail }| glimpse::id(head, tail));
@@ -278,7 +278,7 @@ impl MessageClient {
     fn handle_invalid(&mut self, line: &Bytes, invalid: &Invalid) {
         let shown = printable(line, LINE_SHOWN_MAX);
         let is_noise = invalid.why.is_parse_error() || line.first() != Some(&b'{');
-        self.notices.push_back(match is_noise {
+        self.desk.notice(match is_noise {
             true => Notice::Stray(shown),
             false => Notice::Ignored(format!("{invalid}: {shown}")),
         });
@@ -290,7 +290,7 @@ impl MessageClient {
         // The ids of its questions are its own.
         let is_question =
             str::from_utf8(line).is_ok_and(|text| edit::member(text, "method").is_some());
-        if self.readiness == Readiness::Open && !is_question {
+        if self.desk.is_open() && !is_question {
             let message = format!("the server's answer cannot be read: {invalid}");
             self.fail_seen(glimpse::id(line, line), Failure::new(failure, message));
         }

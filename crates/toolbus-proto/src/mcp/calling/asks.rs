@@ -227,7 +227,7 @@ impl MessageClient {
         if let Some(sent) = self.sent.get(&ticket) {
             self.outstanding.hold(sent.id);
         }
-        self.downs.push_back((ticket, Down::Ask(ask, asked)));
+        self.desk.downs.push_back((ticket, Down::Ask(ask, asked)));
     }
 
     /// A caller has answered.

@@ -153,7 +153,7 @@ impl MessageClient {
         if let Some(outcome) = hold.outcome {
             return self.done(ticket, outcome);
         }
-        let now = super::counted_from(self.opened, call.deadline.asked);
+        let now = super::counted_from(self.desk.opened, call.deadline.asked);
         for (ask, answer) in answers {
             let answer = Json::from_trusted(format!("{{\"result\":{answer}}}"));
             self.handle_answered(now, own, ask, &answer);

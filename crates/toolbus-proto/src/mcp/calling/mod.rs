@@ -36,12 +36,10 @@ use self::rounds::Round;
 use self::tasks::{AsTask, Task, Tasks};
 use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
-use crate::channel::{
-    Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, Ticket, Up,
-};
+use crate::channel::{Calling, Down, Farewell, Machine, Notice, Outbox, Readiness, Ticket, Up};
 use crate::counted::Counted;
 use crate::json::Json;
-use crate::outstanding::{Outstanding, Silence, Since, WaitQueue, Waiting};
+use crate::outstanding::{Desk, Outstanding, Silence, Since, Waiting};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
 };
@@ -61,11 +59,9 @@ const OWN_TICKETS: u64 = 1 << 63;
 pub struct MessageClient {
     settings: Settings,
     us: Json,
-    readiness: Readiness,
+    desk: Desk,
     opening: Option<Opening>,
     greeting: Option<Greeting>,
-    /// When the server was ready.
-    opened: Option<Instant>,
     /// Was it asked whether it is modern?
     was_discovered: bool,
     /// May one connection carry both eras, as a pipe may?
@@ -74,7 +70,6 @@ pub struct MessageClient {
     speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
-    line: WaitQueue,
     outstanding: Outstanding,
     silence: Silence,
     sent: Counted<Ticket, Sent>,
@@ -103,8 +98,6 @@ pub struct MessageClient {
     heard_for: Option<u64>,
     /// The names of the server's tools, once they were listed and until they change.
     tools: Option<Vec<ToolSpec>>,
-    downs: VecDeque<(Ticket, Down)>,
-    notices: VecDeque<Notice>,
     outgoing: VecDeque<Outgoing>,
     /// What the answers among them weigh.
     owed_bytes: usize,
@@ -236,15 +229,13 @@ impl MessageClient {
     pub fn new(settings: Settings) -> MessageClient {
         MessageClient {
             us: wire::introduction("toolbus", &settings.version),
-            readiness: Readiness::Opening,
+            desk: Desk::new(settings.calls_max, "this server"),
             opening: None,
             greeting: None,
-            opened: None,
             was_discovered: false,
             carries_both: false,
             speaks_both: false,
             died_of: None,
-            line: WaitQueue::new(settings.calls_max, "this server"),
             outstanding: Outstanding::new(1, settings.calls_max),
             silence: Silence::default(),
             sent: Counted::default(),
@@ -263,8 +254,6 @@ impl MessageClient {
             latest: None,
             heard_for: None,
             tools: None,
-            downs: VecDeque::new(),
-            notices: VecDeque::new(),
             outgoing: VecDeque::new(),
             owed_bytes: 0,
             settings,
@@ -358,10 +347,8 @@ impl MessageClient {
                 self.greeting = Some(Greeting { revision, raw: Json::from_trusted(greeting) });
                 self.learn_of_tasks();
                 self.opening = None;
-                self.opened = Some(now);
-                self.readiness = Readiness::Open;
                 let timeout_total = self.settings.timeout_total;
-                self.line.reckon(|call| give_up(Some(now), timeout_total, call));
+                self.desk.open(now, |call| limits(Some(now), timeout_total, call));
             }
             Step::Fail(failure) => self.break_off(failure),
         }
@@ -369,24 +356,21 @@ impl MessageClient {
 
     /// The server is stopped, or hangs: whoever holds us is to try another.
     fn leave_hanging(&mut self) {
-        self.notices.push_back(Notice::Hangs);
+        self.desk.notice(Notice::Hangs);
         let message = "stopped because calls in a row got no answer in time";
-        let failure = Failure::new(FailureKind::Gone, message);
-        self.break_off(failure);
-        if let Readiness::Broken(fault) = &mut self.readiness {
-            fault.farewell = Farewell::Abrupt;
-        }
+        self.opening = None;
+        self.desk.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, message));
     }
 
     /// The conversation cannot go on.
     pub(super) fn break_off(&mut self, failure: Failure) {
         self.opening = None;
-        self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Patient });
+        self.desk.break_off(Farewell::Patient, failure);
     }
 
     /// Who calls first decides which era is tried first; who does not speak MCP is modern.
     fn begin(&mut self, now: Instant) {
-        let Some(first) = self.line.calls().next().map(era_of) else { return };
+        let Some(first) = self.desk.queue.calls().next().map(era_of) else { return };
         let memory = self.settings.memory.clone();
         let (opening, step) = Opening::new(now, memory, self.settings.probe_timeout, first);
         self.opening = Some(opening);
@@ -403,7 +387,7 @@ impl MessageClient {
         };
         match is_own(ticket) {
             true => self.own_done(ticket, outcome),
-            false => self.downs.push_back((ticket, Down::Done(outcome))),
+            false => self.desk.done(ticket, outcome),
         }
     }
 
@@ -458,7 +442,7 @@ impl MessageClient {
 
     /// When a call has waited long enough, once the server is ready.
     fn deadline(&self, call: &Call) -> Deadline {
-        deadline(self.opened, self.settings.timeout_total, call)
+        limits(self.desk.opened, self.settings.timeout_total, call)
     }
 }
 
@@ -474,7 +458,7 @@ impl Machine for MessageClient {
         self.expire_rounds(now);
         self.expire_tasks(now);
         self.expire_listens(now);
-        for Waiting { ticket, call, .. } in self.line.expire(now) {
+        for Waiting { ticket, call, .. } in self.desk.queue.expire(now) {
             let deadline = self.deadline(&call);
             self.done(ticket, Err(missed(now, &deadline)));
         }
@@ -487,14 +471,14 @@ impl Machine for MessageClient {
             self.end(ticket, sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
-        if hangs && self.readiness == Readiness::Open {
+        if hangs && self.desk.is_open() {
             self.leave_hanging();
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
-        let (asks, line) = (self.asks.poll_timeout(), self.line.poll_timeout());
+        let (asks, line) = (self.asks.poll_timeout(), self.desk.queue.poll_timeout());
         let (holds, listens) = (self.holds.poll_timeout(), self.listens.poll_timeout());
         let rounds = self.rounds.values().filter_map(Round::at).min();
         let (outstanding, tasks) = (self.outstanding.poll_timeout(), self.tasks.poll_timeout());
@@ -503,22 +487,20 @@ impl Machine for MessageClient {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.owed_bytes + self.holds.weight()
+        self.desk.queue.weight() + self.owed_bytes + self.holds.weight()
     }
 }
 
 impl Calling for MessageClient {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.latest = Some(now);
-        let give_up = give_up(self.opened, self.settings.timeout_total, &call);
-        if let Err(failure) = self.line.push(ticket, call, give_up) {
-            return self.done(ticket, Err(failure));
-        }
-        if self.readiness == Readiness::Opening && self.opening.is_none() {
+        let limits = self.deadline(&call);
+        let waits = self.desk.wait(ticket, call, &limits);
+        if waits && self.desk.readiness == Readiness::Opening && self.opening.is_none() {
             self.begin(now);
         }
     }
@@ -539,11 +521,11 @@ impl Calling for MessageClient {
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front().or_else(|| self.hold_next())
+        self.desk.downs.pop_front().or_else(|| self.hold_next())
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
@@ -551,7 +533,7 @@ impl Calling for MessageClient {
         if let Some(era) = self.died_of.take() {
             self.settings.memory.learn(era, false);
         }
-        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+        self.desk.take_unsent()
     }
 
     fn was_probed_in_vain(&self) -> bool {
@@ -576,13 +558,13 @@ impl Calling for MessageClient {
         let rounds = rounds.chain(self.tasks.take_all());
         let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
-        let unsent = self.line.take_all().into_iter().map(|waiting| waiting.ticket);
         for (ticket, sent) in sent {
             self.end(ticket, sent, why.clone());
         }
-        for ticket in lost.into_iter().chain(unsent) {
-            self.downs.push_back((ticket, Down::Done(Err(why.clone()))));
+        for ticket in lost {
+            self.desk.done(ticket, Err(why.clone()));
         }
+        self.desk.lost(why);
         self.asks = Asks::default();
         self.passed_tools.clear();
         (self.holds, self.holding) = (Holds::default(), VecDeque::new());
@@ -613,9 +595,9 @@ pub fn era_of(call: &Call) -> Era {
         What::Native { method, body, .. } => (&**method, Some(body)),
         What::Tool { .. } | What::Tools => (&b""[..], request_of(call)),
     };
-    match (request, call.options.revision) {
+    match (request, call.options.known) {
         (None, _) => Era::Modern,
-        (Some(_), Some(revision)) => Era::of(revision),
+        (Some(_), Some(known)) => Era::of(known),
         // It does not come from a front of ours, or was made in the place of one that does.
         (Some(request), None) => {
             Meta::in_body(request).era(str::from_utf8(method).unwrap_or_default())
@@ -630,31 +612,16 @@ fn request_of(call: &Call) -> Option<&Bytes> {
 
 /// Who listens to a server does so for ever. What the caller allows in all is counted from when
 /// it asked, the start included; our own limit only from when the server was ready.
-fn deadline(opened: Option<Instant>, timeout_total: Option<Duration>, call: &Call) -> Deadline {
+fn limits(opened: Option<Instant>, timeout_total: Option<Duration>, call: &Call) -> Deadline {
     let Deadline { asked, quiet, total } = call.deadline;
     if matches!(&call.what, What::Native { method, .. } if method == "subscriptions/listen") {
         return Deadline::never(asked);
     }
-    if total.is_some() {
+    if total.is_some() || opened.is_none() {
         return call.deadline;
     }
     let total = timeout_total.or_else(|| quiet.map(|quiet| quiet * 10));
     Deadline { asked: counted_from(opened, asked), quiet, total }
-}
-
-/// When a call that waits has waited long enough. The start has a patience of its own, which may
-/// be longer than a call's: until the server is ready only what the caller allows in all counts.
-fn give_up(
-    opened: Option<Instant>,
-    timeout_total: Option<Duration>,
-    call: &Call,
-) -> Option<Instant> {
-    let limits = deadline(opened, timeout_total, call);
-    match (opened, limits.total) {
-        (Some(_), _) => limits.instant(counted_from(opened, call.deadline.asked)),
-        (None, Some(total)) if call.deadline.total.is_some() => Some(limits.asked + total),
-        (None, _) => None,
-    }
 }
 
 /// No call can be quiet before the server was ready.

@@ -41,7 +41,7 @@ impl MessageClient {
                 | "notifications/elicitation/complete",
                 _,
             ) => self.handle_change(line, method, params),
-            _ => self.notices.push_back(Notice::Ignored(format!("notification {method}"))),
+            _ => self.desk.notice(Notice::Ignored(format!("notification {method}"))),
         }
     }
 
@@ -50,7 +50,7 @@ impl MessageClient {
         let Some(&ticket) = token.and_then(|token: u64| self.tokens.get(&token)) else { return };
         if self.tasks.rests(ticket) {
             let told = edit::without(params, "progressToken");
-            return self.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
+            return self.desk.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
         }
         let Some(sent) = self.sent.get(&ticket) else { return };
         self.silence.answered();
@@ -68,7 +68,7 @@ impl MessageClient {
             }
             _ => wire::in_a_line(line, params),
         };
-        self.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
+        self.desk.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
     }
 
     fn handle_log(&mut self, line: &Bytes, params: &str) {
@@ -81,14 +81,14 @@ impl MessageClient {
         match whom {
             Whom::One(ticket) if !is_own(ticket) => {
                 let params = Json::from_trusted(wire::in_a_line(line, params));
-                self.downs.push_back((ticket, Down::Log(params)));
+                self.desk.downs.push_back((ticket, Down::Log(params)));
             }
             Whom::One(_) | Whom::None | Whom::Many => {
                 let level = grave.map_or("info", Level::as_str);
                 let data = edit::member(params, "data").unwrap_or("null");
                 let is_wanted = whom == Whom::Many;
                 let data = printable(data.as_bytes(), 1000);
-                self.notices.push_back(Notice::Logged { level, data, is_wanted });
+                self.desk.notice(Notice::Logged { level, data, is_wanted });
             }
         }
     }
@@ -110,7 +110,7 @@ impl MessageClient {
     fn handle_change(&mut self, line: &Bytes, method: &str, params: Option<&str>) {
         if method == "notifications/tools/list_changed" {
             self.tools = None;
-            self.notices.push_back(Notice::ToolsChanged);
+            self.desk.notice(Notice::ToolsChanged);
         }
         let tag = params.and_then(|params| edit::member(params, "_meta"));
         let tag = tag.and_then(|meta| edit::member(meta, SUBSCRIPTION_KEY));
@@ -144,7 +144,7 @@ impl MessageClient {
         }
         note.push(b'}');
         let part = Part::Json(Json::from_trusted(note));
-        self.downs.push_back((ticket, Down::Part(part)));
+        self.desk.downs.push_back((ticket, Down::Part(part)));
     }
 
     /// Whose it is, among those whose session is `able`: the caller with a call under way, if
@@ -206,7 +206,7 @@ impl MessageClient {
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
         let cancelled = || Err(Failure::cancelled());
-        if self.line.remove(ticket).is_some() {
+        if self.desk.queue.remove(ticket).is_some() {
             return self.done(ticket, cancelled());
         }
         let is_session = |session: &Session| session.ticket == ticket;

@@ -96,7 +96,7 @@ impl MessageClient {
             if answer.is_none() {
                 let until = Some(now + self.settings.input_timeout);
                 let ask = self.asks.begin(ticket, Whose::Round(index), until);
-                self.downs.push_back((ticket, Down::Ask(ask, Json::from_trusted(question))));
+                self.desk.downs.push_back((ticket, Down::Ask(ask, Json::from_trusted(question))));
             }
             questions.push(Question { key: key.to_string(), method, answer });
         }

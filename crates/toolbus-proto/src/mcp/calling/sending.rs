@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::crossing::{Crossing, LegacyCaller, empty};
 use super::{
     EVERYTHING, Form, Greeting, Introduction, MessageClient, Outgoing, Page, Purpose, RequestId,
-    Sent, Session, Then, User, counted_from, params_of, request_of,
+    Sent, Session, Then, User, counted_from, era_of, params_of, request_of,
 };
-use crate::channel::{Down, Readiness, Ticket};
+use crate::channel::{Down, Ticket};
 use crate::json::edit;
 use crate::json::{Json, Kind};
 use crate::mcp::translate::with_last;
@@ -62,7 +62,7 @@ impl MessageClient {
 
     /// What the legacy client that waits for us said of itself, raw.
     fn first_client(&self) -> Option<(Json, Json)> {
-        let params = self.line.calls().find_map(|call| match &call.what {
+        let params = self.desk.queue.calls().find_map(|call| match &call.what {
             What::Native { method, body, .. } if method == "initialize" => Some(body),
             _ => None,
         })?;
@@ -82,7 +82,7 @@ impl MessageClient {
     fn without_client(&self) -> Json {
         let is_modern =
             |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
-        let is_modern = self.line.calls().any(is_modern);
+        let is_modern = self.desk.queue.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
 
@@ -123,10 +123,10 @@ impl MessageClient {
 
     /// Sends the call whose turn it is; tells whether there was one.
     pub(super) fn send_next(&mut self) -> bool {
-        if self.readiness != Readiness::Open || !self.outstanding.has_room() {
+        if !self.desk.is_open() || !self.outstanding.has_room() {
             return false;
         }
-        let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return false };
+        let Some(Waiting { ticket, call, .. }) = self.desk.queue.pop() else { return false };
         match &call.what {
             What::Tools => {
                 let page = Page::first(request_of(&call).cloned(), Then::Reply);
@@ -253,7 +253,7 @@ impl MessageClient {
     fn send_native(&mut self, ticket: Ticket, call: &Call, method: Bytes, body: Bytes) {
         let name = str::from_utf8(&method).unwrap_or_default();
         let Some(speaks) = self.greeting.as_ref().map(Greeting::era) else { return };
-        let Said { era, level, has_token } = Said::by(call, name, &body);
+        let era = era_of(call);
         match (name, self.greeting_for(era)) {
             ("initialize", Some(greeting)) => {
                 return self.begin_session(ticket, call, &body, greeting);
@@ -284,6 +284,7 @@ impl MessageClient {
         {
             return self.done(ticket, empty());
         }
+        let (level, has_token) = extras(&call.options, &body);
         let token = has_token.then(|| self.new_token(ticket));
         let body = match name {
             "logging/setLevel" => self.most_talkative(call, body),
@@ -311,7 +312,7 @@ impl MessageClient {
         let (level, uris, is_heard) = (None, Vec::new(), false);
         let session = Session { ticket, revision, capabilities, client, level, uris, is_heard };
         self.sessions.insert(call.caller, session);
-        self.downs.push_back((ticket, Down::Begin { head: Some(greeting), parts: None }));
+        self.desk.downs.push_back((ticket, Down::Begin { head: Some(greeting), parts: None }));
     }
 
     /// The server is told the most talkative level of all sessions; each session hears what
@@ -336,7 +337,7 @@ impl MessageClient {
     pub(super) fn send(&mut self, ticket: Ticket, call: &Call, request: Request) {
         let Request { method, params, token, level, purpose, crossing } = request;
         let deadline = self.deadline(call);
-        let from = counted_from(self.opened, call.deadline.asked);
+        let from = counted_from(self.desk.opened, call.deadline.asked);
         let id = self.outstanding.ask(ticket, deadline);
         if deadline.asked < from {
             self.outstanding.heard(from, id);
@@ -356,33 +357,15 @@ impl MessageClient {
     }
 }
 
-/// What a native request says beside what it asks.
-struct Said {
-    era: Era,
-    level: Option<Level>,
-    has_token: bool,
-}
-
-impl Said {
-    /// The serving end may have read it already.
-    fn by(call: &Call, method: &str, body: &[u8]) -> Said {
-        let CallOptions { revision, log_level, progress, .. } = call.options;
-        match revision {
-            Some(revision) => Said {
-                era: Era::of(revision),
-                level: log_level.and_then(Level::named),
-                has_token: progress,
-            },
-            None => {
-                let meta = Meta::in_body(body);
-                Said {
-                    era: meta.era(method),
-                    level: meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok()),
-                    has_token: meta.progress_token.is_some(),
-                }
-            }
-        }
+/// From which level on the caller of a native request hears log messages, and whether it wants to
+/// hear of progress. The serving end may have read it already.
+fn extras(options: &CallOptions, body: &[u8]) -> (Option<Level>, bool) {
+    if let Some(known) = options.known {
+        return (known.log_level.and_then(Level::numbered), options.progress);
     }
+    let meta = Meta::in_body(body);
+    let level = meta.log_level.and_then(|raw| Level::read("", Some(raw)).ok());
+    (level, meta.progress_token.is_some())
 }
 
 /// The parameters of a call with an object as its arguments, where there were none.

@@ -218,7 +218,7 @@ impl MessageClient {
         if let Some(told) = task.news(status)
             && sent.token.is_some()
         {
-            self.downs.push_back((ticket, Down::Progress(told)));
+            self.desk.downs.push_back((ticket, Down::Progress(told)));
         }
         let is_modern = self.era_spoken() == Some(Era::Modern);
         match (edit::text(status, "status").as_deref(), is_modern) {

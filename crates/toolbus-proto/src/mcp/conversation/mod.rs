@@ -34,7 +34,7 @@ use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
 use crate::jsonrpc::Id;
 use crate::mcp::WIRE;
-use crate::tool::{Call, CallOptions, CallerId, Outcome, ToolName, ToolSpec, Trace, What};
+use crate::tool::{Call, CallOptions, CallerId, Known, Outcome, ToolName, ToolSpec, Trace, What};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -162,7 +162,7 @@ pub struct Conversation {
     wrapped: BTreeSet<ToolName>,
     /// The tool that was called last; the next call is likely one of the same.
     called: Option<ToolName>,
-    next_ticket: u64,
+    pub(super) next_ticket: u64,
     next_batch: u64,
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -309,14 +309,14 @@ impl Conversation {
 
     /// Takes one message that was read already. `mirror` are the headers of a modern HTTP
     /// request.
-    pub(super) fn handle_posted(
+    pub(super) fn handle_read(
         &mut self,
         now: Instant,
         place: Place,
         read: &Read<'_>,
         mirror: Option<&Mirror>,
     ) -> bool {
-        self.handle_read(now, Origin { place, batch: None }, read, mirror)
+        self.handle(now, Origin { place, batch: None }, read, mirror)
     }
 
     /// A message that is too long to be kept.
@@ -527,8 +527,10 @@ impl InFlight {
         CallOptions {
             progress,
             native: Some(WIRE),
-            revision: Some(self.revision.as_str()),
-            log_level: level.map(Level::as_str),
+            known: Some(Known {
+                revision: self.revision as u8,
+                log_level: level.map(|level| level as u8),
+            }),
             ..CallOptions::default()
         }
     }

@@ -84,7 +84,7 @@ impl Conversation {
     /// Takes one message; tells whether an answer will follow.
     pub(super) fn handle_one(&mut self, now: Instant, origin: Origin, line: &Bytes) -> bool {
         match Read::of(line) {
-            Ok(read) => self.handle_read(now, origin, &read, None),
+            Ok(read) => self.handle(now, origin, &read, None),
             Err(why) => {
                 self.owe(origin);
                 self.refuse_invalid(origin, line, Invalid { why, id: None });
@@ -93,7 +93,7 @@ impl Conversation {
         }
     }
 
-    pub(super) fn handle_read(
+    pub(super) fn handle(
         &mut self,
         now: Instant,
         origin: Origin,
@@ -277,7 +277,7 @@ impl Conversation {
             }
             ("notifications/initialized", ..) => {}
             ("notifications/cancelled", Some(params), _) => {
-                self.handle_cancelled(read.line, params)
+                self.handle_cancelled(read.line, params);
             }
             (
                 "notifications/roots/list_changed" | "notifications/progress",

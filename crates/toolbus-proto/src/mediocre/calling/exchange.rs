@@ -70,7 +70,7 @@ impl<C: Random> Client<C> {
 
     /// Is the call over, or was it, before a stream was opened for it?
     pub(super) fn never_asked(&self) -> bool {
-        self.line.is_empty() && !self.was_begun
+        self.desk.queue.is_empty() && !self.was_begun
     }
 
     /// Is all of the call said, or about to be written?
@@ -84,7 +84,7 @@ impl<C: Random> Client<C> {
 
     /// Has the call come to its end, whatever is left to be read?
     pub fn is_answered(&self) -> bool {
-        !matches!(self.stage, Stage::Asking(_)) && self.line.is_empty()
+        !matches!(self.stage, Stage::Asking(_)) && self.desk.queue.is_empty()
     }
 
     /// What it means that the answer is no success, unless its body is an error that counts.

@@ -7,7 +7,6 @@
 mod exchange;
 mod http;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -23,10 +22,10 @@ use super::printed;
 use super::queue::{Queue, piece};
 use super::translate;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::json::Json;
-use crate::outstanding::{WaitQueue, Waiting};
+use crate::outstanding::{Desk, Waiting};
 use crate::printable::printable;
 use crate::tool::{
     Call, Code, Deadline, Failure, FailureKind, Outcome, Part, What, too_many_tools,
@@ -56,15 +55,12 @@ pub struct Client<C> {
     has_learned: bool,
     /// The server has answered as one does.
     has_answered: bool,
-    readiness: Readiness,
+    desk: Desk<Queue<Down>>,
     stage: Stage,
-    line: WaitQueue,
     /// The present, as far as was told.
     now: Instant,
     /// So many bytes have arrived.
     received: u64,
-    downs: Queue<Down>,
-    notices: VecDeque<Notice>,
     out: Outbox,
 }
 
@@ -120,21 +116,17 @@ impl<C: Random> Client<C> {
             was_begun: false,
             has_learned: false,
             has_answered: false,
-            readiness: Readiness::Open,
+            desk: Desk::ready(WAITING_MAX, "this connection"),
             stage: Stage::Free,
-            line: WaitQueue::new(WAITING_MAX, "this connection"),
             now,
             received: 0,
-            downs: Queue::new(),
-            notices: VecDeque::new(),
             out: Outbox::new(),
         }
     }
 
     /// Would a call go out at once?
     pub fn is_free(&self) -> bool {
-        let is_open = self.readiness == Readiness::Open;
-        is_open && matches!(self.stage, Stage::Free) && self.line.is_empty()
+        self.desk.is_open() && matches!(self.stage, Stage::Free) && self.desk.queue.is_empty()
     }
 
     /// What is known of the methods by now, for the next connection.
@@ -150,21 +142,21 @@ impl<C: Random> Client<C> {
     /// Only when it is really about to be written: until then another connection could still
     /// take the call.
     fn start_next(&mut self) {
-        while self.readiness == Readiness::Open
+        while self.desk.is_open()
             && matches!(self.stage, Stage::Free)
-            && let Some(Waiting { ticket, call, ups, .. }) = self.line.pop()
+            && let Some(Waiting { ticket, call, ups, .. }) = self.desk.queue.pop()
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
             let (deadline, trace) = (call.deadline, call.trace.clone());
             let wants_events = call.options.events;
             if let (Purpose::List, Some(tools)) = (purpose, self.methods.tools()) {
-                self.done(ticket, Ok(Outcome::Tools(tools)));
+                self.desk.done(ticket, Ok(Outcome::Tools(tools)));
                 continue;
             }
             let mut request = match self.methods.request(call) {
                 Ok(request) => request,
                 Err(failure) => {
-                    self.done(ticket, Err(failure));
+                    self.desk.done(ticket, Err(failure));
                     continue;
                 }
             };
@@ -243,24 +235,20 @@ impl<C: Random> Client<C> {
     /// Ends the call that is being asked, and with it the connection: a tail would be no
     /// cancel, the handler could act on it.
     fn give_up(&mut self, ticket: Ticket, failure: Failure) {
-        self.done(ticket, Err(failure));
+        self.desk.done(ticket, Err(failure));
         self.stage = Stage::Free;
         let why = "the connection was closed to give up a call";
         self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
     }
 
     fn break_off(&mut self, farewell: Farewell, failure: Failure) {
-        self.readiness = Readiness::Broken(Fault { failure, farewell });
+        self.desk.break_off(farewell, failure);
         self.out = Outbox::new();
-    }
-
-    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
-        self.downs.push(ticket, Down::Done(outcome));
     }
 
     /// Takes the next event, if there is one and it can be taken. Tells whether it did.
     fn step(&mut self, input: &mut BytesMut) -> bool {
-        if self.readiness != Readiness::Open || self.downs.is_full() {
+        if !self.desk.is_open() || self.desk.downs.is_full() {
             return false;
         }
         if !matches!(self.stage, Stage::Asking(_)) {
@@ -273,7 +261,7 @@ impl<C: Random> Client<C> {
             Some(Ok(event)) => {
                 if !event.notes.is_empty() {
                     let notes = event.notes.iter().map(|note| Notice::Noted(note.code()));
-                    self.notices.extend(notes);
+                    self.desk.notices.extend(notes);
                 }
                 self.show(|| printed::event(&event).into_iter().chain(printed::notes(&event)));
                 self.handle_said(event.said);
@@ -287,7 +275,7 @@ impl<C: Random> Client<C> {
         let shown = printable(input.trim_ascii(), SHOWN_CHARS_MAX);
         let is_quiet = self.decoder.next(input).is_none() && input.is_empty();
         if !is_quiet {
-            self.notices.push_back(Notice::Stray(shown));
+            self.desk.notices.push_back(Notice::Stray(shown));
             let why = "wrote a response that nobody had asked for";
             self.break_off(Farewell::Abrupt, Failure::new(FailureKind::BrokeProtocol, why));
         }
@@ -297,7 +285,7 @@ impl<C: Random> Client<C> {
     fn show<L: IntoIterator<Item = String>>(&mut self, lines: impl FnOnce() -> L) {
         if let Stage::Asking(Asking { ticket, wants_events: true, .. }) = self.stage {
             for line in lines() {
-                self.downs.push(ticket, Down::Log(Json::from_trusted(line)));
+                self.desk.downs.push(ticket, Down::Log(Json::from_trusted(line)));
             }
         }
     }
@@ -308,14 +296,14 @@ impl<C: Random> Client<C> {
         }
         self.show(|| [printed::error(error)]);
         let what = format!("{} at {}", error.code, error.offset);
-        self.notices.push_back(Notice::Broke(what));
+        self.desk.notices.push_back(Notice::Broke(what));
         self.break_with(translate::broke(error));
     }
 
     /// What came is no response: the call fails, and nothing can follow.
     fn break_with(&mut self, failure: Failure) {
         if let Stage::Asking(Asking { ticket, .. }) = self.stage {
-            self.done(ticket, Err(failure.clone()));
+            self.desk.done(ticket, Err(failure.clone()));
         }
         self.stage = Stage::Free;
         self.break_off(Farewell::Abrupt, failure);
@@ -359,7 +347,7 @@ impl<C: Random> Client<C> {
             }
             Said::Value(value) => Down::Part(Part::Json(value)),
             Said::Piece(data) => Down::Part(piece(data, false)),
-            Said::BlobEnd if is_told => return self.downs.end_blob(ticket),
+            Said::BlobEnd if is_told => return self.desk.downs.end_blob(ticket),
             Said::Tail(tail) => {
                 let Tail { value, err, .. } = *tail;
                 let failed = asking.failed.take();
@@ -369,7 +357,7 @@ impl<C: Random> Client<C> {
             Said::BlobBegin | Said::BlobEnd | Said::MethodMissing { .. } => return,
         };
         if is_told {
-            self.downs.push(ticket, down);
+            self.desk.downs.push(ticket, down);
         }
     }
 
@@ -393,7 +381,7 @@ impl<C: Random> Client<C> {
                 }
             }
         };
-        self.done(ticket, outcome);
+        self.desk.done(ticket, outcome);
         let is_over = match (self.carriage, input) {
             (Carriage::Connection, Input::Whole) => return,
             (Carriage::Connection, Input::Coming { .. }) => self.writer.cut_short(&mut self.out),
@@ -412,9 +400,9 @@ impl<C: Random> Client<C> {
     }
 
     fn flow(&self) -> Flow {
-        match self.readiness {
+        match self.desk.readiness {
             Readiness::Broken(_) => Flow::Close,
-            _ if self.downs.is_full() => Flow::Pause,
+            _ if self.desk.downs.is_full() => Flow::Pause,
             _ => Flow::More,
         }
     }
@@ -432,9 +420,7 @@ impl<C: Random> Client<C> {
 impl<C: Random> Machine for Client<C> {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        for Waiting { ticket, call, .. } in self.line.expire(now) {
-            self.done(ticket, Err(call.deadline.missed()));
-        }
+        self.desk.expire(now);
         if self.give_up_at().is_none_or(|at| now < at) {
             return;
         }
@@ -452,15 +438,15 @@ impl<C: Random> Machine for Client<C> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.line.poll_timeout().into_iter().chain(self.give_up_at()).min()
+        self.desk.queue.poll_timeout().into_iter().chain(self.give_up_at()).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.out.len()
+        self.desk.queue.weight() + self.out.len()
     }
 }
 
@@ -479,7 +465,7 @@ impl<C: Random> Channel for Client<C> {
             }
         }
         while self.step(input) {}
-        if self.readiness != Readiness::Open {
+        if !self.desk.is_open() {
             input.clear();
         }
         self.flow()
@@ -536,17 +522,14 @@ impl<C: Random> Channel for Client<C> {
 impl<C: Random> Calling for Client<C> {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.now = now;
-        let waits = match self.readiness {
-            Readiness::Broken(_) => {
-                Err(Failure::new(FailureKind::Unavailable, "the connection is closed"))
-            }
-            _ => {
-                let give_up = call.deadline.instant(call.deadline.asked);
-                self.line.push(ticket, call, give_up)
-            }
-        };
-        if let Err(failure) = waits {
-            self.done(ticket, Err(failure));
+        if self.desk.is_broken() {
+            let failure = Failure::new(FailureKind::Unavailable, "the connection is closed");
+            return self.desk.done(ticket, Err(failure));
+        }
+        // A connection is opened for its calls: that takes of their time.
+        let give_up = call.deadline.instant(call.deadline.asked);
+        if let Err(failure) = self.desk.queue.push(ticket, call, give_up) {
+            self.desk.done(ticket, Err(failure));
         }
     }
 
@@ -555,8 +538,8 @@ impl<C: Random> Calling for Client<C> {
         match &self.stage {
             Stage::Asking(asking) if asking.ticket == ticket => self.go_on(ticket, up),
             _ => {
-                if let Some(failure) = self.line.up(ticket, up) {
-                    self.done(ticket, Err(failure));
+                if let Some(failure) = self.desk.queue.up(ticket, up) {
+                    self.desk.done(ticket, Err(failure));
                 }
             }
         }
@@ -570,11 +553,11 @@ impl<C: Random> Calling for Client<C> {
 
     #[inline]
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop()
+        self.desk.downs.pop()
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn has_answered(&self) -> bool {
@@ -588,20 +571,18 @@ impl<C: Random> Calling for Client<C> {
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        let unsent = self.line.take_unfollowed().into_iter();
+        let unsent = self.desk.queue.take_unfollowed().into_iter();
         unsent.map(|Waiting { ticket, call, .. }| (ticket, call)).collect()
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.now = now;
         if let Stage::Asking(Asking { ticket, .. }) = self.stage {
-            self.done(ticket, Err(why.clone()));
+            self.desk.done(ticket, Err(why.clone()));
         }
         self.stage = Stage::Free;
-        for Waiting { ticket, .. } in self.line.take_all() {
-            self.done(ticket, Err(why.clone()));
-        }
-        if self.readiness == Readiness::Open {
+        self.desk.lost(why);
+        if self.desk.is_open() {
             self.break_off(Farewell::Abrupt, why.clone());
         }
     }

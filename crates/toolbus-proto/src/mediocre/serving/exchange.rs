@@ -96,7 +96,7 @@ impl<C: Random> Exchange<C> {
             why: None,
             has_written: false,
             has_begun: false,
-            ups: Queue::new(),
+            ups: Queue::default(),
             notices: VecDeque::new(),
             out: Outbox::new(),
         }

@@ -109,7 +109,7 @@ impl<C: Random> Server<C> {
             received: 0,
             discarded: 0,
             next_ticket: 0,
-            ups: Queue::new(),
+            ups: Queue::default(),
             notices: VecDeque::new(),
             out: Outbox::new(),
             unsent: 0,

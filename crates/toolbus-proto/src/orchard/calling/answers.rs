@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::requests::{Method, Request};
-use super::{Broken, Client, Configured, Described, Goodbye, LINE_SHOWN_MAX, telling};
+use super::{Broken, Client, Configured, Described, FIRST_ID, Goodbye, LINE_SHOWN_MAX, telling};
 use crate::channel::{Notice, Readiness};
 use crate::frame::lines::TooLong;
 use crate::json::{Json, Kind};
@@ -33,7 +33,7 @@ enum Answer<'a> {
 
 impl Client {
     pub(super) fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        if self.is_broken() {
+        if self.desk.is_broken() {
             return self.handle_goodbye(line.ok());
         }
         let line = match line {
@@ -77,7 +77,7 @@ impl Client {
         let id = response.and_then(|response| response.id.and_then(number::integer));
         let id = id.and_then(|id| u64::try_from(id).ok());
         if let Some(id) = id
-            && self.requests.take(id).is_some_and(|request| request.method == Method::Shutdown)
+            && self.outstanding.remove(id).is_some_and(|request| request.method == Method::Shutdown)
         {
             self.goodbye = Goodbye::Over;
         }
@@ -109,13 +109,13 @@ impl Client {
                 return self.break_off(Broken::Rule, &what, None);
             }
         };
-        let Some(request) = self.requests.get(id).cloned() else { return };
+        let Some(request) = self.outstanding.get(id).cloned() else { return };
         match &request.method {
             Method::Describe => self.handle_described(line, id, answer),
             Method::Configure => self.handle_configured(now, id, &request, answer),
             Method::Execute { .. } => self.handle_executed(line, id, &request, answer),
             Method::Shutdown => {
-                self.requests.take(id);
+                self.outstanding.remove(id);
                 self.goodbye = Goodbye::Over;
             }
         }
@@ -135,13 +135,15 @@ impl Client {
             self.break_off(Broken::Rule, "wrote an answer without an `id`", hint);
             return None;
         };
-        let Some(id) = u64::try_from(id).ok().filter(|id| self.requests.was_asked(*id)) else {
+        let Some(id) =
+            u64::try_from(id).ok().filter(|id| FIRST_ID <= *id && self.outstanding.was_asked(*id))
+        else {
             let shown = printable(raw.as_bytes(), LINE_SHOWN_MAX);
             let what = format!("answered id {shown}, which was never asked");
             self.break_off(Broken::Rule, &what, None);
             return None;
         };
-        if self.requests.get(id).is_none() {
+        if self.outstanding.get(id).is_none() {
             self.warn(&format!("answered request {id} once more, or too late"));
             return None;
         }
@@ -151,7 +153,7 @@ impl Client {
     fn handle_described(&mut self, line: &Bytes, id: u64, answer: Answer<'_>) {
         // Whatever it said: it listens, so it can be told goodbye.
         self.goodbye = Goodbye::Possible;
-        self.requests.take(id);
+        self.outstanding.remove(id);
         let schema = match answer {
             Answer::Error(refusal) => {
                 let Refusal { code, message, detail } = refusal;
@@ -176,11 +178,11 @@ impl Client {
                 }
                 let written = schema.write();
                 let bytes = written.as_bytes().len();
-                self.notices.push_back(Notice::Described(written));
+                self.desk.notice(Notice::Described(written));
                 let tools = schema.actions.iter().map(|(name, action)| tool(name, action));
                 let tools = tools.collect();
                 self.described = Some(Described { schema, tools, bytes });
-                self.readiness = Readiness::Open;
+                self.desk.readiness = Readiness::Open;
             }
             Err(error) => {
                 let message = error.told_of(&self.settings.name);
@@ -193,12 +195,12 @@ impl Client {
     }
 
     fn handle_configured(&mut self, now: Instant, id: u64, request: &Request, answer: Answer<'_>) {
-        self.requests.take(id);
+        self.outstanding.remove(id);
         match answer {
             Answer::Result { .. } => {
                 self.configured(now);
                 if let Some(ticket) = request.ticket {
-                    self.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
+                    self.desk.done(ticket, Ok(Outcome::Native(Bytes::from_static(b"{}"))));
                 }
             }
             Answer::Error(refusal) => {
@@ -211,10 +213,10 @@ impl Client {
     /// Without its config nothing can be executed: who waits for that is told.
     pub(super) fn refuse_configured(&mut self, request: &Request, failure: &Failure) {
         if let Some(ticket) = request.ticket {
-            return self.done(ticket, Err(failure.clone()));
+            return self.desk.done(ticket, Err(failure.clone()));
         }
-        for waiting in self.line.take_asking(is_execute) {
-            self.done(waiting.ticket, Err(failure.clone()));
+        for waiting in self.desk.queue.take_asking(is_execute) {
+            self.desk.done(waiting.ticket, Err(failure.clone()));
         }
     }
 
@@ -243,9 +245,9 @@ impl Client {
                 Ok(Outcome::Value(outputs.unwrap_or_else(none)))
             }
         };
-        self.requests.take(id);
+        self.outstanding.remove(id);
         if let Some(ticket) = request.ticket {
-            self.done(ticket, outcome);
+            self.desk.done(ticket, outcome);
         }
     }
 
@@ -260,14 +262,14 @@ impl Client {
 
     /// A request got no answer in time. There is no way to take it back: the provider has to go.
     pub(super) fn handle_late(&mut self, id: u64) {
-        let Some(request) = self.requests.take(id) else { return };
+        let Some(request) = self.outstanding.remove(id) else { return };
         let failure = telling::late(&self.settings.name, &request.method, request.patience);
         if request.method == Method::Configure {
             self.refuse_configured(&request, &failure);
             return self.end(Broken::Frame, failure);
         }
         if let Some(ticket) = request.ticket {
-            self.done(ticket, Err(failure));
+            self.desk.done(ticket, Err(failure));
         }
         let message = telling::provider(
             &self.settings.name,

@@ -9,7 +9,7 @@ mod requests;
 mod sending;
 mod telling;
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,16 +18,18 @@ use bytes::{Bytes, BytesMut};
 use super::schema::ProviderSchema;
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
-use crate::outstanding::{WaitQueue, Waiting};
+use crate::outstanding::{Desk, Outstanding, WaitQueue, Waiting};
 use crate::printable::printable;
-use crate::tool::{Call, Deadline, Failure, FailureKind, Outcome, ToolSpec, What};
-use requests::{Method, Request, Requests};
+use crate::tool::{Call, Failure, FailureKind, ToolSpec, What};
+use requests::{Method, Request};
 pub(super) use telling::ended;
 
+/// Ids count from here.
+const FIRST_ID: u64 = 1;
 /// Calls that wait for their turn.
 const WAITING_MAX: usize = 1024;
 /// Lines that are no frames are shown up to this count, and then only counted.
@@ -71,19 +73,16 @@ impl Settings {
 pub struct Client {
     settings: Settings,
     lines: Lines,
-    readiness: Readiness,
+    desk: Desk,
     described: Option<Described>,
     configured: Configured,
     goodbye: Goodbye,
-    requests: Requests,
-    line: WaitQueue,
+    outstanding: Outstanding<Request>,
     /// Calls whose input comes in parts and is not complete.
     collecting: WaitQueue,
     noise: u64,
     /// The latest instant we were told.
     now: Option<Instant>,
-    downs: VecDeque<(Ticket, Down)>,
-    notices: VecDeque<Notice>,
     out: Outbox,
 }
 
@@ -100,7 +99,7 @@ struct Described {
 enum Configured {
     No,
     Asked,
-    Since(Instant),
+    Yes,
 }
 
 /// How far `shutdown` is.
@@ -117,26 +116,21 @@ enum Goodbye {
 impl Client {
     /// Asks the provider to describe itself, as soon as it is asked what to write.
     pub fn new(settings: Settings) -> Client {
-        let mut requests = Requests::new();
+        let mut outstanding = Outstanding::new(FIRST_ID, usize::MAX);
         let mut out = Outbox::new();
-        let describe =
-            Request { method: Method::Describe, ticket: None, patience: None, give_up: None };
-        let id = requests.ask(describe);
+        let id = outstanding.insert(None, Request::own(Method::Describe));
         wire::write_request(&mut out, id, "describe", &Bytes::from_static(b"{}"));
         Client {
             lines: Lines::new(settings.frame_bytes_max),
             settings,
-            readiness: Readiness::Opening,
+            desk: Desk::new(WAITING_MAX, "this provider"),
             described: None,
             configured: Configured::No,
             goodbye: Goodbye::Impossible,
-            requests,
-            line: WaitQueue::new(WAITING_MAX, "this provider"),
+            outstanding,
             collecting: WaitQueue::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
             now: None,
-            downs: VecDeque::new(),
-            notices: VecDeque::new(),
             out,
         }
     }
@@ -146,12 +140,8 @@ impl Client {
         self.described.as_ref().map(|described| &described.schema)
     }
 
-    fn done(&mut self, ticket: Ticket, outcome: Result<Outcome, Failure>) {
-        self.downs.push_back((ticket, Down::Done(outcome)));
-    }
-
     fn warn(&mut self, what: &str) {
-        self.notices.push_back(Notice::Warning(telling::provider(&self.settings.name, what)));
+        self.desk.notice(Notice::Warning(telling::provider(&self.settings.name, what)));
     }
 
     /// A line that is no frame.
@@ -200,43 +190,31 @@ impl Client {
         if !may_part {
             self.goodbye = Goodbye::Impossible;
         }
-        for request in self.requests.take_all() {
-            if let Some(ticket) = request.ticket {
-                self.done(ticket, Err(failure.clone()));
-            }
+        for ticket in self.take_requests().filter_map(|request| request.ticket) {
+            self.desk.done(ticket, Err(failure.clone()));
         }
-        if !matches!(self.readiness, Readiness::Broken(_)) {
-            self.readiness = Readiness::Broken(Fault { failure, farewell });
+        if !self.desk.is_broken() {
+            self.desk.break_off(farewell, failure);
         }
-    }
-
-    fn is_broken(&self) -> bool {
-        matches!(self.readiness, Readiness::Broken(_))
     }
 
     /// Calls can go out from now on.
     fn configured(&mut self, now: Instant) {
-        self.configured = Configured::Since(now);
-        let configured = self.configured;
-        self.line.reckon(|call| configured.give_up(&call.deadline));
-        self.collecting.reckon(|call| configured.give_up(&call.deadline));
+        self.configured = Configured::Yes;
+        self.desk.open(now, |call| call.deadline);
+        self.collecting.reckon(|call| self.desk.give_up(&call.deadline));
+    }
+
+    /// Answers do not count any more: all requests, oldest first, but a `shutdown`.
+    fn take_requests(&mut self) -> impl Iterator<Item = Request> + use<> {
+        let taken = self.outstanding.take_if(|request| request.method != Method::Shutdown);
+        taken.into_iter().map(|(_, request)| request)
     }
 
     /// The callers whose calls have not left us, and never will.
     fn take_waiting(&mut self) -> Vec<Ticket> {
-        let waiting = self.line.take_all().into_iter().chain(self.collecting.take_all());
+        let waiting = self.desk.queue.take_all().into_iter().chain(self.collecting.take_all());
         waiting.map(|waiting| waiting.ticket).collect()
-    }
-}
-
-impl Configured {
-    /// When a call has waited long enough. Describing and configuring have a patience of their
-    /// own: until they are over only the time in all is counted.
-    fn give_up(self, deadline: &Deadline) -> Option<Instant> {
-        match self {
-            Configured::Since(since) => deadline.instant(since.max(deadline.asked)),
-            _ => deadline.total.map(|total| deadline.asked + total),
-        }
     }
 }
 
@@ -252,26 +230,26 @@ enum Broken {
 impl Machine for Client {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = Some(now);
-        let late = self.line.expire(now).into_iter().chain(self.collecting.expire(now));
-        for Waiting { ticket, call, .. } in late.collect::<Vec<_>>() {
-            self.done(ticket, Err(call.deadline.missed()));
+        self.desk.expire(now);
+        for Waiting { ticket, call, .. } in self.collecting.expire(now) {
+            self.desk.done(ticket, Err(call.deadline.missed()));
         }
-        while let Some(id) = self.requests.expired(now) {
+        while let Some(id) = self.outstanding.late(now) {
             self.handle_late(id);
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let waiting = [self.line.poll_timeout(), self.collecting.poll_timeout()];
-        waiting.into_iter().flatten().chain(self.requests.poll_timeout()).min()
+        let waiting = [self.desk.queue.poll_timeout(), self.collecting.poll_timeout()];
+        waiting.into_iter().flatten().chain(self.outstanding.poll_timeout()).min()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
-        self.line.weight() + self.collecting.weight() + self.out.len()
+        self.desk.queue.weight() + self.collecting.weight() + self.out.len()
     }
 }
 
@@ -282,7 +260,7 @@ impl Channel for Client {
             self.handle_line(now, line);
         }
         // It is not waited for that such a line ends.
-        if !self.is_broken()
+        if !self.desk.is_broken()
             && let Some(head) = self.lines.skipped()
             && head.starts_with(b"{")
         {
@@ -309,13 +287,13 @@ impl Channel for Client {
 impl Calling for Client {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
         self.now = Some(now);
-        let give_up = self.configured.give_up(&call.deadline);
-        let line = match &call.what {
+        let give_up = self.desk.give_up(&call.deadline);
+        let queue = match &call.what {
             What::Tool { .. } if call.options.sends_parts => &mut self.collecting,
-            _ => &mut self.line,
+            _ => &mut self.desk.queue,
         };
-        if let Err(failure) = line.push(ticket, call, give_up) {
-            self.done(ticket, Err(failure));
+        if let Err(failure) = queue.push(ticket, call, give_up) {
+            self.desk.done(ticket, Err(failure));
         }
     }
 
@@ -326,7 +304,7 @@ impl Calling for Client {
             Up::End(_) => self.collected(ticket, up),
             up => {
                 if let Some(failure) = self.collecting.up(ticket, up) {
-                    self.done(ticket, Err(failure));
+                    self.desk.done(ticket, Err(failure));
                 }
             }
         }
@@ -334,10 +312,12 @@ impl Calling for Client {
 
     fn close(&mut self, now: Instant) {
         self.now = Some(now);
-        let mut tickets = self.requests.cancel_all();
-        tickets.extend(self.take_waiting());
-        for ticket in tickets {
-            self.done(ticket, Err(Failure::cancelled()));
+        let asked = self.outstanding.iter_mut();
+        let asked = asked.filter_map(|(id, request)| Some((id, request.ticket.take()?)));
+        // Oldest first.
+        let asked: BTreeMap<_, _> = asked.collect();
+        for ticket in asked.into_values().chain(self.take_waiting()) {
+            self.desk.done(ticket, Err(Failure::cancelled()));
         }
         self.part(now);
     }
@@ -347,9 +327,7 @@ impl Calling for Client {
         if self.goodbye != Goodbye::Possible {
             return;
         }
-        let shutdown =
-            Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
-        let id = self.requests.ask(shutdown);
+        let id = self.outstanding.insert(None, Request::own(Method::Shutdown));
         wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
         self.goodbye = Goodbye::Asked;
     }
@@ -362,38 +340,38 @@ impl Calling for Client {
         if self.goodbye == Goodbye::Asked {
             self.goodbye = Goodbye::Over;
             let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
-            self.notices.push_back(Notice::Warning(late.message));
+            self.desk.notice(Notice::Warning(late.message));
         }
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front()
+        self.desk.downs.pop_front()
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
-        self.line.take_all().into_iter().map(|waiting| (waiting.ticket, waiting.call)).collect()
+        self.desk.take_unsent()
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.now = Some(now);
         self.goodbye = Goodbye::Impossible;
         self.tell_noise();
-        for request in self.requests.take_all() {
+        for request in self.take_requests() {
             if let Some(ticket) = request.ticket {
                 let failure = self.lost(&request.method, why);
-                self.done(ticket, Err(failure));
+                self.desk.done(ticket, Err(failure));
             }
         }
-        let failure = match self.readiness {
+        let failure = match self.desk.readiness {
             Readiness::Opening => self.lost(&Method::Describe, why),
             _ => self.lost_unasked(why),
         };
         for ticket in self.take_waiting() {
-            self.done(ticket, Err(failure.clone()));
+            self.desk.done(ticket, Err(failure.clone()));
         }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::answers::is_execute;
 use super::requests::{Method, Request};
 use super::{Client, Configured, telling};
-use crate::channel::{Readiness, Ticket, Up};
+use crate::channel::{Ticket, Up};
 use crate::collect::InputCollector;
 use crate::did_you_mean::nearest;
 use crate::json::{Json, edit};
@@ -34,21 +34,21 @@ impl Client {
     /// Sends what can be sent. Only when it is really about to be written: until then another
     /// process could still take it.
     pub(super) fn send_next(&mut self) {
-        if self.readiness != Readiness::Open {
+        if !self.desk.is_open() {
             return;
         }
         self.answer_what_needs_no_provider();
-        while self.requests.executing() < self.executes_max() {
-            let next = self.line.calls().next().filter(|call| is_execute(call));
+        while self.outstanding.count() < self.executes_max() {
+            let next = self.desk.queue.calls().next().filter(|call| is_execute(call));
             match (self.configured, next) {
                 (Configured::Asked, _) => return,
                 // One that cannot be made is no reason to configure anything.
                 (Configured::No, Some(call)) if self.prepare(&call.what).is_ok() => {
                     return self.configure_by_ourselves();
                 }
-                (Configured::No | Configured::Since(_), _) => {}
+                (Configured::No | Configured::Yes, _) => {}
             }
-            let Some(Waiting { ticket, call, .. }) = self.line.pop() else { return };
+            let Some(Waiting { ticket, call, .. }) = self.desk.queue.pop() else { return };
             self.send(ticket, &call);
         }
     }
@@ -67,10 +67,10 @@ impl Client {
             What::Native { method, .. } => method == "describe",
             What::Tool { .. } => false,
         };
-        if !self.line.calls().any(is_wanted) {
+        if !self.desk.queue.calls().any(is_wanted) {
             return;
         }
-        for Waiting { ticket, call, .. } in self.line.take_asking(is_wanted) {
+        for Waiting { ticket, call, .. } in self.desk.queue.take_asking(is_wanted) {
             let Some(described) = &self.described else { continue };
             let outcome = match call.what {
                 What::Tools => match too_many_tools(described.tools.len(), described.bytes) {
@@ -79,7 +79,7 @@ impl Client {
                 },
                 _ => Ok(Outcome::Native(described.schema.write().as_bytes().clone())),
             };
-            self.done(ticket, outcome);
+            self.desk.done(ticket, outcome);
         }
     }
 
@@ -99,7 +99,7 @@ impl Client {
             },
         };
         if let Err(failure) = sent {
-            self.done(ticket, Err(failure));
+            self.desk.done(ticket, Err(failure));
         }
     }
 
@@ -107,8 +107,8 @@ impl Client {
     fn configure_by_ourselves(&mut self) {
         let config = self.settings.config.clone();
         if let Err(failure) = self.send_configure(None, config.as_ref()) {
-            for waiting in self.line.take_asking(is_execute) {
-                self.done(waiting.ticket, Err(failure.clone()));
+            for waiting in self.desk.queue.take_asking(is_execute) {
+                self.desk.done(waiting.ticket, Err(failure.clone()));
             }
         }
     }
@@ -126,19 +126,22 @@ impl Client {
         let patience = self.settings.configure_timeout;
         let give_up = self.now.map(|now: Instant| now + patience);
         let patience = Some(patience);
-        let id =
-            self.requests.ask(Request { method: Method::Configure, ticket, patience, give_up });
+        let request = Request { method: Method::Configure, ticket, patience };
+        let id = self.outstanding.insert(give_up, request);
         wire::write_configure(&mut self.out, id, &text.into());
         self.configured = Configured::Asked;
+        // What has a patience of its own takes nothing of a call's.
+        self.desk.opened = None;
         Ok(())
     }
 
     fn send_execute(&mut self, ticket: Ticket, call: &Call, prepared: Prepared) {
         let Prepared { action, label, attrs, gives_outputs } = prepared;
-        let give_up = self.configured.give_up(&call.deadline);
+        let give_up = self.desk.give_up(&call.deadline);
         let patience = call.deadline.quiet.or(call.deadline.total);
         let method = Method::Execute { action: action.clone(), label, gives_outputs };
-        let id = self.requests.ask(Request { method, ticket: Some(ticket), patience, give_up });
+        let request = Request { method, ticket: Some(ticket), patience };
+        let id = self.outstanding.insert(give_up, request);
         wire::write_execute(&mut self.out, id, action.as_str(), &attrs);
     }
 
@@ -193,24 +196,27 @@ impl Client {
         let mut parts = InputCollector::new(args.take());
         match ups.into_iter().chain([end]).find_map(|up| parts.take(up)) {
             Some(Ok(whole)) => *args = whole,
-            Some(Err(failure)) => return self.done(ticket, Err(failure)),
+            Some(Err(failure)) => return self.desk.done(ticket, Err(failure)),
             None => {}
         }
-        let give_up = self.configured.give_up(&call.deadline);
-        if let Err(failure) = self.line.push(ticket, call, give_up) {
-            self.done(ticket, Err(failure));
-        }
+        let limits = call.deadline;
+        self.desk.wait(ticket, call, &limits);
     }
 
     /// A caller changed its mind. What the provider does already cannot be stopped; its answer
     /// is dropped.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
-        let was_here = self.line.remove(ticket).is_some()
+        let was_here = self.desk.queue.remove(ticket).is_some()
             || self.collecting.remove(ticket).is_some()
-            || self.requests.cancel(ticket);
+            || self.cancel_request(ticket);
         if was_here {
-            self.done(ticket, Err(Failure::cancelled()));
+            self.desk.done(ticket, Err(Failure::cancelled()));
         }
+    }
+
+    fn cancel_request(&mut self, ticket: Ticket) -> bool {
+        let mut requests = self.outstanding.iter_mut().map(|(_, request)| &mut request.ticket);
+        requests.find(|waiting| **waiting == Some(ticket)).and_then(Option::take).is_some()
     }
 }
 

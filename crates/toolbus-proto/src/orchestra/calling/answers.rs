@@ -47,7 +47,7 @@ impl Client {
             // The stream says whose answer it is.
             let (found, own) = (&envelope.request_id, &ask.request_id);
             let notice = format!("an answer to `{own}` has the id `{found}`");
-            self.notices.push_back(Notice::Ignored(notice));
+            self.desk.notice(Notice::Ignored(notice));
         }
         let before = ask.weight();
         let came = ask.take(&envelope);
@@ -56,7 +56,7 @@ impl Client {
             Ok(Came::More(down)) => {
                 let ticket = ask.ticket;
                 self.outstanding.heard(now, number);
-                self.downs.push_back((ticket, down));
+                self.desk.downs.push_back((ticket, down));
             }
             Ok(Came::Done(outcome)) => {
                 let ticket = ask.ticket;

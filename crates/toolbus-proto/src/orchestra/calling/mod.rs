@@ -17,11 +17,11 @@ use super::fold::Fold;
 use super::ids::Ids;
 use super::wire::StreamCancel;
 use crate::channel::{
-    Calling, Down, Farewell, Fault, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
+    Calling, Down, Farewell, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
 };
 use crate::counted::Counted;
 use crate::frame::length::Lengths;
-use crate::outstanding::Outstanding;
+use crate::outstanding::{Desk, Outstanding};
 use crate::tool::{Call, Deadline, Failure, FailureKind};
 
 pub use settings::ClientSettings;
@@ -31,7 +31,7 @@ pub use settings::ClientSettings;
 pub struct Client {
     settings: ClientSettings,
     ids: Ids,
-    readiness: Readiness,
+    desk: Desk,
     /// Whose answer comes on which stream, and by when.
     outstanding: Outstanding,
     /// The streams that are not over.
@@ -51,8 +51,6 @@ pub struct Client {
     kept_bytes: usize,
     plain: Plain,
     ready: VecDeque<StreamId>,
-    downs: VecDeque<(Ticket, Down)>,
-    notices: VecDeque<Notice>,
 }
 
 /// What was learned of this peer's streams: it is asked plainly where they would be in vain.
@@ -138,7 +136,8 @@ impl Client {
             outstanding: Outstanding::new(0, settings.in_flight_max),
             settings,
             ids,
-            readiness: Readiness::Open,
+            // No call waits for its turn: each has a stream of its own.
+            desk: Desk::ready(0, "a stream"),
             asks: Counted::default(),
             to_open: VecDeque::new(),
             unopened: VecDeque::new(),
@@ -149,8 +148,6 @@ impl Client {
             kept_bytes: 0,
             plain: Plain::default(),
             ready: VecDeque::new(),
-            downs: VecDeque::new(),
-            notices: VecDeque::new(),
         }
     }
 
@@ -215,7 +212,7 @@ impl Client {
     /// The call is over.
     fn done(&mut self, ticket: Ticket, outcome: Result<crate::tool::Outcome, Failure>) {
         if ticket != OURSELVES {
-            self.downs.push_back((ticket, Down::Done(outcome)));
+            self.desk.done(ticket, outcome);
         }
     }
 
@@ -300,7 +297,7 @@ impl Machine for Client {
         }
         if self.starves_at().is_some_and(|starves_at| starves_at <= now) {
             self.is_starved = true;
-            self.notices.push_back(Notice::Noted("stream_credit_lost"));
+            self.desk.notice(Notice::Noted("stream_credit_lost"));
         }
     }
 
@@ -310,7 +307,7 @@ impl Machine for Client {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.desk.notices.pop_front()
     }
 
     fn weight(&self) -> usize {
@@ -320,7 +317,7 @@ impl Machine for Client {
 
 impl Calling for Client {
     fn call(&mut self, now: Instant, ticket: Ticket, call: Call) {
-        let refused = match &self.readiness {
+        let refused = match &self.desk.readiness {
             Readiness::Broken(fault) => Some(fault.failure.clone()),
             _ if !self.outstanding.has_room() => {
                 let limit = self.settings.in_flight_max;
@@ -345,15 +342,15 @@ impl Calling for Client {
 
     fn close(&mut self, _now: Instant) {
         let failure = Failure::new(FailureKind::Unavailable, "the connection is being closed");
-        self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Patient });
+        self.desk.break_off(Farewell::Patient, failure);
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
-        self.downs.pop_front()
+        self.desk.downs.pop_front()
     }
 
     fn readiness(&self) -> &Readiness {
-        &self.readiness
+        &self.desk.readiness
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
@@ -386,6 +383,6 @@ impl Calling for Client {
         self.unopened.clear();
         self.draining.clear();
         self.unanswered = 0;
-        self.readiness = Readiness::Broken(Fault { failure, farewell: Farewell::Abrupt });
+        self.desk.break_off(Farewell::Abrupt, failure);
     }
 }

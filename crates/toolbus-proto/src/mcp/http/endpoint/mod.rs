@@ -70,7 +70,6 @@ pub struct Endpoint {
     cors: HashMap<StreamId, Cors>,
     exchanges: HashMap<StreamId, Exchange>,
     calls: HashMap<Ticket, Forwarded>,
-    tickets: HashMap<(u64, Ticket), Ticket>,
     /// What the hub offers.
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
@@ -78,6 +77,7 @@ pub struct Endpoint {
     /// Are tools listed before the headers of a call are compared?
     lists_first: bool,
     next_talk: u64,
+    /// Counted over all conversations.
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
     unsent: HashMap<StreamId, Unsent>,
@@ -94,9 +94,8 @@ pub struct Endpoint {
 /// A call that was passed on.
 #[derive(Debug, Clone, Copy)]
 struct Forwarded {
-    /// Whose it is, and what it is called there.
+    /// Whose it is.
     talk: u64,
-    own: Ticket,
     /// A server is asked for its tools.
     lists_tools: bool,
 }
@@ -121,7 +120,6 @@ impl Endpoint {
             cors: HashMap::new(),
             exchanges: HashMap::new(),
             calls: HashMap::new(),
-            tickets: HashMap::new(),
             tools: None,
             inputs: Inputs::default(),
             lists_first: false,
@@ -351,7 +349,6 @@ impl Endpoint {
         }
         talk.conversation.handle_gone();
         self.pass_up(key, &mut talk.conversation);
-        self.tickets.retain(|(talk, _), _| *talk != key);
         self.calls.retain(|_, passed| passed.talk != key);
         match &talk.kind {
             Kind::Legacy(Session { name: Some(name), .. }) => drop(self.by_name.remove(name)),
@@ -412,7 +409,9 @@ impl Endpoint {
     /// Lets a conversation go on and passes on what it wants.
     fn with(&mut self, now: Instant, key: u64, act: impl FnOnce(&mut Conversation)) {
         let Some(mut talk) = self.talks.remove(&key) else { return };
+        talk.conversation.next_ticket = self.next_ticket;
         act(&mut talk.conversation);
+        self.next_ticket = talk.conversation.next_ticket;
         self.pass_up(key, &mut talk.conversation);
         let said: Vec<_> = std::iter::from_fn(|| talk.conversation.poll_said()).collect();
         while let Some(notice) = talk.conversation.poll_notice() {
@@ -425,25 +424,15 @@ impl Endpoint {
     }
 
     fn pass_up(&mut self, key: u64, conversation: &mut Conversation) {
-        while let Some((own, asked)) = conversation.poll_up() {
-            let ticket = match &asked {
-                Asked::Call(call) => {
-                    let ticket = Ticket(self.next_ticket);
-                    self.next_ticket += 1;
-                    let lists_tools = matches!(
-                        &call.what,
-                        What::Native { method, .. } if method == "tools/list"
-                    );
-                    self.calls.insert(ticket, Forwarded { talk: key, own, lists_tools });
-                    self.tickets.insert((key, own), ticket);
-                    ticket
-                }
-                Asked::Up(_) => match self.tickets.get(&(key, own)) {
-                    Some(ticket) => *ticket,
-                    None => continue,
-                },
-            };
-            self.ups.push_back((ticket, asked));
+        while let Some((ticket, asked)) = conversation.poll_up() {
+            if let Asked::Call(call) = &asked {
+                let lists_tools =
+                    matches!(&call.what, What::Native { method, .. } if method == "tools/list");
+                self.calls.insert(ticket, Forwarded { talk: key, lists_tools });
+            }
+            if self.calls.contains_key(&ticket) {
+                self.ups.push_back((ticket, asked));
+            }
         }
     }
 

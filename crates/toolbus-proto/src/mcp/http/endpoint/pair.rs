@@ -78,7 +78,7 @@ impl Endpoint {
             Some(refusal) => self.say_to_pair(now, talk, &refusal),
             None => self.with(now, talk, |conversation| {
                 let _ = match &read {
-                    Some(read) => conversation.handle_posted(now, Place::SESSION, read, None),
+                    Some(read) => conversation.handle_read(now, Place::SESSION, read, None),
                     None => conversation.handle_message(now, Place::SESSION, &line),
                 };
             }),

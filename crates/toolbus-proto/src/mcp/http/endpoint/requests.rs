@@ -15,7 +15,7 @@ use crate::channel::StreamId;
 use crate::http::RequestHead;
 use crate::json::{Json, JsonError};
 use crate::jsonrpc::{Id, Invalid, Members, Why, string};
-use crate::mcp::conversation::{Conversation, Place, Read, id_in_front, unsupported};
+use crate::mcp::conversation::{Place, Read, id_in_front, unsupported};
 use crate::mcp::wire::{
     self, Era, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, Revision, has_line_breaks,
 };
@@ -39,7 +39,7 @@ impl Endpoint {
         let read = match Read::of_one_line(&line) {
             Ok(read) => read,
             Err(Why::Batch) if says.is_none_or(|says| says.is_some()) => {
-                return self.handle_batch(now, stream, head, &line);
+                return self.handle_legacy(now, stream, head, &line, None);
             }
             Err(why) => return Err(refuse(why)),
         };
@@ -52,10 +52,10 @@ impl Endpoint {
                     );
                     return Err(Answer::refusal(400, &id_of(&read), HEADER_MISMATCH, message));
                 }
-                self.handle_legacy(now, stream, head, &read)
+                self.handle_legacy(now, stream, head, &line, Some(&read))
             }
             None if read.meta.era(&method_of(&read)) == Era::Legacy => {
-                self.handle_legacy(now, stream, head, &read)
+                self.handle_legacy(now, stream, head, &line, Some(&read))
             }
             Some(None) | None => {
                 let input = read.name.and_then(string).and_then(|tool| self.inputs.of(&tool));
@@ -95,50 +95,49 @@ impl Endpoint {
         let talk = self.begin_talk(now, Kind::Modern);
         self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), false);
         self.with(now, talk, |conversation| {
-            conversation.handle_posted(now, place_of(stream), read, Some(mirror));
+            conversation.handle_read(now, place_of(stream), read, Some(mirror));
         });
         Ok(())
     }
 
+    /// Of a batch nothing is known but its line.
     fn handle_legacy(
         &mut self,
         now: Instant,
         stream: StreamId,
         head: &RequestHead,
-        read: &Read<'_>,
+        line: &Bytes,
+        read: Option<&Read<'_>>,
     ) -> Result<(), Answer> {
-        let opens = method_of(read) == "initialize" && read.members.id.is_some();
+        let id = read.map_or(Id::NULL, id_of);
+        let is_opening =
+            |read: &Read<'_>| method_of(read) == "initialize" && read.members.id.is_some();
+        let opens = read.is_some_and(is_opening);
         let talk = if opens {
             if !self.make_room() {
                 let message = format!("more than {SESSIONS_MAX} sessions");
-                return Err(Answer::refusal(503, &id_of(read), INTERNAL_ERROR, message));
+                return Err(Answer::refusal(503, &id, INTERNAL_ERROR, message));
             }
             self.begin_talk(now, Kind::Legacy(Session::new(now)))
         } else {
-            self.session(now, head, &id_of(read))?
+            self.session(now, head, &id)?
         };
-        self.check_room(talk, &id_of(read))?;
-        self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), opens);
-        self.tell_session(now, stream, talk, |conversation| {
-            conversation.handle_posted(now, place_of(stream), read, None)
+        self.check_room(talk, &id)?;
+        // Answers of a batch come together, as plain JSON.
+        let takes_stream = read.is_some() && accepts(head, EVENT_STREAM);
+        self.begin_exchange(now, stream, talk, takes_stream, opens);
+        let mut is_owed = false;
+        self.with(now, talk, |conversation| {
+            let place = place_of(stream);
+            is_owed = match read {
+                Some(read) => conversation.handle_read(now, place, read, None),
+                None => conversation.handle_message(now, place, line),
+            };
         });
-        Ok(())
-    }
-
-    fn handle_batch(
-        &mut self,
-        now: Instant,
-        stream: StreamId,
-        head: &RequestHead,
-        line: &Bytes,
-    ) -> Result<(), Answer> {
-        let talk = self.session(now, head, &Id::NULL)?;
-        self.check_room(talk, &Id::NULL)?;
-        // Its answers come together, as plain JSON.
-        self.begin_exchange(now, stream, talk, false, false);
-        self.tell_session(now, stream, talk, |conversation| {
-            conversation.handle_message(now, place_of(stream), line)
-        });
+        if !is_owed {
+            self.exchanges.remove(&stream);
+            self.answer(stream, Answer::empty(202));
+        }
         Ok(())
     }
 
@@ -149,22 +148,6 @@ impl Endpoint {
         }
         let message = "too many requests of this session wait for their answers";
         Err(Answer::refusal(503, id, INTERNAL_ERROR, message))
-    }
-
-    /// `tell` says whether an answer will follow; if not, the exchange is over.
-    fn tell_session(
-        &mut self,
-        now: Instant,
-        stream: StreamId,
-        talk: u64,
-        tell: impl FnOnce(&mut Conversation) -> bool,
-    ) {
-        let mut is_owed = false;
-        self.with(now, talk, |conversation| is_owed = tell(conversation));
-        if !is_owed {
-            self.exchanges.remove(&stream);
-            self.answer(stream, Answer::empty(202));
-        }
     }
 
     /// The session that a request belongs to.

@@ -192,7 +192,7 @@ impl Serving for Endpoint {
             self.tools = Some(tools.clone());
         }
         let forwarded = self.calls.get(&ticket).copied();
-        let Some(Forwarded { talk, own, lists_tools }) = forwarded else { return Flow::More };
+        let Some(Forwarded { talk, lists_tools }) = forwarded else { return Flow::More };
         if let Down::Done(Ok(Outcome::Native(page))) = &down
             && lists_tools
         {
@@ -200,9 +200,8 @@ impl Serving for Endpoint {
         }
         if let Down::Done(_) = down {
             self.calls.remove(&ticket);
-            self.tickets.remove(&(talk, own));
         }
-        self.with(now, talk, |conversation| conversation.down(now, own, down));
+        self.with(now, talk, |conversation| conversation.down(now, ticket, down));
         self.settle();
         Flow::More
     }
