@@ -65,6 +65,7 @@ pub struct Front<S: Serving + Streams + 'static> {
 }
 
 /// Where a call under way came from.
+#[derive(Default)]
 struct Origin {
     /// Where its reply was written last, where there are many streams.
     lane: Option<Rc<Lane>>,

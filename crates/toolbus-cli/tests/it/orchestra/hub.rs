@@ -95,6 +95,18 @@ fn the_calls_of_a_hub_are_in_the_journal() {
 }
 
 #[test]
+fn a_hub_refuses_calls_that_cannot_be_written_down() {
+    let scratch = Scratch::new();
+    let journal = "[journal]\npath = \"/proc/none/calls.jsonl\"\nrequired = true\n";
+    fs::write(scratch.file("toolbus.toml"), journal).unwrap();
+    let mut hub = Hub::start_at(scratch, "127.0.0.1:0", &[builtin("tools.one")]);
+    hub.program.hear("orchestrator ready: ");
+    let answer = hub.stdio(&[]).ask(&call(1, "echo", r#"{"text":"hi"}"#));
+    assert!(answer.contains("and without it no call is answered"), "{answer}");
+    assert!(answer.contains(r#""isError":true"#), "{answer}");
+}
+
+#[test]
 fn a_config_that_is_wrong_keeps_no_hub_from_working() {
     let scratch = Scratch::new();
     fs::write(scratch.file("toolbus.toml"), "[journal]\n").unwrap();

@@ -26,7 +26,7 @@ pub(crate) use backlog::Backlog;
 pub(crate) use in_flight::{Counted, InFlight};
 pub(crate) use running::{Answers, Calls};
 pub(crate) use slow::Slow;
-pub(crate) use switch::{Replies, RunningCalls};
+pub(crate) use switch::{RunningCalls, answer};
 pub(crate) use tickets::{ByTicket, Tickets};
 
 /// What may wait for a slow reader before it counts as full.

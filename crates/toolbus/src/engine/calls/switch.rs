@@ -13,6 +13,7 @@ use super::{ByTicket, Pressure, ReplyTo, RunningCall};
 /// The calls that one asker has under way, by its own tickets, each with what the asker keeps
 /// about it. Nothing stays borrowed while a call is started, goes on or ends: who is told
 /// something may answer at once.
+#[derive(Default)]
 pub(crate) struct RunningCalls<T = ()>(RefCell<ByTicket<Place<T>>>);
 
 struct Place<T> {
@@ -97,44 +98,17 @@ impl<T> RunningCalls<T> {
     }
 }
 
-impl<T> Default for RunningCalls<T> {
-    fn default() -> RunningCalls<T> {
-        RunningCalls(RefCell::default())
-    }
-}
-
-/// Where the answers to those who ask go.
-pub(crate) struct Replies<K>(RefCell<Counted<K, ReplyTo>>);
-
-impl<K: Eq + Hash> Replies<K> {
-    pub(crate) fn insert(&self, asker: K, reply: ReplyTo) {
-        self.0.borrow_mut().insert(asker, reply);
-    }
-
-    /// The next of an answer; nothing comes after its end.
-    pub(crate) fn send(&self, asker: &K, down: Down) -> Pressure {
-        let reply = match down {
-            Down::Done(_) => self.remove(asker),
-            _ => self.0.borrow().get(asker).cloned(),
-        };
-        reply.map_or(Pressure::Ready, |reply| reply.send(down))
-    }
-
-    /// It waits for its answer no longer.
-    pub(crate) fn remove(&self, asker: &K) -> Option<ReplyTo> {
-        self.0.borrow_mut().remove(asker)
-    }
-
-    /// Those of whom this is not true wait no longer.
-    pub(crate) fn retain(&self, mut waits: impl FnMut(&K) -> bool) {
-        self.0.borrow_mut().retain(|asker, _| waits(asker));
-    }
-}
-
-impl<K> Default for Replies<K> {
-    fn default() -> Replies<K> {
-        Replies(RefCell::default())
-    }
+/// The next of an answer, for the one of the askers who waits for it; nothing comes after its end.
+pub(crate) fn answer<K: Eq + Hash>(
+    askers: &RefCell<Counted<K, ReplyTo>>,
+    asker: &K,
+    down: Down,
+) -> Pressure {
+    let reply = match down {
+        Down::Done(_) => askers.borrow_mut().remove(asker),
+        _ => askers.borrow().get(asker).cloned(),
+    };
+    reply.map_or(Pressure::Ready, |reply| reply.send(down))
 }
 
 #[cfg(test)]
@@ -202,11 +176,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_goes_to_who_asked_until_its_end() {
-        let ((inbox, reply), replies) = (Inbox::new(), Replies::default());
-        replies.insert(Ticket(7), reply);
+        let (inbox, reply) = Inbox::new();
+        let askers = RefCell::new(Counted::from_iter([(Ticket(7), reply)]));
         for text in ["one", "two"] {
             let done = Down::Done(Ok(Outcome::Text(text.to_owned())));
-            let _ = replies.send(&Ticket(7), done);
+            let _ = answer(&askers, &Ticket(7), done);
         }
         let outcome = inbox.whole(RunningCall::ended()).await;
         assert_eq!(outcome, Ok(Outcome::Text("one".to_owned())));

@@ -19,7 +19,7 @@ use crate::bus::lenient::{LenientBus, left_out};
 use crate::bus::{Bus, Route};
 use crate::engine::alarm::Alarm;
 use crate::engine::calls::{
-    Answerer, Asker, Pressure, Replies, ReplyTo, RunningCall, RunningCalls,
+    self, Answerer, Asker, ByTicket, Pressure, ReplyTo, RunningCall, RunningCalls,
 };
 use crate::task::spawn_local;
 use crate::wake::Wake;
@@ -31,7 +31,7 @@ pub(super) struct SeveralBacks {
     tools: LenientBus,
     machine: RefCell<Several>,
     /// Where the answers to clients go.
-    replies: Replies<Ticket>,
+    askers: RefCell<ByTicket<ReplyTo>>,
     /// What backs are busy with.
     running: RunningCalls,
     next_ticket: Cell<u64>,
@@ -53,7 +53,7 @@ impl SeveralBacks {
             tools: LenientBus::telling(bus.clone(), changed),
             bus,
             machine: RefCell::new(machine),
-            replies: Replies::default(),
+            askers: RefCell::default(),
             running: RunningCalls::default(),
             next_ticket: Cell::new(0),
             is_carrying: Cell::new(false),
@@ -77,7 +77,7 @@ impl SeveralBacks {
     fn start_native(&self, call: Call, down: ReplyTo) -> RunningCall {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
-        self.replies.insert(ticket, down);
+        self.askers.borrow_mut().insert(ticket, down);
         self.machine.borrow_mut().call(Instant::now(), ticket, call);
         let _ = self.carry();
         match self.this.upgrade() {
@@ -119,7 +119,7 @@ impl SeveralBacks {
             }
             let down = self.machine.borrow_mut().poll_down();
             let Some((front, down)) = down else { break };
-            pressure = pressure.max(self.replies.send(&front, down));
+            pressure = pressure.max(calls::answer(&self.askers, &front, down));
         }
         self.is_carrying.set(false);
         self.tell_log();

@@ -237,6 +237,13 @@ fn what_providers_are_asked_to_do_is_in_the_journal() {
     let text = fs::read_to_string(&journal).unwrap();
     // Which of it is sensitive only the record knows.
     assert!(!text.contains("arguments") && !text.contains("result"), "{text}");
-    let page = folder.run(&["run", "shop.hcl", "--config", "no-such.toml"]);
+    let page = folder.run(&["run", "shop.hcl", "--var", "token=s3cr3t", "--config", "none.toml"]);
     assert_eq!(page.status.code(), Some(2), "{page}");
+    assert!(page.stderr.contains("cannot read the config `none.toml`"), "{page}");
+    // An action without a line is not executed, by no fault of its provider.
+    let config = "[journal]\npath = \"/proc/none/calls.jsonl\"\nrequired = true\n";
+    folder.write("toolbus.toml", config);
+    let page = folder.run(&["run", "shop.hcl", "--var", "token=s3cr3t"]);
+    assert_eq!(page.status.code(), Some(1), "{page}");
+    assert!(page.stdout.contains("and without it no call is answered"), "{page}");
 }

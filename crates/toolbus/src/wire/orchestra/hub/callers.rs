@@ -103,7 +103,7 @@ fn join(inner: &Rc<Inner>, name: Option<String>) -> (Rc<Front<Server>>, CallerId
 fn leave(inner: &Inner, front: &Front<Server>, id: CallerId) {
     front.disconnected();
     inner.act(|hub, _| hub.handle_disconnected(id));
-    inner.replies.retain(|asker| asker.connection != id);
+    inner.askers.borrow_mut().retain(|asker, _| asker.connection != id);
 }
 
 /// One connection, as the way of its requests to the hub.
@@ -132,7 +132,7 @@ impl Route for Caller {
             if let Some(seen) = seen {
                 inner.unrouted.borrow_mut().insert(asker, Rc::downgrade(seen));
             }
-            inner.replies.insert(asker, reply);
+            inner.askers.borrow_mut().insert(asker, reply);
             inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
             RunningCall::new(this, ticket)
         };
@@ -148,7 +148,7 @@ impl Answerer for Caller {
         let Some(inner) = self.inner.upgrade() else { return Pressure::Ready };
         let asker = self.asker(ticket);
         if let Up::Cancel(_) = up {
-            inner.replies.remove(&asker);
+            inner.askers.borrow_mut().remove(&asker);
             inner.unrouted.borrow_mut().remove(&asker);
             Answerer::resume(self, ticket);
         }

@@ -26,7 +26,7 @@ use super::ids::uuids;
 use super::{HostPort, ORCHESTRA, WIRE, tls};
 use crate::bus::observe::{Observed, Observer, Observers};
 use crate::engine::alarm::Alarm;
-use crate::engine::calls::{self, Pressure, Replies, ReplyTo, RunningCalls};
+use crate::engine::calls::{self, Pressure, ReplyTo, RunningCalls};
 use crate::engine::program::Apart;
 use crate::task::boxed;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
@@ -63,7 +63,7 @@ pub(super) struct Inner {
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
     /// Where the answers to those who asked go.
-    replies: Replies<Asker>,
+    askers: RefCell<Counted<Asker, ReplyTo>>,
     /// What plugins were asked.
     running: RunningCalls,
     /// Which call of a plugin waits until its asker reads on.
@@ -117,7 +117,7 @@ impl Orchestrator {
             address,
             dialler: Dialler::new(),
             say: Box::new(say),
-            replies: Replies::default(),
+            askers: RefCell::default(),
             running: RunningCalls::default(),
             slow: RefCell::default(),
             observers: OnceCell::new(),
@@ -248,7 +248,7 @@ impl Inner {
             self.slow.borrow_mut().remove(&asker);
             self.unrouted.borrow_mut().remove(&asker);
         }
-        self.replies.send(&asker, down)
+        calls::answer(&self.askers, &asker, down)
     }
 
     /// Asks a plugin.

@@ -174,11 +174,8 @@ impl Inner {
         match event {
             LinkEvent::Starved(id) if slot.links().is_none_or(|it| it.used() != Some(id)) => {}
             LinkEvent::Starved(_) => self.dial_further(index, run),
-            LinkEvent::Idle(id) => {
-                if let Some(links) = slot.links() {
-                    links.close(id);
-                }
-            }
+            // The links close it themselves.
+            LinkEvent::Idle(_) => {}
             LinkEvent::Lost(_, failure) => {
                 // One of two may be left.
                 if slot.links().is_some_and(|links| links.used().is_some()) {
