@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use toolbus::bus::config::{Config, ConfigError, Mistake};
-use toolbus::peer::clients::{ClientConfigs, ClientPeer, Surroundings};
-use toolbus::peer::{PeerKind, Registry};
 
+use crate::clients::{ClientConfigs, ClientPeer, Surroundings};
+use crate::command::wire::{self, WireFace};
 use crate::failed::Failed;
 
 /// What is read if the user names no file.
@@ -122,15 +122,14 @@ fn foreign(path: &Path, text: &str) -> Result<Option<String>, Failed> {
 
 /// Where configs of clients name their servers.
 pub(crate) fn where_they_stand() -> String {
-    let registry = Registry::default();
-    let configs = registry.kinds().filter_map(PeerKind::client_configs);
+    let configs = wire::faces().filter_map(WireFace::client_configs);
     configs.map(ClientConfigs::hint).collect::<Vec<_>>().join("; ")
 }
 
 /// The peers that the config of a client names; `None` if it is no such config.
 pub(crate) fn client_peers(path: &Path, text: &str) -> Result<Option<Vec<ClientPeer>>, Failed> {
     with_surroundings(|surroundings| {
-        for configs in Registry::default().kinds().filter_map(PeerKind::client_configs) {
+        for configs in wire::faces().filter_map(WireFace::client_configs) {
             let read = configs.read(path, text, surroundings).map_err(|error| {
                 Failed::usage(format!("the config `{}` {error}", path.display()))
             })?;

@@ -5,6 +5,7 @@
 //! other programs give it bytes to read and something to write to.
 
 mod args;
+mod clients;
 mod command;
 mod config;
 mod exit;

@@ -8,11 +8,10 @@ use std::{fs, slice};
 
 use serde_json::json;
 use toolbus::address::Address;
-use toolbus::peer::clients::{Ask, ClientPeer, ClientPlace, back_name};
-use toolbus::peer::{PeerKind, Registry};
 
 use super::wire::{self, WireFace};
 use crate::args::Globals;
+use crate::clients::{Ask, ClientPeer, ClientPlace, back_name};
 use crate::config::{self, USUAL};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -140,8 +139,7 @@ fn of_usual_places() -> Result<Option<Backs>, Failed> {
 
 fn usual_places() -> Vec<ClientPlace> {
     config::with_surroundings(|surroundings| {
-        let registry = Registry::default();
-        let configs = registry.kinds().filter_map(PeerKind::client_configs);
+        let configs = wire::faces().filter_map(WireFace::client_configs);
         configs.flat_map(|configs| configs.places(surroundings)).collect()
     })
 }

@@ -8,7 +8,6 @@ use toolbus_proto::capture::Side;
 use toolbus_proto::tool::{Exit, FailureKind, Outcome, ToolSpec, Wire};
 
 use super::OpenError;
-use super::clients::ClientConfigs;
 use super::decode::Decoding;
 use super::fixture::Fixture;
 use super::front::FrontKind;
@@ -136,11 +135,6 @@ pub trait PeerKind: Sync {
         _settings: &Settings,
         _judge: Judge,
     ) -> Option<Rc<dyn Back>> {
-        None
-    }
-
-    /// The configs that clients of this wire have, if there are any that we read.
-    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         None
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod access;
 pub mod at;
-pub mod clients;
 pub mod credentials;
 pub mod decode;
 pub mod fixture;

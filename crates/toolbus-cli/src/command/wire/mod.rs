@@ -20,6 +20,7 @@ use toolbus_proto::tool::Wire;
 
 use crate::args::Globals;
 use crate::args::groups::{self, Group};
+use crate::clients::ClientConfigs;
 use crate::failed::Failed;
 
 /// All of them, in the order in which they are listed.
@@ -59,6 +60,11 @@ pub(crate) trait WireFace: Sync {
 
     /// A front for the example of a config: its name, and what it listens on.
     fn front_example(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// The configs that clients of this wire have, if there are any that we read.
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
         None
     }
 

@@ -14,7 +14,6 @@ use super::back::{Mcp, Options};
 use super::back_http;
 #[cfg(feature = "http")]
 use super::back_http::McpHttp;
-use super::clients::McpClients;
 use super::settings::McpSettings;
 use super::{WIRE, eras, settings};
 use crate::address::{Address, Place, Query, Scheme, Transport};
@@ -25,7 +24,6 @@ use crate::bus::observe::NativeCall;
 use crate::child::supervisor::{Judge, Restart};
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::peer::FirstWords;
-use crate::peer::clients::ClientConfigs;
 use crate::peer::decode::{DecodedLines, Decoding};
 use crate::peer::fixture::{Fixture, Probe, Trait};
 use crate::peer::open::{file_name, not_in_this_build, patience, program};
@@ -161,10 +159,6 @@ impl PeerKind for McpKind {
         let mut options = options(words, settings);
         options.patience.waits_for = Some("to show what it speaks");
         Some(Rc::new(Mcp::stranger(options, judge)))
-    }
-
-    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
-        Some(&McpClients)
     }
 }
 

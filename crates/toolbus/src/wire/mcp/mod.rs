@@ -8,7 +8,6 @@ pub mod back;
 pub mod back_http;
 #[cfg(feature = "bus")]
 #[cfg(feature = "bus")]
-mod clients;
 #[cfg(feature = "bus")]
 mod eras;
 #[cfg(feature = "bus")]

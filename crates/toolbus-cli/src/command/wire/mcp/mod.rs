@@ -1,5 +1,6 @@
 //! `toolbus mcp`: the tools of the bus for the MCP client that started us.
 
+mod clients;
 mod complete;
 pub(super) mod context;
 
@@ -20,11 +21,13 @@ use toolbus::wire::mcp::{self as wire, MCP};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 
+use self::clients::McpClients;
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
 use crate::args::asked::EraArgs;
 use crate::args::peer::{BackHttpArgs, ProgramArgs};
 use crate::args::{Globals, value};
+use crate::clients::ClientConfigs;
 use crate::command::decode::Side;
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -41,6 +44,10 @@ pub(super) static FACE: Face = Face;
 pub(super) struct Face;
 
 impl WireFace for Face {
+    fn client_configs(&self) -> Option<&'static dyn ClientConfigs> {
+        Some(&McpClients)
+    }
+
     fn wire(&self) -> Wire {
         wire::WIRE
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::child::words;
-use crate::did_you_mean::nearest;
-use crate::peer::clients::{Ask, ClientPeer, NotTaken, Surroundings};
+use crate::clients::{Ask, ClientPeer, NotTaken, Surroundings};
+use toolbus::child::words;
+use toolbus_proto::did_you_mean::nearest;
 
 /// Keys by which clients offer only some tools of a server.
 const INCLUDES: [&str; 3] = ["includeTools", "enabled_tools", "enabledTools"];

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use self::server::{Dialect, Server};
-use crate::peer::clients::{
+use crate::clients::{
     ClientConfigError, ClientConfigs, ClientPeer, ClientPlace, Surroundings, back_name,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-use crate::peer::clients::ClientConfigError;
+use crate::clients::ClientConfigError;
 
 /// JSON, in which editors allow comments and a comma too many.
 pub(super) fn json(text: &str) -> Result<Value, ClientConfigError> {

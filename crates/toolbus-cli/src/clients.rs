@@ -11,10 +11,10 @@ use std::time::Duration;
 use thiserror::Error;
 use toolbus_proto::json::Json;
 
-use crate::address::Address;
+use toolbus::address::Address;
 
 /// The configs that the clients of a wire have.
-pub trait ClientConfigs: Sync {
+pub(crate) trait ClientConfigs: Sync {
     /// Where they usually are, whether or not there is one.
     fn places(&self, surroundings: &Surroundings<'_>) -> Vec<ClientPlace>;
 
@@ -32,77 +32,77 @@ pub trait ClientConfigs: Sync {
 }
 
 /// What a config may refer to.
-pub struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// The user's home.
-    pub home: Option<&'a Path>,
+    pub(crate) home: Option<&'a Path>,
     /// The folder that is worked in.
-    pub here: &'a Path,
+    pub(crate) here: &'a Path,
     /// The value of an environment variable.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// Where a client usually has its config.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientPlace {
+pub(crate) struct ClientPlace {
     /// What the client is called.
-    pub client: &'static str,
+    pub(crate) client: &'static str,
     /// The file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// A peer that the config of a client names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClientPeer {
+pub(crate) struct ClientPeer {
     /// A name that a back can have.
-    pub name: String,
+    pub(crate) name: String,
     /// What the client calls it.
-    pub called: String,
+    pub(crate) called: String,
     /// Its address.
-    pub connect: String,
+    pub(crate) connect: String,
     /// Set in its environment.
-    pub env: Vec<(String, String)>,
+    pub(crate) env: Vec<(String, String)>,
     /// Passed on to it from our environment.
-    pub env_pass: Vec<String>,
+    pub(crate) env_pass: Vec<String>,
     /// Where it runs.
-    pub cwd: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Sent with every request.
-    pub headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The variable that holds its token.
-    pub token_env: Option<String>,
+    pub(crate) token_env: Option<String>,
     /// Its tools that may be called; `None` for all.
-    pub allow: Option<Vec<String>>,
+    pub(crate) allow: Option<Vec<String>>,
     /// How long a call may be quiet.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// How long until it must be ready.
-    pub start_timeout: Option<Duration>,
+    pub(crate) start_timeout: Option<Duration>,
     /// What the client asks its user for; a variable has to be set to it now.
-    pub asks: Vec<Ask>,
+    pub(crate) asks: Vec<Ask>,
     /// What the client says of it that has no place in our config.
-    pub not_taken: Vec<NotTaken>,
+    pub(crate) not_taken: Vec<NotTaken>,
     /// What else the user should know about it.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Why it cannot be used, or is not wanted.
-    pub left_out: Option<String>,
+    pub(crate) left_out: Option<String>,
 }
 
 /// Something that a client asks its user for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The variable that it is in our config.
-    pub name: String,
+    pub(crate) name: String,
     /// How the client puts it.
-    pub title: Option<String>,
+    pub(crate) title: Option<String>,
 }
 
 /// A key that our config has no place for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotTaken {
+pub(crate) struct NotTaken {
     /// Its name. Its value may be a secret.
-    pub key: String,
+    pub(crate) key: String,
     /// What follows from that.
-    pub why: Option<&'static str>,
+    pub(crate) why: Option<&'static str>,
     /// It keeps tools from being called.
-    pub is_limit: bool,
+    pub(crate) is_limit: bool,
 }
 
 impl fmt::Display for NotTaken {
@@ -114,19 +114,19 @@ impl fmt::Display for NotTaken {
 
 impl ClientPeer {
     /// Has it another name here than the client calls it by?
-    pub fn is_renamed(&self) -> bool {
+    pub(crate) fn is_renamed(&self) -> bool {
         !self.called.is_empty() && self.called != self.name
     }
 
     /// Is it the same but for its name?
-    pub fn is_same_as(&self, other: &ClientPeer) -> bool {
+    pub(crate) fn is_same_as(&self, other: &ClientPeer) -> bool {
         let (name, called) = (other.name.clone(), other.called.clone());
         ClientPeer { name, called, ..self.clone() } == *other
     }
 
     /// Leaves it out if its address is none.
     #[must_use]
-    pub fn checked(mut self) -> ClientPeer {
+    pub(crate) fn checked(mut self) -> ClientPeer {
         if self.left_out.is_none()
             && let Err(error) = Address::parse(&self.connect)
         {
@@ -136,12 +136,12 @@ impl ClientPeer {
     }
 
     /// Does it hold what may be a secret?
-    pub fn has_secrets(&self) -> bool {
+    pub(crate) fn has_secrets(&self) -> bool {
         !self.env.is_empty() || !self.headers.is_empty()
     }
 
     /// Its table in our config. One that is left out is a comment.
-    pub fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         let mut text = format!("[back.{}]\nconnect = {}\n", self.name, quoted(&self.connect));
         let mut line = |key: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -180,7 +180,7 @@ impl ClientPeer {
 }
 
 /// A name for a back, made of whatever a client calls it; none of `taken`.
-pub fn back_name(name: &str, taken: &[String]) -> String {
+pub(crate) fn back_name(name: &str, taken: &[String]) -> String {
     let spelled = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = name.chars().map(spelled).collect();
     let name = match name.trim_matches('-') {
@@ -193,7 +193,7 @@ pub fn back_name(name: &str, taken: &[String]) -> String {
 }
 
 /// A text as TOML writes it, which is as JSON does but for DEL.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     Json::of(&text).to_string().replace('\x7f', "\\u007f")
 }
 
@@ -238,7 +238,7 @@ fn comment(text: &str) -> String {
 
 /// Why the config of a client cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ClientConfigError {
+pub(crate) enum ClientConfigError {
     /// It is not in the form that such configs have.
     #[error("is not {form}: {why}")]
     Syntax {
