@@ -13,7 +13,8 @@ use super::felt::Leniency;
 use super::functions::{Functions, Prepared, Reading};
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
+    Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
@@ -380,7 +381,7 @@ impl Calling for Client {
         self.done(ticket, Err(Failure::cancelled()));
     }
 
-    fn close(&mut self, _now: Instant) {
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
         if let Some(in_flight) = &mut self.in_flight
             && let Some(ticket) = in_flight.ticket.take()
         {
@@ -392,6 +393,7 @@ impl Calling for Client {
         if self.readiness == Readiness::Open {
             wire::write_shutdown(&mut self.out);
         }
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

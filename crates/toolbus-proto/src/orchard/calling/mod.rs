@@ -18,7 +18,8 @@ use bytes::{Bytes, BytesMut};
 use super::schema::ProviderSchema;
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
+    Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
@@ -74,7 +75,7 @@ pub struct Client {
     readiness: Readiness,
     described: Option<Described>,
     configured: Configured,
-    goodbye: Goodbye,
+    shutdown: Shutdown,
     requests: Requests,
     line: Line,
     /// Calls whose input comes in parts and is not complete.
@@ -105,7 +106,7 @@ enum Configured {
 
 /// How far `shutdown` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Goodbye {
+enum Shutdown {
     /// It has not described itself: it would not understand.
     Impossible,
     Possible,
@@ -129,7 +130,7 @@ impl Client {
             readiness: Readiness::Opening,
             described: None,
             configured: Configured::No,
-            goodbye: Goodbye::Impossible,
+            shutdown: Shutdown::Impossible,
             requests,
             line: Line::new(WAITING_MAX, "this provider"),
             collecting: Line::new(WAITING_MAX, "the rest of their input"),
@@ -195,10 +196,10 @@ impl Client {
     /// The conversation cannot go on: who waits for an answer is told why at once. Calls that
     /// have not left us stay: another process may take them.
     fn end(&mut self, broken: Broken, failure: Failure) {
-        let may_part = broken == Broken::Rule && self.goodbye != Goodbye::Impossible;
-        let farewell = if may_part { Farewell::Patient } else { Farewell::Abrupt };
+        let may_part = broken == Broken::Rule && self.shutdown != Shutdown::Impossible;
+        let farewell = if may_part { Farewell::Goodbye } else { Farewell::Abrupt };
         if !may_part {
-            self.goodbye = Goodbye::Impossible;
+            self.shutdown.lose();
         }
         for request in self.requests.take_all() {
             if let Some(ticket) = request.ticket {
@@ -226,6 +227,16 @@ impl Client {
     fn take_waiting(&mut self) -> Vec<Ticket> {
         let waiting = self.line.take_all().into_iter().chain(self.collecting.take_all());
         waiting.map(|waiting| waiting.ticket).collect()
+    }
+}
+
+impl Shutdown {
+    /// It will not be answered any more.
+    fn lose(&mut self) {
+        *self = match self {
+            Shutdown::Asked | Shutdown::Over => Shutdown::Over,
+            Shutdown::Impossible | Shutdown::Possible => Shutdown::Impossible,
+        };
     }
 }
 
@@ -297,12 +308,19 @@ impl Channel for Client {
             self.handle_last_line(now, &line);
         }
         self.tell_noise();
+        if self.shutdown == Shutdown::Asked {
+            self.shutdown = Shutdown::Over;
+        }
         Flow::Close
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.send_next();
         out.append(&mut self.out);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.shutdown == Shutdown::Over
     }
 }
 
@@ -332,37 +350,29 @@ impl Calling for Client {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye {
         self.now = Some(now);
-        let mut tickets = self.requests.cancel_all();
-        tickets.extend(self.take_waiting());
-        for ticket in tickets {
-            self.done(ticket, Err(Failure::cancelled()));
+        let is_parting = self.is_broken() && self.shutdown == Shutdown::Possible;
+        if !is_parting {
+            let mut tickets = self.requests.cancel_all();
+            tickets.extend(self.take_waiting());
+            for ticket in tickets {
+                self.done(ticket, Err(Failure::cancelled()));
+            }
         }
-        self.part(now);
-    }
-
-    fn part(&mut self, now: Instant) {
-        self.now = Some(now);
-        if self.goodbye != Goodbye::Possible {
-            return;
+        if self.shutdown == Shutdown::Possible {
+            let id = self.requests.ask(Request {
+                method: Method::Shutdown,
+                ticket: None,
+                patience: Some(patience),
+                give_up: now.checked_add(patience),
+            });
+            wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
+            self.shutdown = Shutdown::Asked;
         }
-        let shutdown =
-            Request { method: Method::Shutdown, ticket: None, patience: None, give_up: None };
-        let id = self.requests.ask(shutdown);
-        wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
-        self.goodbye = Goodbye::Asked;
-    }
-
-    fn awaits_goodbye(&self) -> bool {
-        self.goodbye == Goodbye::Asked
-    }
-
-    fn forgo_goodbye(&mut self, waited: Duration) {
-        if self.goodbye == Goodbye::Asked {
-            self.goodbye = Goodbye::Over;
-            let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
-            self.notices.push_back(Notice::Warning(late.message));
+        match self.shutdown {
+            Shutdown::Asked => Goodbye::Asked,
+            _ => Goodbye::Said,
         }
     }
 
@@ -380,7 +390,7 @@ impl Calling for Client {
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.now = Some(now);
-        self.goodbye = Goodbye::Impossible;
+        self.shutdown.lose();
         self.tell_noise();
         for request in self.requests.take_all() {
             if let Some(ticket) = request.ticket {

@@ -106,9 +106,10 @@ impl Requests {
     /// Answers do not count any more: all requests, oldest first, but a `shutdown`.
     pub(super) fn take_all(&mut self) -> Vec<Request> {
         self.executing = 0;
-        self.earliest = None;
         let is_call = |_: &u64, request: &mut Request| request.method != Method::Shutdown;
-        self.waiting.extract_if(.., is_call).map(|(_, request)| request).collect()
+        let calls = self.waiting.extract_if(.., is_call).map(|(_, request)| request).collect();
+        self.earliest = self.waiting.values().filter_map(|request| request.give_up).min();
+        calls
     }
 
     /// How many calls run in the provider.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
+    Ticket, Up,
 };
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
@@ -130,6 +131,10 @@ impl Channel for Elsewhere {
     }
 
     fn poll_transmit(&mut self, _out: &mut Outbox) {}
+
+    fn is_finished(&self) -> bool {
+        !self.is_parting
+    }
 }
 
 /// Calls are not made here, and so never answered.
@@ -142,12 +147,12 @@ impl Calling for Elsewhere {
     fn up(&mut self, _now: Instant, _ticket: Ticket, _up: Up) {}
 
     /// Who holds the conversation says goodbye there, to one that listens.
-    fn close(&mut self, _now: Instant) {
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
         self.is_parting = self.readiness == Readiness::Open;
-    }
-
-    fn awaits_goodbye(&self) -> bool {
-        self.is_parting
+        match self.is_parting {
+            true => Goodbye::Asked,
+            false => Goodbye::Said,
+        }
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Notice, Readiness, Ticket,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Notice, Proof, Readiness, Ticket,
 };
 use toolbus_proto::tool::{Call, Exit, Failure, FailureKind, LastWords};
 
@@ -344,20 +344,17 @@ impl<C: Calling + Channel> Run<C> {
     pub(super) fn stop(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
         match self.state {
             RunState::PutOff { .. } => {
-                self.machine.close(now);
+                self.close(now);
                 self.state = RunState::Over;
             }
             // It has not said that it listens, so there is no goodbye it could hear.
             RunState::Starting { .. } if !self.is_elsewhere => {
-                self.machine.close(now);
+                self.close(now);
                 self.part(now, Farewell::Abrupt, order);
             }
             RunState::Starting { .. } => self.terminate(now, order),
-            RunState::Serving => {
-                self.machine.close(now);
-                self.part(now, Farewell::Patient, order);
-            }
-            _ => self.machine.close(now),
+            RunState::Serving => self.part(now, Farewell::Goodbye, order),
+            _ => drop(self.close(now)),
         }
     }
 
@@ -372,7 +369,7 @@ impl<C: Calling + Channel> Run<C> {
     }
 
     pub(super) fn kill(&mut self, now: Instant, order: &mut dyn FnMut(Order)) {
-        self.machine.close(now);
+        self.close(now);
         match self.state {
             RunState::PutOff { .. } => self.state = RunState::Over,
             RunState::Exited { .. } | RunState::Over | RunState::Killed { .. } => {}
@@ -413,10 +410,7 @@ impl<C: Calling + Channel> Run<C> {
                 self.tell_wait(str::to_owned);
             }
             RunState::Ending { until } if until <= now => self.part(now, Farewell::Abrupt, order),
-            RunState::Parting { until } if until <= now => {
-                self.machine.forgo_goodbye(self.patience.stop);
-                self.close_stdin(now, order);
-            }
+            RunState::Parting { until } if until <= now => self.close_stdin(now, order),
             RunState::Stopping { until } if until <= now => self.terminate(now, order),
             RunState::Terminated { until } if until <= now => {
                 order(Order::Kill);
@@ -450,7 +444,7 @@ impl<C: Calling + Channel> Run<C> {
     fn is_waited_for(&self) -> bool {
         match self.state {
             RunState::Starting { .. } => true,
-            RunState::Serving => self.machine.awaits_first_answer(),
+            RunState::Serving => self.machine.proof() == Proof::Awaited,
             _ => false,
         }
     }
@@ -499,7 +493,7 @@ impl<C: Calling + Channel> Run<C> {
                 self.ready_at = Some(now);
                 // It was asked in a way that it does not know; what it said to that is no last
                 // word of a process that came to terms with us.
-                if self.machine.was_probed_in_vain() {
+                if self.machine.proof() == Proof::ReadyAtLast {
                     self.tail.clear();
                 }
                 if let RunState::Starting { .. } = self.state {
@@ -516,16 +510,13 @@ impl<C: Calling + Channel> Run<C> {
                 if self.takes_calls() {
                     self.depart_by(now);
                     self.move_on();
-                    if farewell == Farewell::Patient {
-                        self.machine.part(now);
-                    }
                     self.part(now, farewell, order);
                 }
             }
             _ => {}
         }
         if let RunState::Parting { .. } = self.state
-            && !(self.machine.awaits_goodbye() && (self.stdout_open || self.is_elsewhere))
+            && (self.machine.is_finished() || !(self.stdout_open || self.is_elsewhere))
         {
             self.close_stdin(now, order);
         }
@@ -570,7 +561,7 @@ impl<C: Calling + Channel> Run<C> {
 
     /// Has it shown that it speaks its wire?
     fn is_proven(&self) -> bool {
-        self.was_ready && self.machine.has_answered()
+        self.was_ready && !matches!(self.machine.proof(), Proof::None | Proof::Awaited)
     }
 
     /// Whether it has shown that, and if not, what it has said instead.
@@ -616,7 +607,7 @@ impl<C: Calling + Channel> Run<C> {
     /// ready, or knows why it was not, or a program that cannot start would be started for ever.
     /// One that was only slow did not die of what it was asked.
     fn move_on(&mut self) {
-        self.asked_amiss |= self.machine.may_start_again() && self.fault.is_none();
+        self.asked_amiss |= self.machine.proof() == Proof::AskAnother && self.fault.is_none();
         if self.was_ready || self.asked_amiss {
             self.moving_on.extend(self.machine.take_unsent());
         }
@@ -625,11 +616,13 @@ impl<C: Calling + Channel> Run<C> {
     fn part(&mut self, now: Instant, farewell: Farewell, order: &mut dyn FnMut(Order)) {
         let Patience { stop, signal, abrupt, .. } = self.patience;
         self.state = match (farewell, abrupt) {
-            (Farewell::Patient, _) if self.machine.awaits_goodbye() => {
+            (Farewell::Goodbye, _) if self.close(now) == Goodbye::Asked => {
                 RunState::Parting { until: now + stop }
             }
-            (Farewell::Patient, _) if self.is_elsewhere => return self.terminate(now, order),
-            (Farewell::Patient, _) => {
+            (Farewell::Goodbye | Farewell::Patient, _) if self.is_elsewhere => {
+                return self.terminate(now, order);
+            }
+            (Farewell::Goodbye | Farewell::Patient, _) => {
                 order(Order::CloseStdin);
                 RunState::Stopping { until: now + stop }
             }
@@ -646,6 +639,10 @@ impl<C: Calling + Channel> Run<C> {
                 RunState::Killed { until: now + signal }
             }
         };
+    }
+
+    fn close(&mut self, now: Instant) -> Goodbye {
+        self.machine.close(now, self.patience.stop)
     }
 
     /// The goodbye was answered, or waited for long enough.
