@@ -245,7 +245,7 @@ impl Player for Host {
                 let ticket = words.rest().strip_prefix('t').unwrap().parse().unwrap();
                 self.conversations.call(now, Ticket(ticket), Call::tool(now, "a", None));
             }
-            Some("stop") => self.tell(|it, now| it.stop(now)),
+            Some("stop") => self.tell(Supervisor::stop),
             Some("stderr") => {
                 let line = format!("{}\n", words.rest());
                 self.tell(|it, now| it.handle_stderr(now, RUN, line.as_bytes(), |_| {}));

@@ -91,24 +91,25 @@ where
     pub fn handle_bytes(&mut self, now: Instant, run: RunId, input: &mut BytesMut) -> Flow {
         let Some(machine) = self.find(run) else { return Flow::Close };
         let flow = machine.borrow_mut().handle_bytes(now, input);
-        if flow == Flow::Close {
-            self.supervisor.handle(now, run, Event::Unread);
-        }
         self.look(run, || now);
+        if flow == Flow::Close {
+            self.handle(now, run, Event::Unread);
+        }
         flow
     }
 
     /// This process closed its output; its machine was told, or is told now with what is left of
     /// its `input`.
     pub fn handle_eof(&mut self, now: Instant, run: RunId, input: Option<&mut BytesMut>) {
-        let Some(machine) = self.find(run) else { return };
+        let Some((_, machine)) = self.machines.iter().find(|(of, _)| *of == run) else { return };
+        let mut machine = machine.borrow_mut();
         if let Some(input) = input {
-            machine.borrow_mut().handle_eof(now, input);
+            machine.handle_eof(now, input);
         }
-        let proof = machine.borrow().proof();
-        self.supervisor.handle(now, run, Event::Eof(proof));
+        let event = Event::Eof(machine.readiness(), machine.proof());
+        self.supervisor.handle(now, run, event);
+        drop(machine);
         self.settle(now);
-        self.look(run, || now);
     }
 
     /// Time has passed.
@@ -140,16 +141,8 @@ where
         let mut machines = self.machines.iter();
         machines.find_map(|(run, machine)| {
             let (ticket, down) = machine.borrow_mut().poll_down()?;
-            Some((ticket, self.with_last_words(*run, down)))
+            Some((ticket, self.supervisor.with_last_words(*run, down)))
         })
-    }
-
-    #[inline]
-    fn with_last_words(&self, run: RunId, down: Down) -> Down {
-        match down {
-            Down::Done(Err(_)) => self.supervisor.with_last_words(run, down),
-            down => down,
-        }
     }
 
     /// What is worth a line in the log.

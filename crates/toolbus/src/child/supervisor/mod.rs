@@ -71,8 +71,8 @@ pub enum Event<'a> {
     Finished,
     /// Its output is read no further, so its end will not be seen: it is not waited for.
     Unread,
-    /// It closed its output, which the conversation makes this of.
-    Eof(Proof),
+    /// It closed its output, and the conversation stands like this with what it said last.
+    Eof(&'a Readiness, Proof),
     /// Our writing to it failed: it does not listen any more.
     Deaf,
     /// It ended; members of its session may be left.
@@ -366,10 +366,11 @@ impl Supervisor {
     }
 
     /// What came from this process for a caller, with its last words if they say why.
+    #[inline]
     pub fn with_last_words(&self, id: RunId, down: Down) -> Down {
-        match self.runs.iter().find(|run| run.id == id) {
-            Some(run) => run.with_tail(down),
-            None => down,
+        match (down, self.runs.iter().find(|run| run.id == id)) {
+            (Down::Done(Err(failure)), Some(run)) => Down::Done(Err(run.with_tail(failure))),
+            (down, _) => down,
         }
     }
 

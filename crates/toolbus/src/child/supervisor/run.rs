@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus_proto::channel::{Down, Farewell, Fault, Goodbye, Notice, Proof, Readiness};
+use toolbus_proto::channel::{Farewell, Fault, Goodbye, Notice, Proof, Readiness};
 use toolbus_proto::tool::{Exit, Failure, FailureKind, LastWords};
 
 use super::{Event, Judge, Order, RunId, Why};
@@ -182,10 +182,11 @@ impl Run {
             }
             (Event::Finished, _) => self.finished(now, out),
             (Event::Unread, _) => self.stdout_open = false,
-            (Event::Eof(proof), _) => {
+            (Event::Eof(readiness, proof), _) => {
                 self.stdout_open = false;
                 self.proof = proof;
                 self.deaf(now, out);
+                self.stands(now, readiness, proof, out);
             }
             (Event::Deaf, _) => self.deaf(now, out),
             (Event::Exited(exit, session_left), _) => self.exited(now, exit, session_left, out),
@@ -580,23 +581,18 @@ impl Run {
     }
 
     /// What we found wrong with a process that lives on is told with what it said of late.
-    pub(super) fn with_tail(&self, down: Down) -> Down {
-        match down {
-            Down::Done(Err(failure)) if wants_tail(&failure) => {
-                let words = failure.last_words.as_deref().cloned().unwrap_or_default();
-                let LastWords { is_unproven, said, .. } = self.said();
-                let words = LastWords { stderr: self.stderr_lines(), is_unproven, said, ..words };
-                Down::Done(Err(failure.with_last_words(words)))
-            }
-            Down::Done(Err(mut failure)) if !failure.from_peer && !self.is_proven() => {
-                if let Some(words) = &mut failure.last_words {
-                    let LastWords { is_unproven, said, .. } = self.said();
-                    (words.is_unproven, words.said) = (is_unproven, said);
-                }
-                Down::Done(Err(failure))
-            }
-            down => down,
+    pub(super) fn with_tail(&self, mut failure: Failure) -> Failure {
+        let LastWords { is_unproven, said, .. } = self.said();
+        let wants_tail = wants_tail(&failure);
+        if wants_tail {
+            failure.last_words.get_or_insert_default().stderr = self.stderr_lines();
         }
+        if let Some(words) = &mut failure.last_words
+            && (wants_tail || (is_unproven && !failure.from_peer))
+        {
+            (words.is_unproven, words.said) = (is_unproven, said);
+        }
+        failure
     }
 
     /// Calls that were never written may try another process; but only if this one had been

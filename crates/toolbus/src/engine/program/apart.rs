@@ -4,7 +4,6 @@
 //! Who owns it holds the conversation, and says how far that is.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -164,11 +163,6 @@ impl Owner for Inner {
 
     fn time_passed(&self) {
         self.act(Supervisor::handle_timeout);
-    }
-
-    /// It has no pipes.
-    fn begin(&self, _run: RunId, _process: &mut Process) -> io::Result<()> {
-        Ok(())
     }
 
     fn spawned(&self, run: RunId, pid: i32) {

@@ -128,7 +128,7 @@ impl<C: Calling + Channel + 'static> Joint for Conversation<C> {
     /// How the process ended says more than that its output has: until that is known, calls wait.
     /// Those of which nothing was written go to another process.
     fn ended(&self, _flow: Flow) -> Option<ReadNext> {
-        self.child.say(|conversations, now| conversations.handle_eof(now, self.run, None));
+        self.child.say(|it| it.handle_eof(Instant::now(), self.run, None));
         self.lanes.only.closing.set(Closing::Now);
         self.child.wake();
         Some(ReadNext::Close)

@@ -47,7 +47,6 @@ enum Shown {
 }
 
 struct Inner<C: Calling + Channel + 'static> {
-    this: Weak<Inner<C>>,
     processes: Processes<Inner<C>>,
     conversations: RefCell<Conversations<C, Rc<RefCell<C>>>>,
     /// The joint of each conversation that is not over, the one that takes calls last.
@@ -71,7 +70,6 @@ impl<C: Calling + Channel + 'static> Child<C> {
         let account = Account::new(format!("`{name}`"));
         let unspawned = Box::new(SpawnError::to_failure);
         let inner = Rc::new_cyclic(|this| Inner {
-            this: this.clone(),
             calls: Calls::new(name.clone(), sharing),
             processes: Processes::new(this.clone(), name, program, Process::spawn, unspawned),
             conversations: RefCell::new(Conversations::new(supervisor, make)),
@@ -110,7 +108,7 @@ impl<C: Calling + Channel + 'static> Child<C> {
             return RunningCall::ended();
         }
         let ticket = self.inner.calls.insert(down);
-        self.inner.say(|conversations, now| conversations.call(now, ticket, call));
+        self.inner.say(|conversations| conversations.call(Instant::now(), ticket, call));
         self.inner.wake();
         RunningCall::new(self.inner.clone(), ticket)
     }
@@ -155,16 +153,8 @@ impl<C: Calling + Channel + 'static> Drop for Child<C> {
 
 impl<C: Calling + Channel + 'static> Inner<C> {
     /// Says something in the conversations, and does what that makes necessary.
-    fn say(&self, say: impl FnOnce(&mut Conversations<C, Rc<RefCell<C>>>, Instant)) {
-        self.say_at(Instant::now(), say);
-    }
-
-    fn say_at(
-        &self,
-        now: Instant,
-        say: impl FnOnce(&mut Conversations<C, Rc<RefCell<C>>>, Instant),
-    ) {
-        say(&mut self.conversations.borrow_mut(), now);
+    fn say(&self, say: impl FnOnce(&mut Conversations<C, Rc<RefCell<C>>>)) {
+        say(&mut self.conversations.borrow_mut());
         let current = self.conversations.borrow().supervisor().current();
         if let Some(run) = current {
             self.joint(run);
@@ -180,7 +170,7 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         let found = self.joints.borrow().iter().rev().find(|joint| joint.run == run).cloned();
         found.or_else(|| {
             // None is made for a back that is being dropped.
-            let joint = Conversation::new(self.this.upgrade()?, run);
+            let joint = Conversation::new(self.processes.owner.upgrade()?, run);
             self.joints.borrow_mut().push(joint.clone());
             Some(joint)
         })
@@ -261,7 +251,7 @@ impl<C: Calling + Channel + 'static> Owner for Inner<C> {
     }
 
     fn time_passed(&self) {
-        self.say(Conversations::handle_timeout);
+        self.say(|conversations| conversations.handle_timeout(Instant::now()));
         self.wake();
     }
 
@@ -330,7 +320,7 @@ impl<C: Calling + Channel + 'static> Answerer for Inner<C> {
             Some(joint) => joint.lanes.moment.now(Instant::now),
             None => Instant::now(),
         };
-        self.say_at(now, |conversations, now| conversations.up(now, ticket, &up));
+        self.say(|conversations| conversations.up(now, ticket, &up));
         self.wake();
         room
     }

@@ -33,7 +33,9 @@ pub(super) trait Owner: Sized + 'static {
     /// Callers had their turn to take what they were given.
     fn turn_passed(&self) {}
     /// Takes its pipes, if it is spoken to over them.
-    fn begin(&self, run: RunId, process: &mut Process) -> io::Result<()>;
+    fn begin(&self, _run: RunId, _process: &mut Process) -> io::Result<()> {
+        Ok(())
+    }
     /// A process runs.
     fn spawned(&self, run: RunId, pid: i32);
     /// A process wrote these lines to its standard error.
@@ -53,7 +55,7 @@ pub(super) type Spawn = fn(&Program) -> Result<Process, SpawnError>;
 
 /// The processes of one program that have not been forgotten yet.
 pub(super) struct Processes<O> {
-    owner: Weak<O>,
+    pub(super) owner: Weak<O>,
     /// What people call the program.
     pub(super) name: String,
     program: Program,

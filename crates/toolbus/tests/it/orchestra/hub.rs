@@ -604,7 +604,7 @@ impl Player for HubEnd {
         } else if words == "it cannot be run" {
             let failure = Failure::new(FailureKind::Unavailable, "there is no program \"x\"");
             self.tell(0, &mut came, |it, now, run| {
-                it.handle(now, run, Event::SpawnFailed(&failure))
+                it.handle(now, run, Event::SpawnFailed(&failure));
             });
         } else if let Some(name) = words.strip_prefix("a connection as ") {
             let id = name.strip_suffix("-client").unwrap();
