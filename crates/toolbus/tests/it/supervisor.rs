@@ -10,7 +10,7 @@ use toolbus::child::supervisor::{
     Comeback, Conversations, Event, Order, Restart, RunId, Supervisor, Why,
 };
 use toolbus::child::{Exit, Meanwhile, Patience};
-use toolbus_proto::channel::{Down, Notice, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Down, Farewell, Fault, Notice, Outbox, Proof, Readiness, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::plain::{Client, Limits};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
@@ -477,6 +477,24 @@ fn a_program_may_be_started_again_by_itself() {
             -- wait 3600
         "#]],
     );
+}
+
+/// Its exit may be heard of before its last line, which says more.
+#[test]
+fn what_the_end_of_its_output_shows_is_told_though_all_else_has_ended() {
+    let (now, run) = (Instant::now(), RunId(0));
+    let mut supervisor = Supervisor::new("plain", PATIENCE, Restart::OnDemand);
+    supervisor.wake(now).unwrap();
+    supervisor.handle_stderr_closed(now, run, |_| {});
+    supervisor.handle(now, run, Event::Exited(Exit::Code(0), false));
+    let failure = Failure::new(FailureKind::BrokeProtocol, "half a line");
+    let broken = Readiness::Broken(Fault { failure, farewell: Farewell::Abrupt });
+    supervisor.handle(now, run, Event::Eof(&broken, Proof::Ready));
+    let orders: Vec<_> = std::iter::from_fn(|| supervisor.poll_order()).collect();
+    let [(_, Order::Spawn), (_, Order::Fail(why)), (_, Order::Forget)] = &orders[..] else {
+        panic!("{orders:?}");
+    };
+    assert_eq!(why.message, "half a line");
 }
 
 /// Hands that only write down what they are told to do.
