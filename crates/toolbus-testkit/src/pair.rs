@@ -5,7 +5,7 @@
 //!
 //! [`faults`]: crate::faults
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
@@ -91,7 +91,7 @@ impl<C: Calling + Channel, S: Serving + Channel> Pair<C, S> {
     /// The caller says goodbye.
     pub fn close(&mut self) {
         self.to_calling.push(ToCalling::Close);
-        self.calling.close(self.now);
+        self.calling.close(self.now, Duration::ZERO);
     }
 
     /// The tool replies.

@@ -19,6 +19,18 @@ pub use outbox::Outbox;
 pub use streams::{ONLY, StreamId, StreamLost, Streams, Writing};
 
 /// Our end of one conversation: what it has to do with time and with its owner.
+///
+/// A machine does nothing by itself. After anything was said to it (by a `handle_*`, or by a plain
+/// verb such as [`Calling::call`]) the hands ask it, in this order:
+///
+/// 1. [`Machine::poll_notice`], until there is none;
+/// 2. [`Calling::poll_down`] or [`Serving::poll_up`], until there is none or its consumer is full:
+///    what is left is asked for when that has room;
+/// 3. [`Calling::readiness`] or [`Serving::ended`], since an answer may come with the end;
+/// 4. over many streams, [`Streams::poll_open`] and [`Streams::poll_ready`], until there is none;
+/// 5. [`Channel::poll_transmit`], once all that happened so far was said, so that it goes out in
+///    one write. What cannot be said on the wire is refused by this: then from 1 again;
+/// 6. [`Machine::poll_timeout`], last, because all before may have moved it.
 pub trait Machine {
     /// Time has passed: at least until [`Machine::poll_timeout`].
     fn handle_timeout(&mut self, now: Instant);
@@ -102,25 +114,12 @@ pub trait Calling: Machine {
     /// Goes on with a call that runs. Nothing happens if it has ended already.
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up);
 
-    /// Says the wire's own goodbye; no call follows.
-    fn close(&mut self, now: Instant);
-
-    /// The conversation broke, and the hands part from the peer patiently: a wire that says
-    /// goodbye even then does.
-    fn part(&mut self, now: Instant) {
-        let _ = now;
-    }
-
-    /// The goodbye was said and the peer has yet to answer it: its input stays open until it
-    /// has, or until the hands' patience for a goodbye is over.
-    fn awaits_goodbye(&self) -> bool {
-        false
-    }
-
-    /// The hands waited for so long for the answer to the goodbye, and do no longer.
-    fn forgo_goodbye(&mut self, waited: Duration) {
-        let _ = waited;
-    }
+    /// Says the wire's own goodbye; no call follows. A peer that answers the goodbye has
+    /// `patience` for that.
+    ///
+    /// Said as well when the conversation broke, if [`Farewell::Goodbye`] asks for that: then the
+    /// calls that still wait go on waiting, until [`Calling::handle_lost`] says how it ended.
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye;
 
     /// What comes back, in one queue: progress cannot overtake its answer.
     fn poll_down(&mut self) -> Option<(Ticket, Down)>;
@@ -133,27 +132,10 @@ pub trait Calling: Machine {
     /// Not among them is who has already gone on with its call by [`Calling::up`].
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)>;
 
-    /// The other side went away before it was ready, and yet another of its kind may be
-    /// started at once: it died of a question that is not asked twice.
-    fn may_start_again(&self) -> bool {
-        false
-    }
-
-    /// Has the other side been asked in a way that it does not know, before one was found that it
-    /// does? It may have complained of that.
-    fn was_probed_in_vain(&self) -> bool {
-        false
-    }
-
-    /// Has the other side shown that it speaks this wire? Where the two ends agree on being
-    /// ready, that has.
-    fn has_answered(&self) -> bool {
-        true
-    }
-
-    /// Has it been asked something that is answered at once, and not answered anything yet?
-    fn awaits_first_answer(&self) -> bool {
-        false
+    /// What being [`Readiness::Open`], or the failure to be, shows of the other side. Where the
+    /// two ends agree on being ready, that is all there is to show.
+    fn proof(&self) -> Proof {
+        Proof::Ready
     }
 
     /// The channel is lost: ends every call that is still in its hands with `why`.
@@ -171,6 +153,31 @@ pub enum Readiness {
     Broken(Fault),
 }
 
+/// What is known of whether the other side speaks our wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// It does if it is ready.
+    Ready,
+    /// The same; but it was first asked in a way that it does not know, and may have complained.
+    ReadyAtLast,
+    /// It counts as ready, and has not answered anything yet.
+    None,
+    /// The same, and it was asked something that is answered at once.
+    Awaited,
+    /// It went away because of a question, and the next of its kind is asked another one: it may
+    /// be started at once.
+    AskAnother,
+}
+
+/// What follows our goodbye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goodbye {
+    /// Nothing: once it is written, the peer's input may be closed.
+    Said,
+    /// The peer's answer: its input stays open until [`Channel::is_finished`].
+    Asked,
+}
+
 /// Why a conversation cannot go on, and how to part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -183,8 +190,9 @@ pub struct Fault {
 /// How to part from a process whose conversation cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
-    /// It was told what was wrong, or may be told goodbye: close its input and give it the time
-    /// of a goodbye.
+    /// It is told goodbye, by [`Calling::close`], and then as [`Farewell::Patient`].
+    Goodbye,
+    /// It was told what was wrong: close its input and give it the time of a goodbye.
     Patient,
     /// It lost the right to a goodbye.
     Abrupt,

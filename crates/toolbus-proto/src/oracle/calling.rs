@@ -12,7 +12,7 @@ use super::felt::Leniency;
 use super::functions::{Functions, Prepared, Reading};
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Goodbye, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::json::Kind;
@@ -354,7 +354,7 @@ impl Calling for Client {
         self.desk.done(ticket, Err(Failure::cancelled()));
     }
 
-    fn close(&mut self, _now: Instant) {
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
         if let Some(in_flight) = &mut self.in_flight
             && let Some(ticket) = in_flight.ticket.take()
         {
@@ -364,6 +364,7 @@ impl Calling for Client {
         if self.desk.is_open() {
             wire::write_shutdown(&mut self.out);
         }
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

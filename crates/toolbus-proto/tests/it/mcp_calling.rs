@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    AskId, Calling, Channel, Down, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    AskId, Calling, Channel, Down, Machine, Notice, Outbox, Proof, Readiness, Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::mcp::Client;
@@ -136,7 +136,7 @@ impl Back {
         let now = self.now();
         self.client.handle_eof(now, &mut self.input);
         let is_ready = *self.client.readiness() == Readiness::Open;
-        let moves_on = is_ready || self.client.may_start_again();
+        let moves_on = is_ready || self.client.proof() == Proof::AskAnother;
         let unsent = if moves_on { self.client.take_unsent() } else { Vec::new() };
         let message = format!("exited with status {status}: {}", self.stderr);
         self.client.handle_lost(now, &Failure::new(FailureKind::Gone, message));

@@ -136,7 +136,7 @@ proptest! {
                 }
             }
         }
-        client.close(now);
+        client.close(now, Duration::ZERO);
         while let Some((ticket, down)) = client.poll_down() {
             prop_assert!(open.contains(&ticket), "{:?} is over and gets {:?}", ticket, down);
             if matches!(down, Down::Done(_)) {

@@ -157,7 +157,7 @@ impl Player for Back {
                 self.client.set_input(tool, &words.json().unwrap());
             }
             Some("stop") => {
-                self.client.close(now);
+                self.client.close(now, Duration::ZERO);
                 self.is_over = true;
             }
             Some("a") if what == "a user can be asked" => {

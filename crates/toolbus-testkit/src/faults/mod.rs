@@ -102,7 +102,7 @@ pub fn calling<C: Calling + Channel>(
                     end.machine.call(now, ticket, call);
                 }
                 ToCalling::Up(ticket, up) => end.machine.up(now, ticket, up),
-                ToCalling::Close => end.machine.close(now),
+                ToCalling::Close => drop(end.machine.close(now, Duration::ZERO)),
                 ToCalling::Bytes(bytes) => {
                     end.feed(&bytes, |machine| calls.learn(machine));
                 }

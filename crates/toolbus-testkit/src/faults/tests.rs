@@ -1,4 +1,4 @@
-use toolbus_proto::channel::{Machine, Notice, Readiness, Up};
+use toolbus_proto::channel::{Goodbye, Machine, Notice, Readiness, Up};
 use toolbus_proto::tool::Call;
 
 use super::*;
@@ -111,8 +111,8 @@ impl Calling for Mistaken {
         self.caller.up(now, ticket, up);
     }
 
-    fn close(&mut self, now: Instant) {
-        self.caller.close(now);
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye {
+        self.caller.close(now, patience)
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

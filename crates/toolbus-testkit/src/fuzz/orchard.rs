@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Asked, Calling as _, Channel as _, Down, Flow, Machine as _, Outbox, Serving as _, Ticket, Up,
+    Asked, Calling as _, Channel as _, Down, Flow, Goodbye, Machine as _, Outbox, Serving as _,
+    Ticket, Up,
 };
 use toolbus_proto::json::Json;
 use toolbus_proto::orchard::schema::{Oddity, ProviderSchema};
@@ -110,7 +111,7 @@ pub fn host(data: &[u8]) {
             Piece::Event(event) => {
                 now += Duration::from_secs(u64::from(event));
                 match event % 8 {
-                    1 => machine.close(now),
+                    1 => drop(machine.close(now, Duration::from_secs(5))),
                     odd if odd % 2 == 1 => {
                         let ticket = tickets[usize::from(event) % tickets.len()];
                         machine.up(now, ticket, Up::Cancel(None));
@@ -125,7 +126,11 @@ pub fn host(data: &[u8]) {
     machine.handle_lost(now, &Failure::new(FailureKind::Gone, "gone"));
     collect(&mut machine, &mut out);
     assert_eq!(ended, [1, 1, 1, 1]);
-    assert!(!machine.awaits_goodbye(), "who is lost does not answer");
+    assert_eq!(
+        machine.close(now, Duration::from_secs(5)),
+        Goodbye::Said,
+        "who is lost does not answer"
+    );
     assert_lines(&out.take());
 }
 

@@ -1,12 +1,12 @@
 //! The asking end: a stream for each call.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, StreamId, StreamLost,
-    Streams, Ticket, Up, Writing,
+    Calling, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness, StreamId,
+    StreamLost, Streams, Ticket, Up, Writing,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::printable::printable;
@@ -281,9 +281,10 @@ impl Calling for Client {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    fn close(&mut self, now: Instant, _patience: Duration) -> Goodbye {
         let why = Failure::new(FailureKind::Unavailable, "the conversation was ended");
         Calling::handle_lost(self, now, &why);
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -1,11 +1,12 @@
 //! The asking end: numbers its calls, matches what comes back, gives up in time.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
+    Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::outstanding::Outstanding;
@@ -224,10 +225,11 @@ impl Calling for Client {
         }
     }
 
-    fn close(&mut self, _now: Instant) {
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
         if !std::mem::replace(&mut self.said_bye, true) && self.readiness == Readiness::Open {
             wire::write(&mut self.out, &UpLine(NO_CALL, SaysUp::Bye));
         }
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -166,7 +166,7 @@ impl<C: Calling + Streams + 'static> Client<C> {
     /// not: its owner closes by dropping the client.
     pub async fn close(&self) {
         let inner = &self.inner;
-        inner.machine.borrow_mut().close(Instant::now());
+        inner.machine.borrow_mut().close(Instant::now(), Duration::MAX);
         inner.lanes.only.closing.set(Closing::AfterWriting);
         inner.settle();
         if !C::IS_ONE {

@@ -52,6 +52,10 @@ pub(crate) trait Joint: Sized + 'static {
     fn unread_max(&self) -> Option<Duration> {
         None
     }
+    /// Before something new is said: has the other side ended, though the machine was not told yet?
+    fn has_ended(&self, _now: Instant) -> bool {
+        false
+    }
     /// The end of the one stream is here.
     fn ended(&self, flow: Flow) -> Option<ReadNext>;
     /// So many bytes wait to be written to `lane`.
@@ -550,8 +554,8 @@ impl<J: Joint> Drivable for Stream<'_, J> {
         }
     }
 
-    fn has_ended(&self, _now: Instant) -> bool {
-        false
+    fn has_ended(&self, now: Instant) -> bool {
+        self.joint.has_ended(now)
     }
 
     fn unread_max(&self) -> Option<Duration> {

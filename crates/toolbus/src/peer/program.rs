@@ -46,11 +46,11 @@ impl<C: Calling + Channel + 'static> ProgramBack<C> {
         let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
         let patience = patience(Patience::USUAL, settings);
         let restart = settings.restart.unwrap_or(Restart::OnDemand);
-        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+        let supervisor = Supervisor::new(name.clone(), patience, restart);
         let program = program(words, settings, env);
         Ok(ProgramBack {
             wire: kind.wire(),
-            child: Child::new(name, program, Sharing::Shared, supervisor),
+            child: Child::new(name, program, Sharing::Shared, supervisor, make),
             timeout: settings.timeout.unwrap_or(TIMEOUT),
         })
     }

@@ -1,9 +1,9 @@
 //! The executor and its supervisor, replayed from `transcripts/oracle/calling`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
+use toolbus::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
 use toolbus_proto::channel::{Down, Notice, Outbox, Ticket};
 use toolbus_proto::oracle::WIRE;
@@ -26,7 +26,7 @@ fn where_a_read_ends_does_not_matter() {
 /// A host that calls an oracle, with a clock of its own and a process that is only told of.
 struct Host {
     clock: Clock,
-    supervisor: Supervisor<Client>,
+    conversations: Conversations<Client>,
     /// The process that takes calls, or did last.
     run: RunId,
     input: BytesMut,
@@ -37,9 +37,10 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let make = || Client::new(Settings::default(), Functions::default());
+        let supervisor = Supervisor::new("oracle", Patience::ORACLE, Restart::OnDemand);
         Host {
             clock: Clock::new(),
-            supervisor: Supervisor::new("oracle", Patience::ORACLE, Restart::OnDemand, make),
+            conversations: Conversations::new(supervisor, make),
             run: RunId(0),
             input: BytesMut::new(),
             is_open: false,
@@ -56,41 +57,45 @@ impl Host {
         let quiet = Some(Duration::from_secs(60));
         let call =
             Call { deadline: Deadline { asked: now, quiet, total: None }, ..Call::of(now, what) };
-        self.supervisor.call(now, Ticket(ticket.parse().unwrap()), call);
+        self.conversations.call(now, Ticket(ticket.parse().unwrap()), call);
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Supervisor, Instant, RunId)) {
+        let (now, run) = (self.clock.now, self.run);
+        self.conversations.act(now, |supervisor| tell(supervisor, now, run));
     }
 
     fn closed(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            self.supervisor.handle_eof(self.clock.now, self.run, &mut self.input);
+            self.conversations.handle_eof(self.clock.now, self.run, Some(&mut self.input));
         }
     }
 
     fn exited(&mut self, mut words: Words<'_>) {
         let exit = if words.is("signal") { Exit::Signal } else { Exit::Code };
         let exit = exit(words.rest().parse().unwrap());
-        let now = self.clock.now;
-        self.supervisor.handle_exited(now, self.run, exit, false);
+        self.tell(|it, now, run| it.handle(now, run, Event::Exited(exit, false)));
         self.closed();
-        self.supervisor.handle_stderr_closed(now, self.run, |_| {});
+        self.tell(|it, now, run| it.handle_stderr_closed(now, run, |_| {}));
     }
 
     /// What came of the last event: what is learned before what is said, and that before what
     /// is done to the process.
     fn drain(&mut self) -> Vec<String> {
         let mut came = Vec::new();
-        while let Some(notice) = self.supervisor.poll_notice() {
+        while let Some(notice) = self.conversations.poll_notice() {
             came.push(format!("== {}", notice_shown(&notice)));
         }
         self.drain_downs(&mut came);
         let mut out = Outbox::new();
-        self.supervisor.poll_transmit(self.run, &mut out);
+        self.conversations.poll_transmit(self.run, &mut out);
         let out = out.take();
         for line in out.split_inclusive(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\n").expect("what leaves are whole lines");
             came.push(format!(">> {}", str::from_utf8(line).unwrap()));
         }
         self.drain_downs(&mut came);
-        while let Some((run, order)) = self.supervisor.poll_order() {
+        while let Some((run, order)) = self.conversations.poll_order() {
             let order = match order {
                 Order::Spawn => {
                     self.run = run;
@@ -102,7 +107,7 @@ impl Host {
                 Order::Terminate => "sigterm",
                 Order::Kill => "sigkill",
                 Order::Forget if self.is_stopping => "gone",
-                Order::LookAtSession | Order::Forget => continue,
+                _ => continue,
             };
             came.push(format!("== {order}"));
         }
@@ -110,7 +115,7 @@ impl Host {
     }
 
     fn drain_downs(&mut self, came: &mut Vec<String>) {
-        while let Some((ticket, down)) = self.supervisor.poll_down() {
+        while let Some((ticket, down)) = self.conversations.poll_down() {
             let Down::Done(outcome) = down else { panic!("an oracle only answers: {down:?}") };
             came.push(format!("== t{} {}", ticket.0, outcome_shown(&outcome)));
         }
@@ -121,8 +126,8 @@ impl Player for Host {
     fn happen(&mut self, what: &str) -> Vec<String> {
         if self.clock.happen(what) {
             let mut came = Vec::new();
-            while self.supervisor.poll_timeout().is_some_and(|until| until <= self.clock.now) {
-                self.supervisor.handle_timeout(self.clock.now);
+            while self.conversations.poll_timeout().is_some_and(|until| until <= self.clock.now) {
+                self.conversations.handle_timeout(self.clock.now);
                 came.extend(self.drain());
             }
             return came;
@@ -134,11 +139,11 @@ impl Player for Host {
             Some("exited") => self.exited(words),
             Some("stderr") => {
                 let line = format!("{}\n", words.rest());
-                self.supervisor.handle_stderr(self.run, line.as_bytes(), |_| {});
+                self.tell(|it, now, run| it.handle_stderr(now, run, line.as_bytes(), |_| {}));
             }
             Some("stop") => {
                 self.is_stopping = true;
-                self.supervisor.stop(self.clock.now);
+                self.tell(|it, now, _| it.stop(now));
             }
             _ => panic!("what is `{what}`?"),
         }
@@ -149,7 +154,7 @@ impl Player for Host {
         let mut came = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.input.extend_from_slice(piece);
-            self.supervisor.handle_bytes(self.clock.now, self.run, &mut self.input);
+            self.conversations.handle_bytes(self.clock.now, self.run, &mut self.input);
             came.extend(self.drain());
         }
         came

@@ -1,8 +1,10 @@
 //! A provider and its supervisor: how they part, with a clock that only a test moves.
 
+use std::time::Instant;
+
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{Order, Restart, RunId, Supervisor};
+use toolbus::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
 use toolbus_proto::channel::{Down, Outbox, Ticket};
 use toolbus_proto::orchard::{Client, Settings};
@@ -161,40 +163,46 @@ const RUN: RunId = RunId(0);
 /// Hands that only write down what they are told to do.
 struct Host {
     clock: Clock,
-    supervisor: Supervisor<Client>,
+    conversations: Conversations<Client>,
     input: BytesMut,
 }
 
 impl Host {
     fn new() -> Host {
         let make = || Client::new(Settings::new("e"));
+        let supervisor = Supervisor::new("e", Patience::ORCHARD, Restart::OnDemand);
         Host {
             clock: Clock::new(),
-            supervisor: Supervisor::new("e", Patience::ORCHARD, Restart::OnDemand, make),
+            conversations: Conversations::new(supervisor, make),
             input: BytesMut::new(),
         }
     }
 
+    fn tell(&mut self, tell: impl FnOnce(&mut Supervisor, Instant)) {
+        let now = self.clock.now;
+        self.conversations.act(now, |supervisor| tell(supervisor, now));
+    }
+
     fn drain(&mut self) -> Vec<String> {
         let mut came = Vec::new();
-        while self.supervisor.poll_notice().is_some() {}
+        while self.conversations.poll_notice().is_some() {}
         let mut orders = Vec::new();
         loop {
             self.drain_downs(&mut came);
             let mut out = Outbox::new();
-            self.supervisor.poll_transmit(RUN, &mut out);
+            self.conversations.poll_transmit(RUN, &mut out);
             for line in out.take().split_inclusive(|byte| *byte == b'\n') {
                 came.push(format!(">> {}", str::from_utf8(line).unwrap().trim_end()));
             }
             self.drain_downs(&mut came);
-            let Some((_, order)) = self.supervisor.poll_order() else { break };
+            let Some((_, order)) = self.conversations.poll_order() else { break };
             orders.push(match order {
                 Order::Spawn => "== spawn",
                 Order::CloseStdin => "== close stdin",
                 Order::Terminate => "== sigterm",
                 Order::Kill => "== sigkill",
                 Order::Forget => "== forget",
-                Order::LookAtSession => continue,
+                _ => continue,
             });
         }
         came.extend(orders.into_iter().map(str::to_owned));
@@ -202,7 +210,7 @@ impl Host {
     }
 
     fn drain_downs(&mut self, came: &mut Vec<String>) {
-        while let Some((ticket, down)) = self.supervisor.poll_down() {
+        while let Some((ticket, down)) = self.conversations.poll_down() {
             let Down::Done(outcome) = down else { panic!("a provider only answers: {down:?}") };
             let shown = match outcome {
                 Ok(toolbus_proto::tool::Outcome::Value(outputs)) => format!("ok {outputs}"),
@@ -224,8 +232,8 @@ impl Player for Host {
     fn happen(&mut self, what: &str) -> Vec<String> {
         if self.clock.happen(what) {
             let mut came = Vec::new();
-            while self.supervisor.poll_timeout().is_some_and(|until| until <= self.clock.now) {
-                self.supervisor.handle_timeout(self.clock.now);
+            while self.conversations.poll_timeout().is_some_and(|until| until <= self.clock.now) {
+                self.conversations.handle_timeout(self.clock.now);
                 came.extend(self.drain());
             }
             return came;
@@ -235,22 +243,22 @@ impl Player for Host {
         match words.word() {
             Some("call") => {
                 let ticket = words.rest().strip_prefix('t').unwrap().parse().unwrap();
-                self.supervisor.call(now, Ticket(ticket), Call::tool(now, "a", None));
+                self.conversations.call(now, Ticket(ticket), Call::tool(now, "a", None));
             }
-            Some("stop") => self.supervisor.stop(now),
+            Some("stop") => self.tell(Supervisor::stop),
             Some("stderr") => {
                 let line = format!("{}\n", words.rest());
-                self.supervisor.handle_stderr(RUN, line.as_bytes(), |_| {});
+                self.tell(|it, now| it.handle_stderr(now, RUN, line.as_bytes(), |_| {}));
             }
-            Some("closed") => self.supervisor.handle_eof(now, RUN, &mut self.input),
+            Some("closed") => self.conversations.handle_eof(now, RUN, Some(&mut self.input)),
             Some("exited") => {
                 let exit = match words.rest().parse().unwrap() {
                     9 => Exit::Signal(9),
                     code => Exit::Code(code),
                 };
-                self.supervisor.handle_exited(now, RUN, exit, false);
-                self.supervisor.handle_eof(now, RUN, &mut self.input);
-                self.supervisor.handle_stderr_closed(now, RUN, |_| {});
+                self.tell(|it, now| it.handle(now, RUN, Event::Exited(exit, false)));
+                self.conversations.handle_eof(now, RUN, Some(&mut self.input));
+                self.tell(|it, now| it.handle_stderr_closed(now, RUN, |_| {}));
             }
             _ => panic!("what is `{what}`?"),
         }
@@ -259,7 +267,7 @@ impl Player for Host {
 
     fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
         self.input.extend_from_slice(bytes);
-        self.supervisor.handle_bytes(self.clock.now, RUN, &mut self.input);
+        self.conversations.handle_bytes(self.clock.now, RUN, &mut self.input);
         self.drain()
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! The program speaks the plain wire: `<< [0,{"ready":1}]` is its greeting.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{Comeback, Order, Restart, RunId, Supervisor, Why};
+use toolbus::child::supervisor::{
+    Comeback, Conversations, Event, Order, Restart, RunId, Supervisor, Why,
+};
 use toolbus::child::{Exit, Meanwhile, Patience};
-use toolbus_proto::channel::{Down, Notice, Outbox, Ticket, Up};
+use toolbus_proto::channel::{Down, Farewell, Fault, Notice, Outbox, Proof, Readiness, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::plain::{Client, Limits};
 use toolbus_testkit::transcript::{self, Clock, Player, Words};
@@ -477,10 +479,28 @@ fn a_program_may_be_started_again_by_itself() {
     );
 }
 
+/// Its exit may be heard of before its last line, which says more.
+#[test]
+fn what_the_end_of_its_output_shows_is_told_though_all_else_has_ended() {
+    let (now, run) = (Instant::now(), RunId(0));
+    let mut supervisor = Supervisor::new("plain", PATIENCE, Restart::OnDemand);
+    supervisor.wake(now).unwrap();
+    supervisor.handle_stderr_closed(now, run, |_| {});
+    supervisor.handle(now, run, Event::Exited(Exit::Code(0), false));
+    let failure = Failure::new(FailureKind::BrokeProtocol, "half a line");
+    let broken = Readiness::Broken(Fault { failure, farewell: Farewell::Abrupt });
+    supervisor.handle(now, run, Event::Eof(&broken, Proof::Ready));
+    let orders: Vec<_> = std::iter::from_fn(|| supervisor.poll_order()).collect();
+    let [(_, Order::Spawn), (_, Order::Fail(why)), (_, Order::Forget)] = &orders[..] else {
+        panic!("{orders:?}");
+    };
+    assert_eq!(why.message, "half a line");
+}
+
 /// Hands that only write down what they are told to do.
 struct Host {
     clock: Clock,
-    supervisor: Supervisor<Client>,
+    conversations: Conversations<Client>,
     run: RunId,
     input: BytesMut,
 }
@@ -492,9 +512,10 @@ impl Host {
 
     fn with(patience: Patience, restart: Restart) -> Host {
         let make = || Client::new(Limits::default());
+        let supervisor = Supervisor::new("plain", patience, restart);
         Host {
             clock: Clock::new(),
-            supervisor: Supervisor::new("plain", patience, restart, make),
+            conversations: Conversations::new(supervisor, make),
             run: RunId(0),
             input: BytesMut::new(),
         }
@@ -507,25 +528,31 @@ impl Host {
         if words.is("of") {
             self.run = RunId(words.rest().strip_prefix('r').unwrap().parse().unwrap());
         }
-        self.supervisor.handle_exited(self.clock.now, self.run, exit, session_left);
+        self.tell(|it, now, run| it.handle(now, run, Event::Exited(exit, session_left)));
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Supervisor, Instant, RunId)) {
+        let (now, run) = (self.clock.now, self.run);
+        self.conversations.act(now, |supervisor| tell(supervisor, now, run));
     }
 
     fn drain(&mut self) -> Vec<String> {
+        let now = self.clock.now;
         let mut came = Vec::new();
         self.drain_downs(&mut came);
         let mut out = Outbox::new();
-        self.supervisor.poll_transmit(self.run, &mut out);
+        self.conversations.poll_transmit(self.run, &mut out);
         let out = out.take();
         came.extend(str::from_utf8(&out).unwrap().lines().map(|line| format!(">> {line}")));
         self.drain_downs(&mut came);
-        while let Some(notice) = self.supervisor.poll_notice() {
+        while let Some(notice) = self.conversations.poll_notice() {
             match notice {
                 Notice::Waiting(Some(what)) => came.push(format!("== waits for {what}")),
                 Notice::Waiting(None) => came.push("== waits no more".to_owned()),
                 _ => {}
             }
         }
-        while let Some((run, order)) = self.supervisor.poll_order() {
+        while let Some((run, order)) = self.conversations.poll_order() {
             let order = match order {
                 Order::Spawn => {
                     self.run = run;
@@ -537,10 +564,11 @@ impl Host {
                 Order::Kill => "kill",
                 Order::LookAtSession => "look",
                 Order::Forget => "forget",
+                order => panic!("{order:?} is done with the conversation"),
             };
             came.push(format!("== r{} {order}", run.0));
         }
-        while let Some(departure) = self.supervisor.poll_departure() {
+        while let Some(departure) = self.conversations.act(now, Supervisor::poll_departure) {
             let (run, words) = (departure.run.0, departure.last_words.stderr.join(", "));
             let why = match departure.why {
                 Why::Unfit(failure) => failure.message,
@@ -552,7 +580,7 @@ impl Host {
     }
 
     fn drain_downs(&mut self, came: &mut Vec<String>) {
-        while let Some((Ticket(ticket), down)) = self.supervisor.poll_down() {
+        while let Some((Ticket(ticket), down)) = self.conversations.poll_down() {
             let Down::Done(outcome) = down else { panic!("the oracle does not stream: {down:?}") };
             came.push(match outcome {
                 Ok(_) => format!("== t{ticket} ok"),
@@ -572,8 +600,8 @@ impl Player for Host {
         let now = self.clock.now;
         if is_later {
             // As the keeper does: once, when the earliest of all moments has come.
-            if self.supervisor.poll_timeout().is_some_and(|until| until <= now) {
-                self.supervisor.handle_timeout(now);
+            if self.conversations.poll_timeout().is_some_and(|until| until <= now) {
+                self.conversations.handle_timeout(now);
             }
             return self.drain();
         }
@@ -584,31 +612,34 @@ impl Player for Host {
         match words.word() {
             Some("call") => {
                 let ticket = ticket(words.word());
-                self.supervisor.call(now, ticket, Call::tool(now, "f", None));
+                self.conversations.call(now, ticket, Call::tool(now, "f", None));
             }
             Some("cancel") => {
-                self.supervisor.up(now, ticket(words.word()), &Up::Cancel(None));
+                self.conversations.up(now, ticket(words.word()), &Up::Cancel(None));
             }
-            Some("wake") => drop(self.supervisor.wake(now)),
+            Some("wake") => self.tell(|it, now, _| drop(it.wake(now))),
             Some("spawn") => {
                 let failure = Failure::new(FailureKind::Unavailable, "no such program");
-                self.supervisor.handle_spawn_failed(now, self.run, &failure);
+                self.tell(|it, now, run| it.handle(now, run, Event::SpawnFailed(&failure)));
             }
-            Some("eof") => self.supervisor.handle_eof(now, self.run, &mut self.input),
-            Some("deaf") => self.supervisor.handle_write_failed(now, self.run),
+            Some("eof") => self.conversations.handle_eof(now, self.run, Some(&mut self.input)),
+            Some("deaf") => self.tell(|it, now, run| it.handle(now, run, Event::Deaf)),
             Some("closed") => {
-                self.supervisor.handle_eof(now, self.run, &mut self.input);
-                self.supervisor.handle_stderr_closed(now, self.run, |_| {});
+                self.conversations.handle_eof(now, self.run, Some(&mut self.input));
+                self.tell(|it, now, run| it.handle_stderr_closed(now, run, |_| {}));
             }
-            Some("mute") => self.supervisor.handle_stderr_closed(now, self.run, |_| {}),
+            Some("mute") => self.tell(|it, now, run| it.handle_stderr_closed(now, run, |_| {})),
             Some("stderr") => {
                 let line = format!("{}\n", words.rest());
-                self.supervisor.handle_stderr(self.run, line.as_bytes(), |_| {});
+                self.tell(|it, now, run| it.handle_stderr(now, run, line.as_bytes(), |_| {}));
             }
             Some("exited") => self.exited(words),
-            Some("session") => self.supervisor.handle_session(now, self.run, words.is("left")),
-            Some("stop") => self.supervisor.stop(now),
-            Some("kill") => self.supervisor.stop_at_once(now),
+            Some("session") => {
+                let is_left = words.is("left");
+                self.tell(|it, now, run| it.handle(now, run, Event::Session { is_left }));
+            }
+            Some("stop") => self.tell(|it, now, _| it.stop(now)),
+            Some("kill") => self.tell(|it, now, _| it.stop_at_once(now)),
             _ => panic!("what is `{what}`?"),
         }
         self.drain()
@@ -616,7 +647,7 @@ impl Player for Host {
 
     fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
         self.input.extend_from_slice(bytes);
-        self.supervisor.handle_bytes(self.clock.now, self.run, &mut self.input);
+        self.conversations.handle_bytes(self.clock.now, self.run, &mut self.input);
         self.drain()
     }
 }

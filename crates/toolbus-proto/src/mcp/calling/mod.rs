@@ -36,7 +36,9 @@ use self::rounds::Round;
 use self::tasks::{AsTask, Task, Tasks};
 use super::WIRE;
 use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
-use crate::channel::{Calling, Down, Farewell, Machine, Notice, Outbox, Readiness, Ticket, Up};
+use crate::channel::{
+    Calling, Down, Farewell, Goodbye, Machine, Notice, Outbox, Proof, Readiness, Ticket, Up,
+};
 use crate::counted::Counted;
 use crate::json::Json;
 use crate::outstanding::{Desk, Outstanding, Silence, Since, Waiting};
@@ -515,9 +517,10 @@ impl Calling for MessageClient {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    fn close(&mut self, now: Instant, _patience: Duration) -> Goodbye {
         self.opening = None;
         self.handle_lost(now, &Failure::cancelled());
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
@@ -536,13 +539,15 @@ impl Calling for MessageClient {
         self.desk.take_unsent()
     }
 
-    fn was_probed_in_vain(&self) -> bool {
+    fn proof(&self) -> Proof {
         let speaks = self.greeting.as_ref().map(Greeting::era);
-        self.was_discovered && speaks == Some(Era::Legacy) && !self.speaks_both
-    }
-
-    fn may_start_again(&self) -> bool {
-        self.died_of.is_some()
+        match self.died_of {
+            Some(_) => Proof::AskAnother,
+            None if self.was_discovered && speaks == Some(Era::Legacy) && !self.speaks_both => {
+                Proof::ReadyAtLast
+            }
+            None => Proof::Ready,
+        }
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {

@@ -1,12 +1,12 @@
 //! The calling end on a pipe: a message a line (`docs/protocols/mcp.md` 2.3, 2.10).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{MessageClient, Outgoing, RequestId, Settings};
 use crate::channel::{
-    Calling, Channel, Down, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Flow, Goodbye, Machine, Notice, Outbox, Proof, Readiness, Ticket, Up,
 };
 use crate::frame::lines::{Lines, TooLong};
 use crate::mcp::wire::Revision;
@@ -123,8 +123,8 @@ impl Calling for Client {
         self.client.up(now, ticket, up);
     }
 
-    fn close(&mut self, now: Instant) {
-        self.client.close(now);
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye {
+        self.client.close(now, patience)
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
@@ -139,12 +139,8 @@ impl Calling for Client {
         self.client.take_unsent()
     }
 
-    fn was_probed_in_vain(&self) -> bool {
-        self.client.was_probed_in_vain()
-    }
-
-    fn may_start_again(&self) -> bool {
-        self.client.may_start_again()
+    fn proof(&self) -> Proof {
+        self.client.proof()
     }
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {

@@ -2,14 +2,14 @@
 //! of the methods is known to all of them (`docs/protocols/mediocre.md` §6).
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::Client;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Machine, Notice, Outbox, Readiness, StreamId,
-    StreamLost, Streams, Ticket, Up, Writing,
+    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
+    StreamId, StreamLost, Streams, Ticket, Up, Writing,
 };
 use crate::http::{RequestHead, ResponseHead};
 use crate::mediocre::decode::Reading;
@@ -289,7 +289,9 @@ impl<C: Random> Calling for HttpClient<C> {
     }
 
     /// What is under way is still answered.
-    fn close(&mut self, _now: Instant) {}
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
+        Goodbye::Said
+    }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {
         loop {

@@ -22,7 +22,8 @@ use super::printed;
 use super::queue::{Queue, piece};
 use super::translate;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Goodbye, Machine, Notice, Outbox, Proof, Readiness,
+    Ticket, Up,
 };
 use crate::json::Json;
 use crate::outstanding::{Desk, Waiting};
@@ -545,10 +546,11 @@ impl<C: Random> Calling for Client<C> {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    fn close(&mut self, now: Instant, _patience: Duration) -> Goodbye {
         let why = Failure::new(FailureKind::Unavailable, "the connection was closed");
         self.handle_lost(now, &Failure::cancelled());
         self.break_off(Farewell::Patient, why);
+        Goodbye::Said
     }
 
     #[inline]
@@ -560,14 +562,12 @@ impl<C: Random> Calling for Client<C> {
         &self.desk.readiness
     }
 
-    fn has_answered(&self) -> bool {
-        self.has_answered
-    }
-
-    fn awaits_first_answer(&self) -> bool {
-        let is_listing =
-            matches!(&self.stage, Stage::Asking(asking) if asking.purpose == Purpose::List);
-        is_listing && !self.has_answered
+    fn proof(&self) -> Proof {
+        match &self.stage {
+            _ if self.has_answered => Proof::Ready,
+            Stage::Asking(Asking { purpose: Purpose::List, .. }) => Proof::Awaited,
+            _ => Proof::None,
+        }
     }
 
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::requests::{Method, Request};
-use super::{Broken, Client, Configured, Described, FIRST_ID, Goodbye, LINE_SHOWN_MAX, telling};
+use super::{Broken, Client, Configured, Described, FIRST_ID, LINE_SHOWN_MAX, Shutdown, telling};
 use crate::channel::{Notice, Readiness};
 use crate::frame::lines::TooLong;
 use crate::json::{Json, Kind};
@@ -79,7 +79,7 @@ impl Client {
         if let Some(id) = id
             && self.outstanding.remove(id).is_some_and(|request| request.method == Method::Shutdown)
         {
-            self.goodbye = Goodbye::Over;
+            self.shutdown = Shutdown::Over;
         }
     }
 
@@ -116,7 +116,7 @@ impl Client {
             Method::Execute { .. } => self.handle_executed(line, id, &request, answer),
             Method::Shutdown => {
                 self.outstanding.remove(id);
-                self.goodbye = Goodbye::Over;
+                self.shutdown = Shutdown::Over;
             }
         }
     }
@@ -152,7 +152,7 @@ impl Client {
 
     fn handle_described(&mut self, line: &Bytes, id: u64, answer: Answer<'_>) {
         // Whatever it said: it listens, so it can be told goodbye.
-        self.goodbye = Goodbye::Possible;
+        self.shutdown = Shutdown::Possible;
         self.outstanding.remove(id);
         let schema = match answer {
             Answer::Error(refusal) => {
@@ -264,6 +264,10 @@ impl Client {
     pub(super) fn handle_late(&mut self, id: u64) {
         let Some(request) = self.outstanding.remove(id) else { return };
         let failure = telling::late(&self.settings.name, &request.method, request.patience);
+        if request.method == Method::Shutdown {
+            self.shutdown = Shutdown::Over;
+            return self.desk.notice(Notice::Warning(failure.message));
+        }
         if request.method == Method::Configure {
             self.refuse_configured(&request, &failure);
             return self.end(Broken::Frame, failure);

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use super::schema::ProviderSchema;
 use super::wire;
 use crate::channel::{
-    Calling, Channel, Down, Farewell, Flow, Machine, Notice, Outbox, Readiness, Ticket, Up,
+    Calling, Channel, Down, Farewell, Flow, Goodbye, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use crate::frame::lines::Lines;
 use crate::json::Json;
@@ -76,7 +76,7 @@ pub struct Client {
     desk: Desk,
     described: Option<Described>,
     configured: Configured,
-    goodbye: Goodbye,
+    shutdown: Shutdown,
     outstanding: Outstanding<Request>,
     /// Calls whose input comes in parts and is not complete.
     collecting: WaitQueue,
@@ -104,7 +104,7 @@ enum Configured {
 
 /// How far `shutdown` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Goodbye {
+enum Shutdown {
     /// It has not described itself: it would not understand.
     Impossible,
     Possible,
@@ -126,7 +126,7 @@ impl Client {
             desk: Desk::new(WAITING_MAX, "this provider"),
             described: None,
             configured: Configured::No,
-            goodbye: Goodbye::Impossible,
+            shutdown: Shutdown::Impossible,
             outstanding,
             collecting: WaitQueue::new(WAITING_MAX, "the rest of their input"),
             noise: 0,
@@ -185,10 +185,10 @@ impl Client {
     /// The conversation cannot go on: who waits for an answer is told why at once. Calls that
     /// have not left us stay: another process may take them.
     fn end(&mut self, broken: Broken, failure: Failure) {
-        let may_part = broken == Broken::Rule && self.goodbye != Goodbye::Impossible;
-        let farewell = if may_part { Farewell::Patient } else { Farewell::Abrupt };
+        let may_part = broken == Broken::Rule && self.shutdown != Shutdown::Impossible;
+        let farewell = if may_part { Farewell::Goodbye } else { Farewell::Abrupt };
         if !may_part {
-            self.goodbye = Goodbye::Impossible;
+            self.shutdown.lose();
         }
         for ticket in self.take_requests().filter_map(|request| request.ticket) {
             self.desk.done(ticket, Err(failure.clone()));
@@ -215,6 +215,16 @@ impl Client {
     fn take_waiting(&mut self) -> Vec<Ticket> {
         let waiting = self.desk.queue.take_all().into_iter().chain(self.collecting.take_all());
         waiting.map(|waiting| waiting.ticket).collect()
+    }
+}
+
+impl Shutdown {
+    /// It will not be answered any more.
+    fn lose(&mut self) {
+        *self = match self {
+            Shutdown::Asked | Shutdown::Over => Shutdown::Over,
+            Shutdown::Impossible | Shutdown::Possible => Shutdown::Impossible,
+        };
     }
 }
 
@@ -275,12 +285,19 @@ impl Channel for Client {
             self.handle_last_line(now, &line);
         }
         self.tell_noise();
+        if self.shutdown == Shutdown::Asked {
+            self.shutdown = Shutdown::Over;
+        }
         Flow::Close
     }
 
     fn poll_transmit(&mut self, out: &mut Outbox) {
         self.send_next();
         out.append(&mut self.out);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.shutdown == Shutdown::Over
     }
 }
 
@@ -310,37 +327,27 @@ impl Calling for Client {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye {
         self.now = Some(now);
-        let asked = self.outstanding.iter_mut();
-        let asked = asked.filter_map(|(id, request)| Some((id, request.ticket.take()?)));
-        // Oldest first.
-        let asked: BTreeMap<_, _> = asked.collect();
-        for ticket in asked.into_values().chain(self.take_waiting()) {
-            self.desk.done(ticket, Err(Failure::cancelled()));
+        let is_parting = self.desk.is_broken() && self.shutdown == Shutdown::Possible;
+        if !is_parting {
+            let asked = self.outstanding.iter_mut();
+            let asked = asked.filter_map(|(id, request)| Some((id, request.ticket.take()?)));
+            // Oldest first.
+            let asked: BTreeMap<_, _> = asked.collect();
+            for ticket in asked.into_values().chain(self.take_waiting()) {
+                self.desk.done(ticket, Err(Failure::cancelled()));
+            }
         }
-        self.part(now);
-    }
-
-    fn part(&mut self, now: Instant) {
-        self.now = Some(now);
-        if self.goodbye != Goodbye::Possible {
-            return;
+        if self.shutdown == Shutdown::Possible {
+            let shutdown = Request { patience: Some(patience), ..Request::own(Method::Shutdown) };
+            let id = self.outstanding.insert(now.checked_add(patience), shutdown);
+            wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
+            self.shutdown = Shutdown::Asked;
         }
-        let id = self.outstanding.insert(None, Request::own(Method::Shutdown));
-        wire::write_request(&mut self.out, id, "shutdown", &Bytes::from_static(b"{}"));
-        self.goodbye = Goodbye::Asked;
-    }
-
-    fn awaits_goodbye(&self) -> bool {
-        self.goodbye == Goodbye::Asked
-    }
-
-    fn forgo_goodbye(&mut self, waited: Duration) {
-        if self.goodbye == Goodbye::Asked {
-            self.goodbye = Goodbye::Over;
-            let late = telling::late(&self.settings.name, &Method::Shutdown, Some(waited));
-            self.desk.notice(Notice::Warning(late.message));
+        match self.shutdown {
+            Shutdown::Asked => Goodbye::Asked,
+            _ => Goodbye::Said,
         }
     }
 
@@ -358,7 +365,7 @@ impl Calling for Client {
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.now = Some(now);
-        self.goodbye = Goodbye::Impossible;
+        self.shutdown.lose();
         self.tell_noise();
         for request in self.take_requests() {
             if let Some(ticket) = request.ticket {

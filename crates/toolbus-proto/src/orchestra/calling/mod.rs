@@ -10,14 +10,14 @@ mod settings;
 mod streams;
 
 use std::collections::{HashSet, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::envelope::{put_frame, request_body};
 use super::fold::Fold;
 use super::ids::Ids;
 use super::wire::StreamCancel;
 use crate::channel::{
-    Calling, Down, Farewell, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
+    Calling, Down, Farewell, Goodbye, Machine, Notice, Outbox, Readiness, StreamId, Ticket, Up,
 };
 use crate::counted::Counted;
 use crate::frame::length::Lengths;
@@ -340,9 +340,10 @@ impl Calling for Client {
         self.done(ticket, Err(Failure::new(FailureKind::Cancelled, "cancelled")));
     }
 
-    fn close(&mut self, _now: Instant) {
+    fn close(&mut self, _now: Instant, _patience: Duration) -> Goodbye {
         let failure = Failure::new(FailureKind::Unavailable, "the connection is being closed");
         self.desk.break_off(Farewell::Patient, failure);
+        Goodbye::Said
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -264,7 +264,7 @@ fn saying_goodbye_ends_what_is_under_way() {
     caller.call(now, Ticket(1), Call::tool(now, "m", None));
     written(&mut caller);
     caller.call(now, Ticket(2), Call::tool(now, "m", None));
-    caller.close(now);
+    caller.close(now, Duration::ZERO);
     caller.call(now, Ticket(3), Call::tool(now, "m", None));
     let kinds = std::iter::from_fn(|| caller.poll_down()).map(|(ticket, down)| match down {
         Down::Done(Err(failure)) => (ticket.0, failure.kind),

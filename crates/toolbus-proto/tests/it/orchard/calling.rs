@@ -123,7 +123,7 @@ impl Host {
 
     fn stop(&mut self) -> Option<&'static str> {
         let now = self.clock.now;
-        self.client().close(now);
+        self.client().close(now, GOODBYE);
         match self.process {
             Process::Starting(_) => Some(self.kill()),
             Process::Serving => {
@@ -190,7 +190,6 @@ impl Host {
             }
             Process::Asked(until) if until <= now => {
                 self.process = Process::StdinClosed(until + STEP);
-                self.client().forgo_goodbye(GOODBYE);
                 let mut came = self.drain();
                 came.push("== close stdin".into());
                 came
@@ -252,7 +251,7 @@ impl Host {
             came.push(self.kill().into());
         }
         if let Process::Asked(_) = self.process
-            && !self.client().awaits_goodbye()
+            && self.client().is_finished()
         {
             self.process = Process::StdinClosed(self.clock.now + STEP);
             came.push("== close stdin".into());

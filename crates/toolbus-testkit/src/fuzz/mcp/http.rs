@@ -121,7 +121,7 @@ fn answers(data: &[u8], sse: bool) {
         while client.poll_ready().is_some() {}
         streams.retain(|stream, _| client.writing(*stream) == Writing::Finish);
     }
-    client.close(now);
+    client.close(now, Duration::ZERO);
     Calling::handle_lost(&mut client, now, &gone());
     asker.learn(&mut client);
     assert!(asker.open.is_empty(), "never ended: {:?}", asker.open);

@@ -121,7 +121,7 @@ impl Plays for Client {
                 };
                 self.up(now, ticket, up);
             }
-            "close" => self.close(now),
+            "close" => drop(self.close(now, Duration::ZERO)),
             "lost" => self.handle_lost(now, &Failure::new(FailureKind::Gone, "lost")),
             word => panic!("nobody knows `{word}`"),
         }

@@ -1,4 +1,4 @@
-//! Calls a program and waits for its answer: the hands of a [`Supervisor`] on the caller's
+//! Calls a program and waits for its answer: the hands of a supervisor on the caller's
 //! own thread.
 //!
 //! While all goes well a call is one write and one read. Whatever else may happen is looked
@@ -13,7 +13,7 @@ use toolbus_proto::channel::{Calling, Channel, Down, Outbox, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 
 use super::watcher::Watcher;
-use crate::child::supervisor::{Order, RunId, Supervisor};
+use crate::child::supervisor::{Conversations, Event, Order, RunId};
 use crate::child::{Patience, Process, Program, Signal};
 use crate::engine;
 use crate::transport::fd::read_now;
@@ -27,7 +27,7 @@ pub(crate) struct Caller<C> {
     name: String,
     program: Program,
     patience: Patience,
-    supervisor: Supervisor<C>,
+    conversations: Conversations<C>,
     /// The processes that have not been forgotten yet: one, unless another is on its way out.
     hands: Vec<ChildHandle>,
     next_ticket: u64,
@@ -60,9 +60,9 @@ impl<C: Calling + Channel> Caller<C> {
         name: String,
         program: Program,
         patience: Patience,
-        supervisor: Supervisor<C>,
+        conversations: Conversations<C>,
     ) -> Caller<C> {
-        Caller { name, program, patience, supervisor, hands: Vec::new(), next_ticket: 0 }
+        Caller { name, program, patience, conversations, hands: Vec::new(), next_ticket: 0 }
     }
 
     /// Calls and waits for the outcome. `ask` may be asked a second time for the same call.
@@ -75,7 +75,7 @@ impl<C: Calling + Channel> Caller<C> {
             self.carry_out();
             if self.send() == Sent::NothingHeard && !asked_again {
                 // It went before a byte of the call was written, so another may have it.
-                self.supervisor.up(Instant::now(), ticket, &Up::Cancel(None));
+                self.conversations.up(Instant::now(), ticket, &Up::Cancel(None));
                 ticket = self.ask(&ask);
                 asked_again = true;
                 continue;
@@ -92,7 +92,7 @@ impl<C: Calling + Channel> Caller<C> {
 
     /// How the call ended, if it has.
     fn outcome(&mut self, ticket: Ticket) -> Option<Result<Outcome, Failure>> {
-        while let Some((answered, down)) = self.supervisor.poll_down() {
+        while let Some((answered, down)) = self.conversations.poll_down() {
             if let Down::Done(outcome) = down
                 && answered == ticket
             {
@@ -105,15 +105,16 @@ impl<C: Calling + Channel> Caller<C> {
 
     /// Does no process run?
     pub(crate) fn is_idle(&self) -> bool {
-        self.supervisor.is_idle()
+        self.conversations.supervisor().is_idle()
     }
 
     /// Says goodbye and waits until no process is left.
     pub(crate) fn shutdown(&mut self) {
-        self.supervisor.stop(Instant::now());
+        let now = Instant::now();
+        self.conversations.act(now, |supervisor| supervisor.stop(now));
         loop {
             self.carry_out();
-            if self.supervisor.is_idle() {
+            if self.conversations.supervisor().is_idle() {
                 return;
             }
             self.send();
@@ -121,19 +122,23 @@ impl<C: Calling + Channel> Caller<C> {
         }
     }
 
+    fn handle(&mut self, run: RunId, event: Event<'_>) {
+        self.conversations.handle(Instant::now(), run, event);
+    }
+
     fn ask(&mut self, ask: &impl Fn(Instant) -> Call) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let now = Instant::now();
-        self.supervisor.call(now, ticket, ask(now));
+        self.conversations.call(now, ticket, ask(now));
         ticket
     }
 
     fn carry_out(&mut self) {
-        while let Some(notice) = self.supervisor.poll_notice() {
+        while let Some(notice) = self.conversations.poll_notice() {
             engine::log(&self.name, &notice);
         }
-        while let Some((run, order)) = self.supervisor.poll_order() {
+        while let Some((run, order)) = self.conversations.poll_order() {
             let hand = self.hands.iter_mut().find(|hand| hand.run == run);
             match (order, hand) {
                 (Order::Spawn, _) => self.spawn(run),
@@ -142,11 +147,11 @@ impl<C: Calling + Channel> Caller<C> {
                 (Order::Kill, Some(hand)) => hand.signal(Signal::Kill),
                 (Order::LookAtSession, Some(hand)) => {
                     let is_left = hand.process.session_left();
-                    self.supervisor.handle_session(Instant::now(), run, is_left);
+                    self.handle(run, Event::Session { is_left });
                 }
                 // Dropped: its session is killed and its leader reaped.
                 (Order::Forget, _) => self.hands.retain(|hand| hand.run != run),
-                (_, None) => {}
+                _ => {}
             }
         }
     }
@@ -162,7 +167,7 @@ impl<C: Calling + Channel> Caller<C> {
         match hand {
             Ok(hand) => self.hands.push(hand),
             Err(failure) => {
-                self.supervisor.handle_spawn_failed(Instant::now(), run, &failure);
+                self.handle(run, Event::SpawnFailed(&failure));
             }
         }
     }
@@ -171,13 +176,13 @@ impl<C: Calling + Channel> Caller<C> {
     fn send(&mut self) -> Sent {
         let mut sent = Sent::Well;
         for hand in &mut self.hands {
-            self.supervisor.poll_transmit(hand.run, &mut hand.outbox);
+            self.conversations.poll_transmit(hand.run, &mut hand.outbox);
             if hand.write().is_err() {
                 if hand.is_written_to && !hand.has_begun {
                     sent = Sent::NothingHeard;
                 }
                 hand.close_stdin();
-                self.supervisor.handle_write_failed(Instant::now(), hand.run);
+                self.conversations.handle(Instant::now(), hand.run, Event::Deaf);
             }
         }
         sent
@@ -185,12 +190,12 @@ impl<C: Calling + Channel> Caller<C> {
 
     /// Waits until something happens, and tells the supervisor.
     fn wait(&mut self) {
-        let timeout = self.supervisor.poll_timeout();
+        let timeout = self.conversations.poll_timeout();
         match &mut self.hands[..] {
             [hand] if hand.only_reads() => {
                 // The watcher wakes a reader, so that nothing else has to be waited for.
                 if timeout.is_none() || hand.has_output(timeout) {
-                    hand.read(&mut self.supervisor);
+                    hand.read(&mut self.conversations);
                 }
                 self.look();
                 self.handle_time(timeout);
@@ -203,7 +208,7 @@ impl<C: Calling + Channel> Caller<C> {
         let wanted: Vec<_> = self.hands.iter().map(ChildHandle::wanted).collect();
         let is_ready = ready::wait(&wanted, timeout);
         for (hand, is_ready) in self.hands.iter_mut().zip(is_ready) {
-            hand.handle(&mut self.supervisor, is_ready);
+            hand.handle(&mut self.conversations, is_ready);
         }
         self.handle_time(timeout);
     }
@@ -214,9 +219,9 @@ impl<C: Calling + Channel> Caller<C> {
         if timeout <= now {
             // It may be the end of a process, whose last words are told with it.
             for hand in &self.hands {
-                hand.tell_lines(&mut self.supervisor);
+                hand.tell_lines(&mut self.conversations);
             }
-            self.supervisor.handle_timeout(now);
+            self.conversations.handle_timeout(now);
         }
     }
 
@@ -224,7 +229,7 @@ impl<C: Calling + Channel> Caller<C> {
     fn look(&mut self) {
         for hand in &mut self.hands {
             if hand.watcher.has_news() {
-                hand.handle_news(&mut self.supervisor);
+                hand.handle_news(&mut self.conversations);
             }
         }
     }
@@ -232,8 +237,8 @@ impl<C: Calling + Channel> Caller<C> {
     /// No call will look at the processes for a while: those that have to end do so all the same.
     fn leave(&mut self) {
         self.carry_out();
-        if let Some(instant) = self.supervisor.poll_timeout() {
-            let current = self.supervisor.current().map(|(run, _)| run);
+        if let Some(instant) = self.conversations.poll_timeout() {
+            let current = self.conversations.supervisor().current();
             for hand in self.hands.iter().filter(|hand| Some(hand.run) != current) {
                 hand.watcher.kill_at(instant);
             }
@@ -311,7 +316,7 @@ impl ChildHandle {
     }
 
     /// Reads once, and waits if there is nothing to read.
-    fn read<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn read<C: Calling + Channel>(&mut self, conversations: &mut Conversations<C>) {
         let Some(stdout) = &self.stdout else { return };
         // A stream that breaks has ended: what came before is all there is.
         let before = self.input.len();
@@ -322,11 +327,12 @@ impl ChildHandle {
         }
         let now = Instant::now();
         if count > 0 {
-            supervisor.handle_bytes(now, self.run, &mut self.input);
+            conversations.handle_output(self.run, &self.input[before..]);
+            conversations.handle_bytes(now, self.run, &mut self.input);
             return;
         }
         self.stdout = None;
-        supervisor.handle_eof(now, self.run, &mut self.input);
+        conversations.handle_eof(now, self.run, Some(&mut self.input));
         self.close_stdin();
     }
 
@@ -344,44 +350,47 @@ impl ChildHandle {
 
     fn handle<C: Calling + Channel>(
         &mut self,
-        supervisor: &mut Supervisor<C>,
+        conversations: &mut Conversations<C>,
         [can_read, _, exited, stderr_ended]: [bool; 4],
     ) {
         if can_read {
-            self.read(supervisor);
+            self.read(conversations);
         }
         if exited {
-            self.handle_exit(supervisor);
+            self.handle_exit(conversations);
         }
         if stderr_ended {
             self.stderr_end_told = true;
-            self.tell_lines(supervisor);
-            supervisor.handle_stderr_closed(Instant::now(), self.run, |_| {});
+            self.tell_lines(conversations);
+            let now = Instant::now();
+            conversations.act(now, |it| it.handle_stderr_closed(now, self.run, |_| {}));
         }
     }
 
     /// The watcher has seen it end, or close its output.
-    fn handle_news<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn handle_news<C: Calling + Channel>(&mut self, conversations: &mut Conversations<C>) {
         while self.stdout.as_ref().is_some_and(|stdout| ready::has_hung_up(stdout.as_fd())) {
-            self.read(supervisor);
+            self.read(conversations);
         }
         if !self.exit_told {
-            self.handle_exit(supervisor);
+            self.handle_exit(conversations);
         }
     }
 
-    fn handle_exit<C: Calling + Channel>(&mut self, supervisor: &mut Supervisor<C>) {
+    fn handle_exit<C: Calling + Channel>(&mut self, conversations: &mut Conversations<C>) {
         let Some(exit) = self.process.exit_seen() else { return };
         self.exit_told = true;
-        self.tell_lines(supervisor);
+        self.tell_lines(conversations);
         let session_left = self.process.session_left();
-        supervisor.handle_exited(Instant::now(), self.run, exit, session_left);
+        let event = Event::Exited(exit, session_left);
+        conversations.handle(Instant::now(), self.run, event);
     }
 
     /// Passes on what it wrote to its standard error; the log has it already.
-    fn tell_lines<C: Calling + Channel>(&self, supervisor: &mut Supervisor<C>) {
+    fn tell_lines<C: Calling + Channel>(&self, conversations: &mut Conversations<C>) {
         for line in self.watcher.take_lines() {
-            supervisor.handle_stderr(self.run, (line + "\n").as_bytes(), |_| {});
+            let (now, line) = (Instant::now(), line + "\n");
+            conversations.act(now, |it| it.handle_stderr(now, self.run, line.as_bytes(), |_| {}));
         }
     }
 

@@ -1,4 +1,5 @@
-//! A back that is a program: the hands of a [`Supervisor`], whatever wire the program speaks.
+//! A back that is a program: a supervised process, and our end of the conversation with it,
+//! whatever wire the program speaks.
 //!
 //! The supervisor decides; here its orders are carried out and what happens to the process is
 //! told to it. One task a process moves its bytes, one reads its standard error, one waits
@@ -6,38 +7,32 @@
 
 #[cfg(feature = "quic")]
 mod apart;
-mod handle;
-mod tasks;
+mod conversation;
+mod processes;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::io;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Calling, Channel, Down, Notice, Ticket, Up};
-use toolbus_proto::tool::{Call, Failure, FailureKind};
+use toolbus_proto::tool::{Call, Exit, Failure, FailureKind};
 
 use crate::child::stderr::SHOWN;
-use crate::child::supervisor::{Order, RunId, Supervisor};
-use crate::child::{Process, Program, Signal};
-use crate::engine::alarm::{Alarm, Woken};
+use crate::child::supervisor::{Conversations, Order, RunId, Supervisor};
+use crate::child::{Process, Program, SpawnError};
 use crate::engine::calls::{Answerer, Answers, Calls, Pressure, ReplyTo, RunningCall, Sharing};
 use crate::engine::drive::{Closing, Forwarded};
 use crate::engine::lane::Lane;
-use crate::engine::moment::Moment;
-use crate::task::spawn_local;
-use crate::transport::account::{Account, Charge, CutOff};
-use crate::wake::turn;
+use crate::transport::account::{Account, CutOff};
 #[cfg(feature = "quic")]
 pub(crate) use apart::{Apart, ApartOptions, Life};
-use handle::ChildHandle;
+use conversation::Conversation;
+use processes::{Owner, Processes};
 
 /// A program behind the bus. Dropping it kills the process and ends its calls.
 pub(crate) struct Child<C: Calling + Channel + 'static> {
     inner: Rc<Inner<C>>,
-    keeper: JoinHandle<()>,
 }
 
 /// Who sees the lines of a process's standard error, besides those who listen.
@@ -52,58 +47,40 @@ enum Shown {
 }
 
 struct Inner<C: Calling + Channel + 'static> {
-    this: Weak<Inner<C>>,
-    name: String,
-    program: Program,
-    supervisor: RefCell<Supervisor<C>>,
+    processes: Processes<Inner<C>>,
+    conversations: RefCell<Conversations<C, Rc<RefCell<C>>>>,
+    /// The joint of each conversation that is not over, the one that takes calls last.
+    joints: RefCell<Vec<Rc<Conversation<C>>>>,
     calls: Calls,
-    /// How many processes have been started.
-    starts: Cell<u64>,
     shown: Cell<Shown>,
-    /// What waits for the processes and for whom they wait: mostly there is one.
-    lane: Rc<Lane>,
     account: Account,
-    /// What the machines keep.
-    kept: Charge,
-    /// When something was said that no process has heard yet.
-    moment: Moment,
-    /// The processes that have not been forgotten yet.
-    hands: RefCell<HashMap<RunId, Rc<ChildHandle>>>,
-    alarm: Alarm,
-    /// Told when a process has been forgotten.
-    gone: Notify,
 }
 
 impl<C: Calling + Channel + 'static> Child<C> {
-    /// Starts nothing yet. Must be called inside a `LocalSet` or a local runtime.
+    /// Starts nothing yet; `make` gives our end of each new conversation. Must be called inside
+    /// a `LocalSet` or a local runtime.
     pub(crate) fn new(
         name: String,
         program: Program,
         sharing: Sharing,
-        mut supervisor: Supervisor<C>,
+        mut supervisor: Supervisor,
+        make: impl FnMut() -> C + Send + 'static,
     ) -> Child<C> {
         supervisor.set_held_back(program.held_back());
         let account = Account::new(format!("`{name}`"));
+        let unspawned = Box::new(SpawnError::to_failure);
         let inner = Rc::new_cyclic(|this| Inner {
-            this: this.clone(),
             calls: Calls::new(name.clone(), sharing),
-            lane: Rc::new(Lane::new(&account)),
-            kept: Charge::on(&account),
-            account: account.clone(),
-            moment: Moment::default(),
-            name,
-            program,
-            supervisor: RefCell::new(supervisor),
-            starts: Cell::new(0),
+            processes: Processes::new(this.clone(), name, program, Process::spawn, unspawned),
+            conversations: RefCell::new(Conversations::new(supervisor, make)),
+            joints: RefCell::default(),
             shown: Cell::new(Shown::Log),
-            hands: RefCell::default(),
-            alarm: Alarm::default(),
-            gone: Notify::new(),
+            account: account.clone(),
         });
         let end: Weak<Inner<C>> = Rc::downgrade(&inner);
         account.on_cut(end);
-        let keeper = spawn_local(keep(Rc::downgrade(&inner)));
-        Child { inner, keeper }
+        inner.processes.keep();
+        Child { inner }
     }
 
     /// Its standard error is not only logged: people are shown each line, as `shown` makes it.
@@ -131,22 +108,16 @@ impl<C: Calling + Channel + 'static> Child<C> {
             return RunningCall::ended();
         }
         let ticket = self.inner.calls.insert(down);
-        self.inner.act(|supervisor, now| supervisor.call(now, ticket, call));
+        self.inner.say(|conversations| conversations.call(Instant::now(), ticket, call));
         self.inner.wake();
         RunningCall::new(self.inner.clone(), ticket)
     }
 
     pub(crate) async fn shutdown(&self) {
-        self.inner.act(Supervisor::stop);
         // The goodbye has to be written, and its answer may be awaited.
-        self.inner.wake();
-        loop {
-            let gone = self.inner.gone.notified();
-            if self.inner.supervisor.borrow().is_idle() {
-                return;
-            }
-            gone.await;
-        }
+        self.inner.act(Supervisor::stop);
+        let is_idle = || self.inner.conversations.borrow().supervisor().is_idle();
+        self.inner.processes.gone(is_idle).await;
     }
 
     /// Calls this whenever the program says that its tools have changed.
@@ -156,12 +127,12 @@ impl<C: Calling + Channel + 'static> Child<C> {
 
     /// How often it was started again.
     pub(crate) fn restarts(&self) -> u64 {
-        self.inner.starts.get().saturating_sub(1)
+        self.inner.processes.restarts()
     }
 
     /// Each step of the goodbye takes at most `limit` from now on.
     pub(crate) fn hurry(&self, limit: Duration) {
-        self.inner.supervisor.borrow_mut().hurry(limit);
+        self.inner.tell(|supervisor, _| supervisor.hurry(limit));
     }
 
     pub(crate) fn kill(&self) {
@@ -171,109 +142,130 @@ impl<C: Calling + Channel + 'static> Child<C> {
 
 impl<C: Calling + Channel + 'static> Drop for Child<C> {
     fn drop(&mut self) {
-        self.keeper.abort();
-        for hand in self.inner.hands.take().into_values() {
-            hand.let_go();
+        self.inner.processes.let_go();
+        for joint in self.inner.joints.take() {
+            joint.let_go();
         }
-        let message = format!("`{}` was let go", self.inner.name);
+        let message = format!("`{}` was let go", self.inner.processes.name);
         self.inner.calls.end_all(&Failure::new(FailureKind::Cancelled, message));
     }
 }
 
 impl<C: Calling + Channel + 'static> Inner<C> {
-    /// Tells the supervisor something and does what that makes necessary.
-    fn act(&self, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
-        self.act_at(Instant::now(), tell);
+    /// Says something in the conversations, and does what that makes necessary.
+    fn say(&self, say: impl FnOnce(&mut Conversations<C, Rc<RefCell<C>>>)) {
+        say(&mut self.conversations.borrow_mut());
+        let current = self.conversations.borrow().supervisor().current();
+        if let Some(run) = current {
+            self.joint(run);
+        }
+        for joint in &*self.joints.borrow() {
+            joint.lanes.weigh(&joint.machine);
+        }
+        self.settle_last();
     }
 
-    fn act_at(&self, now: Instant, tell: impl FnOnce(&mut Supervisor<C>, Instant)) {
-        tell(&mut self.supervisor.borrow_mut(), now);
-        self.weigh();
-        if self.settle() == Forwarded::EnoughForNow {
-            self.alarm.ring();
+    /// The joint of the conversation with this process, made if need be.
+    fn joint(&self, run: RunId) -> Option<Rc<Conversation<C>>> {
+        let found = self.joints.borrow().iter().rev().find(|joint| joint.run == run).cloned();
+        found.or_else(|| {
+            // None is made for a back that is being dropped.
+            let joint = Conversation::new(self.processes.owner.upgrade()?, run);
+            self.joints.borrow_mut().push(joint.clone());
+            Some(joint)
+        })
+    }
+
+    fn settle_last(&self) {
+        let lane = self.joints.borrow().last().map(|joint| joint.lanes.only.clone());
+        if self.settle_on(lane.as_ref()) == Forwarded::EnoughForNow {
+            self.processes.alarm.ring();
         }
     }
 
-    /// Counts what the machines keep.
-    fn weigh(&self) {
-        self.kept.set_unread(self.supervisor.borrow().weight());
-    }
-
-    /// Does whatever the supervisor wants done. Nothing stays borrowed meanwhile: a reply may
-    /// make its caller ask again at once.
-    fn settle(&self) -> Forwarded {
-        let mut passed = self.deliver();
+    /// Does whatever the machines and the supervisor want done; answers may have come on `lane`.
+    /// Nothing stays borrowed meanwhile: a reply may make its caller ask again at once.
+    fn settle_on(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
+        let mut passed = self.calls.deliver(self, lane);
         loop {
-            let order = self.supervisor.borrow_mut().poll_order();
+            let order = self.conversations.borrow_mut().poll_order();
             let Some((run, order)) = order else { break };
-            self.carry_out(run, order);
+            self.carry_out(run, &order);
             if passed != Forwarded::EnoughForNow {
-                passed = passed.max(self.deliver());
+                passed = passed.max(self.calls.deliver(self, lane));
             }
         }
-        if self.supervisor.borrow_mut().take_ready() {
-            tracing::info!(peer = self.name, "ready");
+        if self.conversations.borrow_mut().take_ready() {
+            tracing::info!(peer = self.processes.name, "ready");
         }
-        self.alarm.set(self.supervisor.borrow().poll_timeout());
+        self.processes.alarm.set(self.poll_timeout());
         passed
     }
 
-    fn deliver(&self) -> Forwarded {
-        self.calls.deliver(self, Some(&self.lane))
+    fn carry_out(&self, run: RunId, order: &Order) {
+        let joint = self.joints.borrow().iter().find(|joint| joint.run == run).cloned();
+        match (order, joint) {
+            (Order::CloseStdin, Some(joint)) => joint.close_stdin(Closing::AfterWriting),
+            (Order::Terminate | Order::Kill, Some(joint)) => joint.close_stdin(Closing::Now),
+            (Order::Forget, Some(joint)) => {
+                self.joints.borrow_mut().retain(|joint| joint.run != run);
+                joint.let_go();
+            }
+            _ => {}
+        }
+        self.processes.carry_out(run, order);
     }
 
-    fn carry_out(&self, run: RunId, order: Order) {
-        if order == Order::Spawn {
-            return self.spawn(run);
-        }
-        let Some(hand) = self.hands.borrow().get(&run).cloned() else { return };
-        match order {
-            Order::Spawn => {}
-            Order::CloseStdin => hand.close_stdin(Closing::AfterWriting),
-            Order::Terminate => hand.signal(Signal::Term),
-            Order::Kill => hand.signal(Signal::Kill),
-            Order::LookAtSession => {
-                let is_left = hand.process.borrow().as_ref().is_some_and(Process::session_left);
-                self.supervisor.borrow_mut().handle_session(Instant::now(), run, is_left);
-            }
-            Order::Forget => {
-                self.hands.borrow_mut().remove(&run);
-                hand.let_go();
-                self.gone.notify_waiters();
-            }
-        }
+    /// Something new may have to be written, or may now be read: mostly there is one process,
+    /// and one that is on its way out may still have callers.
+    fn wake(&self) {
+        self.joints.borrow().iter().for_each(|joint| joint.lanes.only.wake.ring());
+    }
+}
+
+impl<C: Calling + Channel + 'static> Owner for Inner<C> {
+    fn processes(&self) -> &Processes<Inner<C>> {
+        &self.processes
     }
 
-    fn spawn(&self, run: RunId) {
-        let started = Process::spawn(&self.program).map_err(|error| error.to_failure());
-        let hand = started.and_then(|process| {
-            ChildHandle::new(process, &self.account).map_err(|error| {
-                let message = format!("cannot watch `{}`: {error}", self.name);
-                Failure::new(FailureKind::Unavailable, message)
-            })
-        });
-        // Nothing is started for a back that is being dropped.
-        let Some(this) = self.this.upgrade() else { return };
-        match hand {
-            Ok((hand, ends)) => {
-                let id = hand.process.borrow().as_ref().map(Process::pid);
-                let starts = self.starts.get();
-                self.starts.set(starts + 1);
-                let again = if 0 < starts { " again" } else { "" };
-                tracing::info!(peer = self.name, "started{again}, process {}", id.unwrap_or(0));
-                tasks::begin(&this, run, &hand, ends);
-                self.hands.borrow_mut().insert(run, hand);
-            }
-            Err(failure) => {
-                let now = Instant::now();
-                self.supervisor.borrow_mut().handle_spawn_failed(now, run, &failure);
-            }
-        }
+    fn tell<T>(&self, tell: impl FnOnce(&mut Supervisor, Instant) -> T) -> T {
+        let now = Instant::now();
+        self.conversations.borrow_mut().act(now, |supervisor| tell(supervisor, now))
     }
 
-    /// The program wrote these lines to its standard error.
-    fn stderr(&self, lines: Vec<String>) {
-        let peer = &*self.name;
+    fn settle(&self) {
+        self.settle_last();
+        self.wake();
+    }
+
+    fn turn_passed(&self) {
+        self.joints.borrow().iter().for_each(|joint| joint.lanes.only.turn_passed());
+    }
+
+    /// The loops of those that are spoken to look at the clock for their machines.
+    fn poll_timeout(&self) -> Option<Instant> {
+        let joints = self.joints.borrow();
+        let alone = joints.iter().filter(|joint| !joint.is_driven());
+        let machines = alone.filter_map(|joint| joint.machine.borrow().poll_timeout());
+        machines.chain(self.conversations.borrow().supervisor().poll_timeout()).min()
+    }
+
+    fn time_passed(&self) {
+        self.say(|conversations| conversations.handle_timeout(Instant::now()));
+        self.wake();
+    }
+
+    fn begin(&self, run: RunId, process: &mut Process) -> io::Result<()> {
+        self.joint(run).map_or(Ok(()), |joint| joint.begin(process))
+    }
+
+    fn spawned(&self, _run: RunId, pid: i32) {
+        let again = if 0 < self.processes.restarts() { " again" } else { "" };
+        tracing::info!(peer = self.processes.name, "started{again}, process {pid}");
+    }
+
+    fn lines(&self, _run: RunId, lines: Vec<String>) {
+        let peer = &*self.processes.name;
         for line in lines {
             match self.shown.get() {
                 Shown::People(shown) => tracing::warn!(target: SHOWN, peer, "{}", shown(&line)),
@@ -284,24 +276,26 @@ impl<C: Calling + Channel + 'static> Inner<C> {
         }
     }
 
-    /// Something new may have to be written, or may now be read: mostly there is one process,
-    /// and one that is on its way out may still have callers.
-    fn wake(&self) {
-        self.hands.borrow().values().for_each(|hand| hand.wake.ring());
+    fn exited(&self, run: RunId, exit: Exit) {
+        let is_ours = self.conversations.borrow().supervisor().is_our_doing(run, exit);
+        match is_ours {
+            true => tracing::info!(peer = self.processes.name, "ended, as we asked"),
+            false => tracing::info!(peer = self.processes.name, "ended with {exit}"),
+        }
     }
 }
 
 impl<C: Calling + Channel + 'static> Answers for Inner<C> {
     fn poll_down(&self) -> Option<(Ticket, Down)> {
-        self.supervisor.borrow_mut().poll_down()
+        self.conversations.borrow_mut().poll_down()
     }
 
     fn poll_notice(&self) -> Option<Notice> {
-        self.supervisor.borrow_mut().poll_notice()
+        self.conversations.borrow_mut().poll_notice()
     }
 
     fn up(&self, ticket: Ticket, up: Up) {
-        self.supervisor.borrow_mut().up(Instant::now(), ticket, &up);
+        self.conversations.borrow_mut().up(Instant::now(), ticket, &up);
     }
 }
 
@@ -309,7 +303,6 @@ impl<C: Calling + Channel + 'static> Answers for Inner<C> {
 impl<C: Calling + Channel + 'static> CutOff for Inner<C> {
     fn cut_off(&self, why: &Failure) {
         self.act(|supervisor, now| supervisor.cut_off(now, why));
-        self.wake();
     }
 }
 
@@ -318,13 +311,16 @@ impl<C: Calling + Channel + 'static> Answerer for Inner<C> {
         if let Up::Cancel(_) = up {
             self.calls.cancelled(ticket);
         }
-        let room = self.calls.sent(ticket, up.weight(), &self.lane);
+        let joint = self.joints.borrow().last().cloned();
+        let room = joint.as_ref().map_or(Pressure::Ready, |joint| {
+            self.calls.sent(ticket, up.weight(), &joint.lanes.only)
+        });
         // Who has not been started yet has no turn that would end the moment.
-        let now = match self.hands.borrow().is_empty() {
-            true => Instant::now(),
-            false => self.moment.now(Instant::now),
+        let now = match joint.filter(|joint| joint.is_driven()) {
+            Some(joint) => joint.lanes.moment.now(Instant::now),
+            None => Instant::now(),
         };
-        self.act_at(now, |supervisor, now| supervisor.up(now, ticket, &up));
+        self.say(|conversations| conversations.up(now, ticket, &up));
         self.wake();
         room
     }
@@ -332,24 +328,5 @@ impl<C: Calling + Channel + 'static> Answerer for Inner<C> {
     fn resume(&self, ticket: Ticket) {
         self.calls.go_on(ticket);
         self.wake();
-    }
-}
-
-/// Looks at the clock for all processes of one back, and after callers who had their turn.
-async fn keep<C: Calling + Channel + 'static>(inner: Weak<Inner<C>>) {
-    loop {
-        let Some(held) = inner.upgrade() else { return };
-        let timeout = held.supervisor.borrow().poll_timeout();
-        match held.alarm.wait(timeout).await {
-            Woken::Due => {
-                held.act(Supervisor::handle_timeout);
-                held.wake();
-            }
-            Woken::Rung => {
-                turn().await;
-                held.lane.turn_passed();
-                held.settle();
-            }
-        }
     }
 }

@@ -94,11 +94,11 @@ fn child(options: &Options, judge: Option<&Judge>) -> Child<Client> {
     let Options { program, patience, restart, settings, .. } = options.clone();
     let name = settings.name.clone();
     let make = move || Client::new(settings.clone());
-    let mut supervisor = Supervisor::new(name.clone(), patience, restart, make);
+    let mut supervisor = Supervisor::new(name.clone(), patience, restart);
     if let Some(judge) = judge {
         supervisor.set_judge(judge.clone());
     }
-    Child::new(name, program, Sharing::Shared, supervisor)
+    Child::new(name, program, Sharing::Shared, supervisor, make)
 }
 
 impl Private for Child<Client> {

@@ -36,9 +36,9 @@ impl Oracle {
     pub fn new(options: Options) -> Oracle {
         let Options { name, program, patience, restart, settings, functions } = options;
         let make = move || Client::new(settings.clone(), functions.clone());
-        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+        let supervisor = Supervisor::new(name.clone(), patience, restart);
         // Calls wait for each other, and none may keep the others waiting by reading slowly.
-        Oracle { child: Child::new(name, program, Sharing::Shared, supervisor) }
+        Oracle { child: Child::new(name, program, Sharing::Shared, supervisor, make) }
     }
 }
 

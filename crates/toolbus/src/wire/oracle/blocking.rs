@@ -15,7 +15,7 @@ use toolbus_proto::oracle::{Client, Functions, felts};
 use toolbus_proto::tool::{Call, Deadline, Failure, FailureKind, Outcome, What};
 
 use crate::address::Place;
-use crate::child::supervisor::{Restart, Supervisor};
+use crate::child::supervisor::{Conversations, Restart, Supervisor};
 use crate::child::{Patience, Program, shell};
 use crate::engine::blocking::calling::Caller;
 use crate::peer::OpenError;
@@ -197,8 +197,8 @@ fn caller(words: Vec<String>, settings: &Settings) -> Caller<Client> {
         leniency: settings.leniency,
     };
     let make = move || Client::new(wire.clone(), Functions::default());
-    let supervisor = Supervisor::new(name.clone(), patience, Restart::OnDemand, make);
-    Caller::new(name, program, patience, supervisor)
+    let supervisor = Supervisor::new(name.clone(), patience, Restart::OnDemand);
+    Caller::new(name, program, patience, Conversations::new(supervisor, make))
 }
 
 fn invoke(

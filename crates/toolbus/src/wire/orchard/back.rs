@@ -51,8 +51,8 @@ impl Orchard {
         let Options { program, patience, restart, settings } = options;
         let name = settings.name.clone();
         let make = move || Client::new(settings.clone());
-        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
-        let child = Child::new(name, program, Sharing::Shared, supervisor);
+        let supervisor = Supervisor::new(name.clone(), patience, restart);
+        let child = Child::new(name, program, Sharing::Shared, supervisor, make);
         Orchard { child }
     }
 }

@@ -8,9 +8,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{self, Departure, Elsewhere, Restart, RunId, Supervisor};
+use toolbus::child::supervisor::{self, Departure, Event, Restart, RunId, Supervisor};
 use toolbus::child::{Exit, Patience};
-use toolbus_proto::channel::{Calling, Machine, Serving, StreamId};
+use toolbus_proto::channel::{
+    Calling, Farewell, Fault, Machine, Proof, Readiness, Serving, StreamId,
+};
 use toolbus_proto::orchestra::envelope::response_body;
 use toolbus_proto::orchestra::hub::{Asker, Hub, HubSettings, Order, PluginConfig};
 use toolbus_proto::orchestra::protobuf::message::Message as _;
@@ -218,7 +220,7 @@ struct HubEnd {
     names: HashMap<CallerId, String>,
     plugins: HashMap<usize, Hands<Client>>,
     /// Who keeps the processes of the plugins, and the present one of each.
-    supervisors: Vec<(Supervisor<Elsewhere>, Option<RunId>)>,
+    supervisors: Vec<(Supervisor, Option<RunId>)>,
     /// Those that were told to end.
     stopping: Vec<usize>,
     /// Processes that outlive the leader of their session.
@@ -254,8 +256,8 @@ impl HubEnd {
             let patience = Patience { start: config.start_timeout, ..Patience::ORCHESTRA };
             let restart = Restart::Always(supervisor::Comeback::ORCHESTRA);
             let id = config.id.clone();
-            let supervisor = Supervisor::new(id, patience, restart, Elsewhere::default);
-            (supervisor.elsewhere(), None)
+            let supervisor = Supervisor::new(id, patience, restart);
+            (supervisor.without_pipes(), None)
         };
         self.supervisors = plugins.iter().map(supervised).collect();
         let ids = more_ids("hop", &self.hops);
@@ -384,19 +386,21 @@ impl HubEnd {
                 self.supervise(index, came);
             }
             Order::Advance(index) => self.tell(index, came, |it, now, run| {
-                it.handle_advance(now, run);
+                it.handle(now, run, Event::Advanced);
             }),
-            Order::Serve(index) => self.tell(index, came, Supervisor::handle_open),
-            Order::Break(index, why) => self.tell(index, came, |it, now, run| {
-                it.handle_broken(now, run, Failure::new(FailureKind::Unavailable, why));
-            }),
+            Order::Serve(index) => self.stands(index, came, &Readiness::Open),
+            Order::Break(index, why) => {
+                let failure = Failure::new(FailureKind::Unavailable, why);
+                let fault = Fault { failure, farewell: Farewell::Abrupt };
+                self.stands(index, came, &Readiness::Broken(fault));
+            }
             Order::Stop(index) => {
                 self.stopping.push(index);
                 self.supervisors[index].0.stop(self.now);
                 self.supervise(index, came);
             }
             Order::EndGoodbye(index) => {
-                self.tell(index, came, |it, now, _| it.handle_goodbye(now));
+                self.tell(index, came, |it, now, _| it.handle_all_finished(now));
             }
             Order::Dial(index, address) => {
                 let id = id(index);
@@ -411,12 +415,19 @@ impl HubEnd {
         self.flush(came);
     }
 
+    /// Tells the supervisor of a plugin how the conversation with its present process stands.
+    fn stands(&mut self, index: usize, came: &mut Vec<String>, readiness: &Readiness) {
+        self.tell(index, came, |it, now, run| {
+            it.handle(now, run, Event::Stands(readiness, Proof::Ready));
+        });
+    }
+
     /// Tells the supervisor of a plugin something of its present process.
     fn tell(
         &mut self,
         index: usize,
         came: &mut Vec<String>,
-        tell: impl FnOnce(&mut Supervisor<Elsewhere>, Instant, RunId),
+        tell: impl FnOnce(&mut Supervisor, Instant, RunId),
     ) {
         if let (supervisor, Some(run)) = &mut self.supervisors[index] {
             tell(supervisor, self.now, *run);
@@ -443,10 +454,11 @@ impl HubEnd {
                 }
                 supervisor::Order::Kill => came.push(format!("== kill {id}")),
                 supervisor::Order::LookAtSession => {
-                    supervisor.handle_session(self.now, run, self.is_left);
+                    let is_left = self.is_left;
+                    supervisor.handle(self.now, run, Event::Session { is_left });
                 }
                 supervisor::Order::CloseStdin => panic!("a plugin has no standard input"),
-                supervisor::Order::Forget => {}
+                _ => {}
             }
         }
         while let Some(Departure { run, why, next, .. }) =
@@ -472,7 +484,7 @@ impl HubEnd {
         self.is_left = session_left;
         let exit = if kind == "signal" { Exit::Signal(number) } else { Exit::Code(number) };
         self.tell(0, came, |it, now, run| {
-            it.handle_exited(now, run, exit, session_left);
+            it.handle(now, run, Event::Exited(exit, session_left));
             it.handle_stderr_closed(now, run, |_| {});
         });
     }
@@ -586,12 +598,14 @@ impl Player for HubEnd {
             self.is_left = false;
             for index in 0..self.supervisors.len() {
                 let (supervisor, run) = &mut self.supervisors[index];
-                supervisor.handle_session(self.now, run.unwrap(), false);
+                supervisor.handle(self.now, run.unwrap(), Event::Session { is_left: false });
                 self.supervise(index, &mut came);
             }
         } else if words == "it cannot be run" {
             let failure = Failure::new(FailureKind::Unavailable, "there is no program \"x\"");
-            self.tell(0, &mut came, |it, now, run| it.handle_spawn_failed(now, run, &failure));
+            self.tell(0, &mut came, |it, now, run| {
+                it.handle(now, run, Event::SpawnFailed(&failure));
+            });
         } else if let Some(name) = words.strip_prefix("a connection as ") {
             let id = name.strip_suffix("-client").unwrap();
             self.connect(&format!("from {id}"), Some(name.to_owned()));

@@ -1,14 +1,14 @@
 //! The calling end over HTTP as the hands see it: a stream a request, opened by us.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{HttpClient, Parting, Purpose, Reading, Request};
 use crate::channel::{
-    Calling, Down, Flow, Machine, Notice, Outbox, Readiness, StreamId, StreamLost, Streams, Ticket,
-    Up, Writing,
+    Calling, Down, Flow, Goodbye, Machine, Notice, Outbox, Readiness, StreamId, StreamLost,
+    Streams, Ticket, Up, Writing,
 };
 use crate::http::{RequestHead, ResponseHead};
 use crate::mcp::http::headers::{BadMirror, mirrored};
@@ -281,14 +281,15 @@ impl Calling for HttpClient {
 
     /// Ends the session. What is under way is not wanted any more, and the session's own
     /// stream ends with it.
-    fn close(&mut self, now: Instant) {
-        self.client.close(now);
+    fn close(&mut self, now: Instant, patience: Duration) -> Goodbye {
+        let goodbye = self.client.close(now, patience);
         self.start_until = None;
         self.resumes.clear();
         if self.parting != Parting::Left {
             self.parting = Parting::Leaving;
         }
         self.part();
+        goodbye
     }
 
     fn poll_down(&mut self) -> Option<(Ticket, Down)> {

@@ -121,9 +121,9 @@ impl Mediocre {
         let Started { program, patience, restart } = started;
         let Options { name, reading, methods, timeout } = options;
         let make = move || Client::new(Instant::now(), reading, methods.clone(), OsRandom::new());
-        let supervisor = Supervisor::new(name.clone(), patience, restart, make);
+        let supervisor = Supervisor::new(name.clone(), patience, restart);
         // One call at a time: what its caller does not take is not read.
-        let child = Child::new(name, program, Sharing::Alone, supervisor);
+        let child = Child::new(name, program, Sharing::Alone, supervisor, make);
         Mediocre { peer: Peer::Program(child), timeout, first: Cell::new(Some(patience.start)) }
     }
 }
