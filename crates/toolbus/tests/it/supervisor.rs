@@ -2,6 +2,7 @@
 //!
 //! The program speaks the plain wire: `<< [0,{"ready":1}]` is its greeting.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -495,6 +496,37 @@ fn what_the_end_of_its_output_shows_is_told_though_all_else_has_ended() {
         panic!("{orders:?}");
     };
     assert_eq!(why.message, "half a line");
+}
+
+#[test]
+fn what_it_died_of_may_be_heard_after_its_exit() {
+    let (now, run) = (Instant::now(), RunId(0));
+    let mut supervisor = Supervisor::new("plain", PATIENCE, Restart::OnDemand);
+    supervisor.wake(now).unwrap();
+    supervisor.handle(now, run, Event::Exited(Exit::Code(3), false));
+    supervisor.handle(now, run, Event::Eof(&Readiness::Opening, Proof::AskAnother));
+    let orders: Vec<_> = std::iter::from_fn(|| supervisor.poll_order()).collect();
+    assert!(matches!(orders[..], [(_, Order::Spawn), (_, Order::MoveOn)]), "{orders:?}");
+}
+
+#[test]
+fn who_is_known_by_its_end_is_told_with_it() {
+    let (now, run) = (Instant::now(), RunId(0));
+    let mut supervisor = Supervisor::new("plain", PATIENCE, Restart::OnDemand);
+    supervisor.set_judge(Arc::new(|_, errors, exit| {
+        exit == Some(Exit::Code(2)) && errors.contains(&"what?")
+    }));
+    supervisor.wake(now).unwrap();
+    supervisor.handle_stderr(now, run, b"what?\n", |_| {});
+    supervisor.handle(now, run, Event::Exited(Exit::Code(2), false));
+    let mut orders = std::iter::from_fn(|| supervisor.poll_order());
+    let failure = orders.find_map(|(_, order)| match order {
+        Order::Fail(failure) => Some(failure),
+        _ => None,
+    });
+    let words = failure.unwrap().last_words.unwrap();
+    assert_eq!((words.exit, &words.stderr[..]), (Some(Exit::Code(2)), &["what?".to_owned()][..]));
+    assert!(words.is_unproven);
 }
 
 /// Hands that only write down what they are told to do.

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Bus;
@@ -27,6 +28,9 @@ pub(crate) const LARGE: usize = 1 << 20;
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// How long is waited for what will not come.
 pub(crate) const IN_VAIN: Duration = Duration::from_secs(5);
+/// So many pairs are tried side by side.
+const AT_A_TIME: usize = 8;
+
 /// A value with others in it.
 pub(crate) const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
 
@@ -42,11 +46,11 @@ pub(crate) async fn pairs(
     let is_limited = |wires: [&Fixture; 2], what: Trait| {
         wires.into_iter().any(|wire| wire.why_not(what).is_some())
     };
-    let mut tried = Vec::new();
-    for &(front, serving) in &wires {
-        // Those of one front side by side. What then waits for what never comes waits on while
-        // the next front has its turn.
-        let mut row = JoinSet::new();
+    // Some side by side. What then waits for what never comes waits on while the next have their
+    // turn.
+    let turns = Rc::new(Semaphore::new(AT_A_TIME));
+    let mut tried = JoinSet::new();
+    for (row, &(front, serving)) in wires.iter().enumerate() {
         for (column, &(back, behind)) in wires.iter().enumerate() {
             if !is_wanted(front, back) {
                 continue;
@@ -57,12 +61,15 @@ pub(crate) async fn pairs(
             let is_in_vain = is_in_vain(front, back, is_limited);
             let trials = Trials::of(parsed, is_limited, Pair { back: behind, is_in_vain });
             let cell = Cell { front, back, address, carried: Vec::new() };
-            row.spawn_local(async move { (column, cell, [serving, behind], trials.await) });
+            let turns = turns.clone();
+            tried.spawn_local(async move {
+                let _turn = turns.acquire().await.unwrap();
+                ((row, column), cell, [serving, behind], trials.await)
+            });
         }
-        let mut row = row.join_all().await;
-        row.sort_by_key(|(column, ..)| *column);
-        tried.extend(row);
     }
+    let mut tried = tried.join_all().await;
+    tried.sort_by_key(|(place, ..)| *place);
     let (mut cells, mut unsaid) = (Vec::new(), Vec::new());
     for (_, mut cell, wires, trials) in tried {
         cell.carried = trials.end().await;

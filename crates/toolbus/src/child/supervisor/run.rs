@@ -186,6 +186,10 @@ impl Run {
                 self.stdout_open = false;
                 self.proof = proof;
                 self.deaf(now, out);
+                if self.exit.is_some() {
+                    // Only its last words show what it died of.
+                    self.move_on(out);
+                }
                 self.stands(now, readiness, proof, out);
             }
             (Event::Deaf, _) => self.deaf(now, out),
@@ -205,7 +209,7 @@ impl Run {
     /// Once: why it is of no use any more, and its last words.
     pub(super) fn take_departure(&mut self, now: Instant) -> Option<(Why, LastWords)> {
         let DepartureTold::By(by) = self.departure else { return None };
-        if self.stderr_open && now < by {
+        if (self.stdout_open || self.stderr_open) && now < by {
             return None;
         }
         self.departure = DepartureTold::Yes;
@@ -269,7 +273,11 @@ impl Run {
         let errors: Vec<&str> = self.tail.lines().collect();
         if self.takes_calls() && judge(said, &errors, self.exit) {
             let message = format!("`{}` speaks another protocol", self.setup.name);
-            self.cut_off(now, &Failure::new(FailureKind::BrokeProtocol, message), out);
+            // The end of it may be what it was known by.
+            let stderr = self.stderr_lines();
+            let words = LastWords { exit: self.exit, stderr, ..self.said() };
+            let failure = Failure::new(FailureKind::BrokeProtocol, message).with_last_words(words);
+            self.cut_off(now, &failure, out);
         }
     }
 

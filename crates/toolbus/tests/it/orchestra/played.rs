@@ -251,7 +251,16 @@ fn a_plugin_that_does_not_answer_for_its_health_is_killed_and_started_again() {
         started(&hub).await;
         hub.hear("plugin \"played\" registered and booted").await;
         let bus = bus_at(certs.address(hub.port, ""));
-        assert_eq!(outcome(&bus, call("echo", "{}")).await, value(r#"{"text":"hi"}"#));
+        // It is asked so often that on a busy machine it may be late, and started once more.
+        let answer = loop {
+            match outcome(&bus, call("echo", "{}")).await {
+                Err(failure) if failure.message.ends_with("is not running") => {
+                    tokio::task::yield_now().await;
+                }
+                answer => break answer,
+            }
+        };
+        assert_eq!(answer, value(r#"{"text":"hi"}"#));
         bus.shutdown().await;
         hub.stop().await;
     });
