@@ -1,8 +1,10 @@
 //! A port of a test's own, for what has to listen on one that is named before.
 
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::net::{Shutdown, shutdown};
 
 /// Where they are taken from: below all that systems give to those who ask for any port, for
 /// another test may ask for one at that moment.
@@ -21,4 +23,10 @@ pub fn free() -> u16 {
     // Nothing is opened for it: a process that is just being started would hold a copy.
     let is_free = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_err();
     numbers.find(is_free).expect("one of 20 000 ports is free")
+}
+
+/// Closes a listener, whoever has a copy of it: a process that another test is just starting does.
+pub fn stop_listening(listener: TcpListener) {
+    let _ = shutdown(&listener, Shutdown::Both);
+    drop(listener);
 }

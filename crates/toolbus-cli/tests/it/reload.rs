@@ -216,7 +216,7 @@ fn a_front_whose_new_port_is_taken_goes_on_at_the_old_one() {
     );
     // It leads to the backs of the new config, for those are right.
     assert_eq!(rpc(server.url(), "other.upper").status.code(), Some(1));
-    drop(taken);
+    port::stop_listening(taken);
     let text = format!("{}{moved}", back("other", "builtin:"));
     let heard = config.reload_listening(&server, &text, 1);
     assert_eq!(heard, [format!("listening on mediocre+tcp://127.0.0.1:{port}")]);

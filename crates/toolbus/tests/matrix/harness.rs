@@ -29,7 +29,7 @@ pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// How long is waited for what will not come.
 pub(crate) const IN_VAIN: Duration = Duration::from_secs(5);
 /// So many pairs are tried side by side.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 6;
 
 /// A value with others in it.
 pub(crate) const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
