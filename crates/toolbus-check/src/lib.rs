@@ -2,6 +2,7 @@
 //!
 //! They talk to it by hand: our own machines are too kind to show what is wrong.
 
+pub mod fixture;
 mod godex;
 mod mcp;
 mod mediocre;

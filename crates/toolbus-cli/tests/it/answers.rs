@@ -4,7 +4,7 @@
 use std::fs;
 
 use expect_test::expect;
-use toolbus::peer::Registry;
+use toolbus_check::fixture::{FIXTURES, Fixture};
 use toolbus_testkit::scratch::Scratch;
 
 use crate::mcp::INITIALIZED;
@@ -13,9 +13,8 @@ use crate::terminal::Terminal;
 
 /// The addresses of a peer of ours in each wire.
 fn wires() -> Vec<(&'static str, String)> {
-    let registry = Registry::default();
-    let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
-    let address = |(wire, fixture): (&'static str, &toolbus::peer::fixture::Fixture)| {
+    let wires = FIXTURES.into_iter();
+    let address = |(wire, fixture): (&'static str, &Fixture)| {
         let words: Vec<_> = fixture.words.iter().copied().chain(["builtin:"]).collect();
         (wire, format!("{}{}", fixture.scheme, our_command(&words)))
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tokio::task::LocalSet;
 use toolbus::peer::Registry;
-use toolbus::peer::fixture::Trait;
+use toolbus_check::fixture::{Capability, FIXTURES, fixture};
 use toolbus_proto::json::Json;
 use toolbus_testkit::form;
 use toolbus_testkit::side_by_side::side_by_side;
@@ -70,7 +70,7 @@ fn every_front_before_every_back() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
     let registry = Registry::default();
-    let pairs = harness::pairs(&registry, &program, |_, _| true);
+    let pairs = harness::pairs(&registry, FIXTURES.to_vec(), &program, |_, _| true);
     let godex = crate::godex::bridges::cells(&registry, &program);
     // Much of both is waiting, so they wait together.
     let (mut table, (name, limits, cells)) =
@@ -109,7 +109,7 @@ fn called_by_the_program(cell: &Cell) {
     let failed = run(&["call", "--json", address, "fail", "message=out of luck"]);
     assert_eq!(failed.status.code(), Some(1), "{failed}");
     assert!(failed.stdout.contains("out of luck"), "{failed}");
-    let arguments = match cell.carries(Trait::Nested) {
+    let arguments = match cell.carries(Capability::Nested) {
         Carried::AsSome => r#"arguments={"Some":{"a":[1,{"b":null}]}}"#,
         _ => r#"arguments={"a":[1,{"b":null}]}"#,
     };
@@ -151,7 +151,7 @@ fn answers(registry: &Registry, program: &str) -> String {
     let calls = ANSWERED.map(|[tool, words, _]| format!(" `{tool} {words}` |"));
     let _ = writeln!(told, "\n| wire |{}\n|---|{}", calls.concat(), "---|".repeat(calls.len()));
     for kind in registry.wires() {
-        let Some(fixture) = kind.fixture() else { continue };
+        let Some(fixture) = fixture(kind.name()) else { continue };
         let address = harness::address(program, fixture, "builtin:");
         let _ = write!(told, "| {} |", kind.name());
         for [tool, words, _] in ANSWERED {

@@ -12,8 +12,8 @@ use tokio::task::{JoinSet, LocalSet, spawn_blocking};
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
 use toolbus::peer::Registry;
-use toolbus::peer::fixture::Fixture;
 use toolbus::peer::settings::Settings;
+use toolbus_check::fixture::{FIXTURES, Fixture};
 use toolbus_proto::tool::{Failure, FailureKind};
 use toolbus_testkit::form;
 use toolbus_testkit::patience::PATIENCE;
@@ -102,8 +102,7 @@ pub(crate) fn marking(fixture: &Fixture, mark: &str, served: &str) -> String {
 fn both_ends_of_every_pair_may_be_killed_in_the_middle_of_a_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let all = async {
-        let registry = Registry::default();
-        let peers = || registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
+        let peers = || FIXTURES.into_iter();
         let backs =
             || peers().map(|(name, fixture)| Back::of(name, fixture)).chain([killed::back()]);
         // In the short form each front and each back once, none before its own wire.

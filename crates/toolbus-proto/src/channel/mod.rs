@@ -178,6 +178,13 @@ pub enum Goodbye {
     Asked,
 }
 
+impl Readiness {
+    /// The conversation cannot go on, and the peer has lost the right to a goodbye.
+    pub fn outlawed(failure: Failure) -> Readiness {
+        Readiness::Broken(Fault { failure, farewell: Farewell::Abrupt })
+    }
+}
+
 /// Why a conversation cannot go on, and how to part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
-    Calling, Channel, Down, Farewell, Fault, Flow, Goodbye, Machine, Notice, Outbox, Readiness,
-    Ticket, Up,
+    Calling, Channel, Down, Flow, Goodbye, Machine, Notice, Outbox, Readiness, Ticket, Up,
 };
 use toolbus_proto::frame::lines::Lines;
 use toolbus_proto::outstanding::Outstanding;
@@ -103,8 +102,7 @@ impl Client {
     }
 
     fn break_off(&mut self, failure: Failure) {
-        let farewell = Farewell::Abrupt;
-        self.readiness = Readiness::Broken(Fault { failure, farewell });
+        self.readiness = Readiness::outlawed(failure);
     }
 
     /// Why no call can be taken, if so.

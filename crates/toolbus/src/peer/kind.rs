@@ -7,10 +7,9 @@ use serde_json::Value;
 use toolbus_proto::capture::Side;
 use toolbus_proto::tool::{Exit, FailureKind, Outcome, ToolSpec, Wire};
 
-use super::OpenError;
 use super::decode::Decoding;
-use super::fixture::Fixture;
 use super::front::FrontKind;
+use super::open::Opened;
 use super::settings::Settings;
 use crate::address::{Address, Scheme};
 use crate::bus::back::Back;
@@ -52,7 +51,7 @@ pub trait PeerKind: Sync {
 
     /// Makes a back of an address of this kind. Nothing is started or connected to before it
     /// is asked. Called inside a `LocalSet`.
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError>;
+    fn open(&self, address: &Address, settings: &Settings) -> Opened;
 
     /// The tools that every back of this kind has besides its own: of several such tools the
     /// first is offered.
@@ -109,11 +108,6 @@ pub trait PeerKind: Sync {
     /// not.
     fn native_result(&self, result: &Bytes) -> Option<Outcome> {
         Some(Outcome::Native(result.clone()))
-    }
-
-    /// How this program is made a peer of it, for demos and tests of all pairs.
-    fn fixture(&self) -> Option<&'static Fixture> {
-        None
     }
 
     /// Does what a program of unknown wire has said show that it is one of these?

@@ -64,6 +64,9 @@ pub(crate) fn patience(usual: Patience, settings: &Settings) -> Patience {
     }
 }
 
+/// What a kind of peer makes of an address: a back, or why it cannot.
+pub type Opened = Result<Rc<dyn Back>, OpenError>;
+
 /// Why an address cannot be opened, whatever is there.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OpenError {

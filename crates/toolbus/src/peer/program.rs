@@ -11,7 +11,7 @@ use toolbus_proto::tool::{Call, Wire};
 
 use super::open::{file_name, patience, program, unfit};
 use super::settings::Settings;
-use super::{OpenError, PeerKind};
+use super::{Opened, PeerKind};
 use crate::address::{Address, Place};
 use crate::bus::back::{Back, LocalFuture};
 use crate::bus::{Bus, TIMEOUT};
@@ -24,36 +24,34 @@ use crate::transport::stdio;
 
 /// A program behind the bus, spoken to over its pipes by the calling machine of some wire. It is
 /// started by the first call and kept; its environment is a clean one.
-pub struct ProgramBack<C: Calling + Channel + 'static> {
+struct ProgramBack<C: Calling + Channel + 'static> {
     wire: Wire,
     child: Child<C>,
     timeout: Duration,
 }
 
-impl<C: Calling + Channel + 'static> ProgramBack<C> {
-    /// The program that an address names; `make` gives a machine for each run of it. Starts
-    /// nothing yet. Must be called inside a `LocalSet`.
-    pub fn open(
-        kind: &dyn PeerKind,
-        address: &Address,
-        settings: &Settings,
-        make: impl Fn() -> C + Send + 'static,
-    ) -> Result<ProgramBack<C>, OpenError> {
-        let Place::Command(words) = address.place() else {
-            return Err(unfit(address, "a command"));
-        };
-        let name = settings.name.clone().unwrap_or_else(|| file_name(words));
-        let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
-        let patience = patience(Patience::USUAL, settings);
-        let restart = settings.restart.unwrap_or(Restart::OnDemand);
-        let supervisor = Supervisor::new(name.clone(), patience, restart);
-        let program = program(words, settings, env);
-        Ok(ProgramBack {
-            wire: kind.wire(),
-            child: Child::new(name, program, Sharing::Shared, supervisor, make),
-            timeout: settings.timeout.unwrap_or(TIMEOUT),
-        })
-    }
+/// The program that an address names, behind the bus; `make` gives a machine for each run of it.
+/// Starts nothing yet. Must be called inside a `LocalSet`.
+pub fn open<C: Calling + Channel + 'static>(
+    kind: &dyn PeerKind,
+    address: &Address,
+    settings: &Settings,
+    make: impl Fn() -> C + Send + 'static,
+) -> Opened {
+    let Place::Command(words) = address.place() else {
+        return Err(unfit(address, "a command"));
+    };
+    let name = settings.name.clone().unwrap_or_else(|| file_name(words));
+    let env = EnvPolicy::Clean { pass: settings.program.env_pass.clone() };
+    let patience = patience(Patience::USUAL, settings);
+    let restart = settings.restart.unwrap_or(Restart::OnDemand);
+    let supervisor = Supervisor::new(name.clone(), patience, restart);
+    let program = program(words, settings, env);
+    Ok(Rc::new(ProgramBack {
+        wire: kind.wire(),
+        child: Child::new(name, program, Sharing::Shared, supervisor, make),
+        timeout: settings.timeout.unwrap_or(TIMEOUT),
+    }))
 }
 
 impl<C: Calling + Channel + 'static> Back for ProgramBack<C> {

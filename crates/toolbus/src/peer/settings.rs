@@ -45,6 +45,14 @@ pub struct Settings {
     pub wire: WireSettings,
 }
 
+impl Settings {
+    /// The same, with those of one wire alone.
+    #[must_use]
+    pub fn with<T: Any + fmt::Debug + PartialEq + Send + Sync>(self, own: T) -> Settings {
+        Settings { wire: WireSettings::of(own), ..self }
+    }
+}
+
 /// The surroundings of a program that is started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramSettings {

@@ -15,8 +15,8 @@ use toolbus::address::{Address, Purpose};
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
-use toolbus::peer::fixture::{Fixture, Trait};
 use toolbus::peer::settings::Settings;
+use toolbus_check::fixture::{Capability, Fixture};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
@@ -34,16 +34,15 @@ const AT_A_TIME: usize = 6;
 /// A value with others in it.
 pub(crate) const NESTED: &str = r#"{"a":[1,{"b":null}],"c":{"d":[[true],"é"]}}"#;
 
-/// Calls those pairs of the wires of a registry that are wanted, by the names of front and back;
+/// Calls those pairs of the wires that are wanted, by the names of front and back;
 /// `program` is what the words of fixtures follow.
 pub(crate) async fn pairs(
     registry: &Registry,
+    wires: Vec<(&'static str, &'static Fixture)>,
     program: &str,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Table {
-    let wires: Vec<(&'static str, &'static Fixture)> =
-        registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?))).collect();
-    let is_limited = |wires: [&Fixture; 2], what: Trait| {
+    let is_limited = |wires: [&Fixture; 2], what: Capability| {
         wires.into_iter().any(|wire| wire.why_not(what).is_some())
     };
     // Some side by side. What then waits for what never comes waits on while the next have their
@@ -57,7 +56,7 @@ pub(crate) async fn pairs(
             }
             let address = address(program, serving, &address(program, behind, "builtin:"));
             let parsed = registry.address(Purpose::Call, &address).unwrap();
-            let is_limited = is_limited([serving, behind], Trait::Cancelled);
+            let is_limited = is_limited([serving, behind], Capability::Cancelled);
             let is_in_vain = is_in_vain(front, back, is_limited);
             let trials = Trials::of(parsed, is_limited, Pair { back: behind, is_in_vain });
             let cell = Cell { front, back, address, carried: Vec::new() };
@@ -132,13 +131,13 @@ impl Carried {
 
 /// Tries out one pair.
 pub(crate) trait Tries {
-    async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure>;
+    async fn try_on(&self, bus: &Bus, what: Capability) -> Result<Carried, Failure>;
 }
 
 /// What was seen of a pair; the last thing may still be waited for.
 pub(crate) struct Trials {
-    seen: Vec<(Trait, Carried)>,
-    late: Option<JoinHandle<Vec<(Trait, Carried)>>>,
+    seen: Vec<(Capability, Carried)>,
+    late: Option<JoinHandle<Vec<(Capability, Carried)>>>,
 }
 
 impl Trials {
@@ -151,14 +150,15 @@ impl Trials {
         tries: impl Tries + 'static,
     ) -> Trials {
         let tries = Rc::new(tries);
-        let (together, apart) = Trait::ALL.split_at(Trait::ALL.len() - usize::from(is_limited));
-        assert!(apart.iter().all(|what| *what == Trait::Cancelled));
+        let (together, apart) =
+            Capability::ALL.split_at(Capability::ALL.len() - usize::from(is_limited));
+        assert!(apart.iter().all(|what| *what == Capability::Cancelled));
         let late =
             is_limited.then(|| spawn_local(on_one_bus(address.clone(), tries.clone(), apart)));
         Trials { seen: on_one_bus(address, tries, together).await, late }
     }
 
-    pub(crate) async fn end(self) -> Vec<(Trait, Carried)> {
+    pub(crate) async fn end(self) -> Vec<(Capability, Carried)> {
         let Trials { mut seen, late } = self;
         if let Some(late) = late {
             seen.extend(late.await.unwrap());
@@ -170,8 +170,8 @@ impl Trials {
 async fn on_one_bus(
     address: Address,
     tries: Rc<impl Tries>,
-    whats: &'static [Trait],
-) -> Vec<(Trait, Carried)> {
+    whats: &'static [Capability],
+) -> Vec<(Capability, Carried)> {
     let bus = Bus::of_addresses(&[address], &settings()).unwrap();
     let mut seen = Vec::new();
     for &what in whats {
@@ -219,26 +219,26 @@ pub(crate) fn quiet_behind(is_in_vain: bool) -> Duration {
 }
 
 impl Tries for Pair {
-    async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure> {
+    async fn try_on(&self, bus: &Bus, what: Capability) -> Result<Carried, Failure> {
         let hello = self.back.hello;
         match what {
-            Trait::Lists => {
+            Capability::Lists => {
                 let tools = bus.tools().await?;
                 let is_there = tools.iter().any(|tool| tool.name.as_str() == hello.tool);
                 is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
             }
-            Trait::Succeeds => {
+            Capability::Succeeds => {
                 let answer = call(bus, hello.tool, hello.args, PATIENCE).await?;
                 same(answer.as_str(), hello.answer)
             }
-            Trait::Fails => {
+            Capability::Fails => {
                 let failed = call(bus, "fail", r#"{"message":"out of luck"}"#, PATIENCE).await;
                 match failed {
                     Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
                     other => Err(odd(&format!("{other:?}"))),
                 }
             }
-            Trait::Nested => {
+            Capability::Nested => {
                 let args = format!(r#"{{"arguments":{NESTED}}}"#);
                 let (answer, carried) = match call(bus, "echo", &args, PATIENCE).await {
                     Err(failure) if failure.message.contains(r#"{"Some":"#) => {
@@ -251,18 +251,18 @@ impl Tries for Pair {
                 let is_it = |answer: &str| answer == NESTED || answer == args;
                 if is_it(answer.as_str()) { Ok(carried) } else { same(answer.as_str(), NESTED) }
             }
-            Trait::Large => {
+            Capability::Large => {
                 let text = "x".repeat(LARGE);
                 let answer =
                     call(bus, "upper", &format!(r#"{{"text":"{text}"}}"#), PATIENCE).await?;
                 same(answer.as_str(), &format!("\"{}\"", text.to_uppercase()))
             }
-            Trait::Streams => streams(bus).await,
-            Trait::TimesOut => match call(bus, "sleep", r#"{"ms":600000}"#, SHORT).await {
+            Capability::Streams => streams(bus).await,
+            Capability::TimesOut => match call(bus, "sleep", r#"{"ms":600000}"#, SHORT).await {
                 Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
                 other => Err(odd(&format!("{other:?}"))),
             },
-            Trait::Cancelled => {
+            Capability::Cancelled => {
                 call(bus, hello.tool, hello.args, PATIENCE).await?;
                 let sleeping = call(bus, "sleep", r#"{"ms":600000}"#, PATIENCE);
                 // It is given up once it has surely begun; should it not have, it is no less so.
@@ -347,7 +347,7 @@ pub(crate) struct Table {
     cells: Vec<Cell>,
 }
 
-type Limits = &'static [(Trait, &'static str)];
+type Limits = &'static [(Capability, &'static str)];
 
 pub(crate) struct Cell {
     pub(crate) front: &'static str,
@@ -355,7 +355,7 @@ pub(crate) struct Cell {
     /// Where the front was.
     #[allow(dead_code, reason = "not all who use this file look so close")]
     pub(crate) address: String,
-    pub(crate) carried: Vec<(Trait, Carried)>,
+    pub(crate) carried: Vec<(Capability, Carried)>,
 }
 
 impl Cell {
@@ -371,7 +371,7 @@ impl Cell {
 
     /// How much it carries of one thing.
     #[allow(dead_code, reason = "not all who use this file look so close")]
-    pub(crate) fn carries(&self, what: Trait) -> &Carried {
+    pub(crate) fn carries(&self, what: Capability) -> &Carried {
         let found = self.carried.iter().find(|(tried, _)| *tried == what);
         &found.expect("everything was tried").1
     }
@@ -434,7 +434,7 @@ impl Table {
     #[allow(dead_code, reason = "not all who use this file look so close")]
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = String::new();
-        for what in Trait::ALL {
+        for what in Capability::ALL {
             let header: String = self.fronts().iter().map(|name| format!(" {name} |")).collect();
             let _ = writeln!(text, "\n## {}\n\n{}\n", what.title(), what.meaning());
             let _ = writeln!(text, "| front \\ back |{header}");

@@ -8,6 +8,7 @@
 mod harness;
 mod plain;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::future::Future;
 
@@ -19,6 +20,7 @@ use toolbus::bus::config::Config;
 use toolbus::json;
 use toolbus::peer::settings::Settings;
 use toolbus::peer::{PeerKind, Registry};
+use toolbus_check::fixture::{FIXTURES, Fixture, Probe};
 use toolbus_proto::capture::Side;
 use toolbus_testkit::form;
 use toolbus_testkit::patience::PATIENCE;
@@ -31,7 +33,8 @@ fn registry() -> Registry {
     Registry::default().with(&PLAIN)
 }
 
-const TESTS: [(&str, fn()); 6] = [
+const TESTS: [(&str, fn()); 7] = [
+    ("it_needs_few_types", it_needs_few_types),
     ("its_addresses_are_read", its_addresses_are_read),
     ("its_keys_are_read", its_keys_are_read),
     ("its_peers_are_called", its_peers_are_called),
@@ -56,13 +59,25 @@ pub(crate) fn was_peer(args: &[String]) -> bool {
 /// The wire whose words stand before an address, if any do.
 fn asked_to_serve(args: &[String]) -> Option<(&'static dyn PeerKind, Address)> {
     let registry = registry();
-    registry.wires().find_map(|kind| {
+    fixtures().into_iter().find_map(|(name, fixture)| {
         // Some are started with flags behind the address.
-        let (words, rest) = args.split_at_checked(kind.fixture()?.words.len())?;
-        let is_it = kind.fixture()?.words.iter().copied().eq(words.iter().map(String::as_str));
+        let (words, rest) = args.split_at_checked(fixture.words.len())?;
+        let is_it = fixture.words.iter().copied().eq(words.iter().map(String::as_str));
         let address = rest.first().filter(|_| is_it)?;
-        Some((kind, registry.address(Purpose::Call, address).unwrap()))
+        Some((registry.find(name)?, registry.address(Purpose::Call, address).unwrap()))
     })
+}
+
+/// How this program is made a peer of each wire.
+fn fixtures() -> Vec<(&'static str, &'static Fixture)> {
+    const PLAIN: Fixture = Fixture {
+        words: &["plain"],
+        scheme: "plain+stdio:",
+        runs_side_by_side: true,
+        hello: Probe::UPPER,
+        limits: &[],
+    };
+    FIXTURES.into_iter().chain([("plain", &PLAIN)]).collect()
 }
 
 fn serve(kind: &'static dyn PeerKind, address: &Address) {
@@ -82,6 +97,26 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 /// Words that start this program.
 fn ourselves() -> String {
     quoted(env::current_exe().unwrap().to_str().unwrap())
+}
+
+/// Who adds a wire has to know so many types of ours.
+fn it_needs_few_types() {
+    const SOURCES: [&str; 6] = [
+        include_str!("plain.rs"),
+        include_str!("../../../toolbus-testkit/src/plain/mod.rs"),
+        include_str!("../../../toolbus-testkit/src/plain/calling.rs"),
+        include_str!("../../../toolbus-testkit/src/plain/serving.rs"),
+        include_str!("../../../toolbus-testkit/src/plain/translate.rs"),
+        include_str!("../../../toolbus-testkit/src/plain/wire.rs"),
+    ];
+    let imports = SOURCES.iter().flat_map(|source| source.split("\nuse ").skip(1));
+    let imports = imports.filter_map(|import| import.split(';').next());
+    let ours = imports
+        .filter(|import| import.starts_with("toolbus::") || import.starts_with("toolbus_proto::"));
+    let words = ours.flat_map(|import| import.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let types: BTreeSet<_> =
+        words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+    assert!((30..=45).contains(&types.len()), "{}: {types:?}", types.len());
 }
 
 fn its_addresses_are_read() {
@@ -142,15 +177,13 @@ fn it_has_a_row_and_a_column() {
     // All other pairs have a test of their own, that of `docs/bridges.md`; with one wire more in
     // the registry they are tried once more in the long form.
     let is_wanted = |front: &str, back: &str| form::is_long() || [front, back].contains(&"plain");
-    let table = run(harness::pairs(&registry(), &ourselves(), is_wanted));
+    let table = run(harness::pairs(&registry(), fixtures(), &ourselves(), is_wanted));
     if form::is_long() {
         table.check_limits();
     }
     // A wire that is only called has no row.
-    let others = Registry::default();
-    let others: Vec<_> = others.wires().filter(|kind| kind.fixture().is_some()).collect();
-    assert_eq!(table.fronts().len(), others.len() + 1);
+    assert_eq!(table.fronts().len(), FIXTURES.len() + 1);
     let own = table.cells().iter().filter(|cell| cell.is_of("plain"));
-    assert_eq!(own.count(), 2 * others.len() + 1, "its row and its column");
+    assert_eq!(own.count(), 2 * FIXTURES.len() + 1, "its row and its column");
     assert!(table.cell("plain", "plain").is_all_carried());
 }

@@ -1,18 +1,14 @@
 //! The testkit's plain wire as a seventh one: its room is `toolbus_testkit::plain`, this file is
 //! its folder, and `Registry::with(&PLAIN)` its line. Nothing else knows it.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use toolbus::address::{Address, Scheme};
 use toolbus::bus::Bus;
-use toolbus::bus::back::Back;
-use toolbus::bus::config::{Key, KeyKind, Values};
+use toolbus::bus::config::{Key, Values};
 use toolbus::peer::decode::{DecodedLines, Decoding};
-use toolbus::peer::fixture::{Fixture, Probe};
-use toolbus::peer::program::{ProgramBack, serve_stdio};
-use toolbus::peer::settings::{Settings, WireSettings};
-use toolbus::peer::{FrontKind, OpenError, PeerKind, ServedOnce};
+use toolbus::peer::program;
+use toolbus::peer::settings::Settings;
+use toolbus::peer::{FrontKind, Opened, PeerKind, ServedOnce};
 use toolbus_proto::capture::{Event, Side};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::Wire;
@@ -51,20 +47,18 @@ impl PeerKind for Plain {
     }
 
     fn back_keys(&self) -> &'static [Key] {
-        const LINE_MAX: Key =
-            Key::new("line_max", KeyKind::Size, "plain backs", "The longest line of the peer");
+        const LINE_MAX: Key = Key::size("line_max", "plain backs", "The longest line of the peer");
         &[LINE_MAX]
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
         let own = PlainSettings { line_bytes_max: values.number("line_max") };
-        Settings { wire: WireSettings::of(own), ..settings }
+        settings.with(own)
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let limits = settings.wire.get::<PlainSettings>().limits();
-        let back = ProgramBack::open(self, address, settings, move || Client::new(limits))?;
-        Ok(Rc::new(back))
+        program::open(self, address, settings, move || Client::new(limits))
     }
 
     fn front(&self) -> Option<&'static dyn FrontKind> {
@@ -78,17 +72,6 @@ impl PeerKind for Plain {
         };
         Some(Box::new(DecodedLines::new(Limits::default().line_bytes_max, event)))
     }
-
-    fn fixture(&self) -> Option<&'static Fixture> {
-        const FIXTURE: Fixture = Fixture {
-            words: &["plain"],
-            scheme: "plain+stdio:",
-            runs_side_by_side: true,
-            hello: Probe::UPPER,
-            limits: &[],
-        };
-        Some(&FIXTURE)
-    }
 }
 
 impl FrontKind for Plain {
@@ -97,6 +80,6 @@ impl FrontKind for Plain {
     }
 
     fn serve_stdio(&self, bus: Bus) -> ServedOnce {
-        Box::pin(serve_stdio(bus, Server::new(Limits::default())))
+        Box::pin(program::serve_stdio(bus, Server::new(Limits::default())))
     }
 }

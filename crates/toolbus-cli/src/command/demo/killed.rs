@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use toolbus::child::{Program, Running, Signal as SessionSignal};
-use toolbus::peer::fixture::{Fixture, Trait};
-use toolbus::peer::{PeerKind, Registry};
+use toolbus_check::fixture::{Capability, FIXTURES, Fixture};
 use toolbus_proto::tool::FailureKind;
 
 use super::peers::{Peers, quoted};
@@ -91,10 +90,11 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
 /// A wire in which one call can be seen to run by the answer to another, and that gives answers
 /// as they are.
 fn side_by_side() -> Result<&'static Fixture, Failed> {
-    let registry = Registry::default();
-    let mut fixtures = registry.wires().filter_map(PeerKind::fixture);
+    let mut fixtures = FIXTURES.into_iter().map(|(_, fixture)| fixture);
     fixtures
-        .find(|fixture| fixture.runs_side_by_side && fixture.why_not(Trait::Succeeds).is_none())
+        .find(|fixture| {
+            fixture.runs_side_by_side && fixture.why_not(Capability::Succeeds).is_none()
+        })
         .ok_or_else(|| Failed::new(Exit::Failed, "no wire of this build runs calls side by side"))
 }
 

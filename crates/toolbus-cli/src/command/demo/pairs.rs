@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolbus::peer::fixture::{Fixture, Probe};
 use toolbus::peer::{PeerKind, Registry};
+use toolbus_check::fixture::{Fixture, Probe, fixture};
 
 use super::peers::Peers;
 use super::{PATIENCE, Tour, broken, call, millis, open};
@@ -65,7 +65,7 @@ enum How {
 impl Wire {
     fn of(kind: &'static dyn PeerKind) -> Option<Wire> {
         let own = || wire::faces().find(|face| face.wire() == kind.wire())?.ends().map(How::Own);
-        let ends = kind.fixture().map(How::Peer).or_else(own)?;
+        let ends = fixture(kind.name()).map(How::Peer).or_else(own)?;
         Some(Wire { name: kind.name(), ends })
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{env, fs, io, process};
 
-use toolbus::peer::fixture::Fixture;
+use toolbus_check::fixture::Fixture;
 
 use crate::exit::Exit;
 use crate::failed::Failed;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, FromArgMatches, Subcommand};
 use toolbus::bus::back::LocalFuture;
 use toolbus::peer::decode::Decoding;
-use toolbus::peer::fixture::Probe;
 use toolbus::peer::{PeerKind, Registry};
+use toolbus_check::fixture::Probe;
 use toolbus_proto::tool::Wire;
 
 use crate::args::Globals;

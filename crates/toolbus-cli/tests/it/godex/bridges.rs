@@ -13,7 +13,7 @@ use toolbus::address::Purpose;
 use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
-use toolbus::peer::fixture::{Fixture, Trait};
+use toolbus_check::fixture::{Capability, FIXTURES, Fixture};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -31,18 +31,18 @@ use crate::matrix::harness::{
 const GODEX: &str = "godex";
 /// How often a tool is called behind one that was given up.
 const TRIES: usize = 3;
-const LIMITS: &[(Trait, &str)] = &[
-    (Trait::Succeeds, "a model is told text; any other value is told as the text of its JSON"),
+const LIMITS: &[(Capability, &str)] = &[
+    (Capability::Succeeds, "a model is told text; any other value is told as the text of its JSON"),
     (
-        Trait::Nested,
+        Capability::Nested,
         "a model is told text; any other value is told as the text of its JSON; and `ask` takes texts alone",
     ),
     (
-        Trait::Large,
+        Capability::Large,
         "a model is told at most 1 MiB of an output, so of an object around as much the end is cut",
     ),
     (
-        Trait::Streams,
+        Capability::Streams,
         "a model is told an output when it is whole; an answer of `ask` is one object, and its \
          text is told as progress meanwhile",
     ),
@@ -98,10 +98,10 @@ fn child(scratch: &Scratch, program: &str) -> String {
 pub(crate) async fn cells(
     registry: &Registry,
     program: &str,
-) -> (&'static str, &'static [(Trait, &'static str)], Vec<Cell>) {
+) -> (&'static str, &'static [(Capability, &'static str)], Vec<Cell>) {
     let scratch = Scratch::new();
     let ask = child(&scratch, program);
-    let wires = registry.wires().filter_map(|kind| Some((kind.name(), kind.fixture()?)));
+    let wires = FIXTURES.into_iter();
     let wires: Vec<_> = wires.collect();
     // The loop before each back, on threads: they wait for most of the time.
     let mut rows = JoinSet::new();
@@ -115,7 +115,7 @@ pub(crate) async fn cells(
     for (name, fixture) in wires {
         let served = address(program, fixture, &ask);
         let at = registry.address(Purpose::Call, &served).unwrap();
-        let is_limited = fixture.why_not(Trait::Cancelled).is_some();
+        let is_limited = fixture.why_not(Capability::Cancelled).is_some();
         let is_in_vain = is_in_vain(name, GODEX, is_limited);
         columns.spawn_local(async move {
             let carried = Trials::of(at, is_limited, Ask { is_in_vain }).await.end().await;
@@ -132,20 +132,20 @@ struct Ask {
 }
 
 impl Tries for Ask {
-    async fn try_on(&self, bus: &Bus, what: Trait) -> Result<Carried, Failure> {
+    async fn try_on(&self, bus: &Bus, what: Capability) -> Result<Carried, Failure> {
         let [tool, args, answer] = ASK.hello;
         match what {
-            Trait::Lists => {
+            Capability::Lists => {
                 let is_there = bus.tools().await?.iter().any(|known| known.name.as_str() == tool);
                 is_there.then_some(Carried::Yes).ok_or_else(|| odd("not listed"))
             }
-            Trait::Succeeds => same(call(bus, tool, args, PATIENCE).await?.as_str(), answer),
-            Trait::Fails => match call(bus, tool, ASK.fails[1], PATIENCE).await {
+            Capability::Succeeds => same(call(bus, tool, args, PATIENCE).await?.as_str(), answer),
+            Capability::Fails => match call(bus, tool, ASK.fails[1], PATIENCE).await {
                 Err(failure) if failure.message.contains("out of luck") => Ok(Carried::Yes),
                 other => Err(odd(&format!("{other:?}"))),
             },
-            Trait::Nested => Err(odd("it takes texts alone")),
-            Trait::Large => {
+            Capability::Nested => Err(odd("it takes texts alone")),
+            Capability::Large => {
                 let text = "x".repeat(LARGE);
                 let args = [ASK.large.1[0], &text, ASK.large.1[1]].concat();
                 let answer = call(bus, tool, &args, PATIENCE).await?;
@@ -155,7 +155,7 @@ impl Tries for Ask {
                     false => Err(odd(answer.as_str())),
                 }
             }
-            Trait::Streams => {
+            Capability::Streams => {
                 let (inbox, reply_to) = Inbox::new();
                 let args = Json::from_trusted(args);
                 let running =
@@ -168,11 +168,11 @@ impl Tries for Ask {
                     }
                 }
             }
-            Trait::TimesOut => match call(bus, tool, ASK.sleeps[1], SHORT).await {
+            Capability::TimesOut => match call(bus, tool, ASK.sleeps[1], SHORT).await {
                 Err(failure) if failure.kind == FailureKind::TimedOut => Ok(Carried::Yes),
                 other => Err(odd(&format!("{other:?}"))),
             },
-            Trait::Cancelled => {
+            Capability::Cancelled => {
                 call(bus, tool, args, PATIENCE).await?;
                 let waiting = call(bus, tool, ASK.sleeps[1], PATIENCE);
                 let _ = tokio::time::timeout(SHORT, waiting).await;
@@ -216,27 +216,27 @@ fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
 
     let no = |output: &str| Carried::No(output.chars().take(200).collect());
     let is = |fine: bool, output: &str| if fine { Carried::Yes } else { no(output) };
-    let carried = Trait::ALL.map(|what| {
+    let carried = Capability::ALL.map(|what| {
         let seen = match what {
-            Trait::Lists => is(tools.iter().any(|tool| tool == probes.hello[0]), "not listed"),
-            Trait::Succeeds => told(&outputs[0], probes.hello[2]),
-            Trait::Fails => is(outputs[1] == "error: failed: out of luck", &outputs[1]),
-            Trait::Nested if back == GODEX => no("it takes texts alone"),
-            Trait::Nested => match outputs[2].starts_with("error: ") {
+            Capability::Lists => is(tools.iter().any(|tool| tool == probes.hello[0]), "not listed"),
+            Capability::Succeeds => told(&outputs[0], probes.hello[2]),
+            Capability::Fails => is(outputs[1] == "error: failed: out of luck", &outputs[1]),
+            Capability::Nested if back == GODEX => no("it takes texts alone"),
+            Capability::Nested => match outputs[2].starts_with("error: ") {
                 true => told(&outputs[3], &some).or(Carried::AsSome),
                 false if outputs[2] == nested => Carried::AsText,
                 false => told(&outputs[2], NESTED),
             },
-            Trait::Large if back == GODEX => match outputs[4].contains(&large) {
+            Capability::Large if back == GODEX => match outputs[4].contains(&large) {
                 true => Carried::AsText,
                 false => no(&outputs[4]),
             },
-            Trait::Large => told(&outputs[4], &format!("\"{}\"", large.to_uppercase())),
-            Trait::Streams => Carried::Collected,
-            Trait::TimesOut => {
+            Capability::Large => told(&outputs[4], &format!("\"{}\"", large.to_uppercase())),
+            Capability::Streams => Carried::Collected,
+            Capability::TimesOut => {
                 is(late[0] == format!("error: timed_out: no answer within {short}"), &late[0])
             }
-            Trait::Cancelled => match told(behind, probes.hello[2]) {
+            Capability::Cancelled => match told(behind, probes.hello[2]) {
                 Carried::No(why) => Carried::No(why),
                 _ => Carried::Yes,
             },

@@ -63,8 +63,7 @@ impl Callers {
         let marks = stage.scratch.file("started");
         let registry = Registry::default();
         let program = |wire: &str| {
-            let fixture =
-                registry.find(wire).and_then(toolbus::peer::PeerKind::fixture).expect("a wire");
+            let fixture = toolbus_check::fixture::fixture(wire).expect("a wire");
             let words = format!("--config={}", stage.config());
             // Where an address would stand.
             marking(fixture, &marks, &words)

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 
 use rustix::process::Signal;
-use toolbus::peer::Registry;
+use toolbus_check::fixture::FIXTURES;
 use toolbus_testkit::patience::eventually;
 use toolbus_testkit::process::Group;
 use toolbus_testkit::scratch::Scratch;
@@ -40,12 +40,10 @@ struct Shape {
 impl Stage {
     pub(super) fn set() -> Stage {
         let scratch = Scratch::new();
-        let registry = Registry::default();
         let marks = scratch.file("started");
-        let mut backs: Vec<_> = registry
-            .wires()
-            .filter_map(|kind| Some((kind.name(), marking(kind.fixture()?, &marks, "builtin:"))))
-            .collect();
+        let backs = FIXTURES.into_iter();
+        let mut backs: Vec<_> =
+            backs.map(|(wire, fixture)| (wire, marking(fixture, &marks, "builtin:"))).collect();
         let program = quoted(env!("CARGO_BIN_EXE_toolbus"));
         let model = format!("echo $$ >> {}; exec {program} \"$@\" --mock", quoted(&marks));
         backs.push(("godex", format!("godex+stdio:sh -c {} sh", quoted(&model))));

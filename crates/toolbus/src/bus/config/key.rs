@@ -35,6 +35,11 @@ impl Key {
         Key { name, kind, only_for, needs: Needs::Nothing, default: "", doc }
     }
 
+    /// A number of bytes, as people write it.
+    pub const fn size(name: &'static str, only_for: &'static str, doc: &'static str) -> Key {
+        Key::new(name, KeyKind::Size, only_for, doc)
+    }
+
     /// The same, only for peers that are reached by a URL.
     #[must_use]
     pub const fn needs_url(self) -> Key {

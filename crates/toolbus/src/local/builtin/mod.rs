@@ -21,7 +21,7 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::{Conversation, LocalCalls};
 use crate::panics::caught;
 use crate::peer::settings::Settings;
-use crate::peer::{OpenError, PeerKind};
+use crate::peer::{Opened, PeerKind};
 use crate::task::spawn_local;
 
 /// The tools inside toolbus itself, for the registry.
@@ -51,7 +51,7 @@ impl PeerKind for BuiltinKind {
         &[("builtin:", "small tools inside toolbus itself, to try things out")]
     }
 
-    fn open(&self, _address: &Address, _settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, _address: &Address, _settings: &Settings) -> Opened {
         Ok(Rc::new(Builtin::new()))
     }
 }

@@ -24,7 +24,7 @@ use crate::child::{Patience, words};
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::peer::settings::Settings;
-use crate::peer::{FirstWords, OpenError, PeerKind, Registry, open};
+use crate::peer::{FirstWords, Opened, PeerKind, Registry, open};
 use crate::task::{boxed, spawn_local};
 
 pub use memory::remember_in;
@@ -81,7 +81,7 @@ impl PeerKind for FoundOutKind {
         true
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let unknown = Unknown::new(address, settings);
         // Who asked before has a reason to want the wire at once.
         if let Some(kind) = memory::learned(unknown.words(), settings)

@@ -11,13 +11,12 @@ use super::WIRE;
 use super::back::{Godex, Options};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::TIMEOUT;
-use crate::bus::back::Back;
 use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{Decoded, Decoding};
 use crate::peer::open::{file_name, patience, program, unfit};
 use crate::peer::settings::Settings;
-use crate::peer::{OpenError, PeerKind};
+use crate::peer::{Opened, PeerKind};
 
 /// The godex wire, for the registry.
 pub static GODEX: GodexKind = GodexKind;
@@ -42,7 +41,7 @@ impl PeerKind for GodexKind {
         &[("godex+stdio:COMMAND", "a program that asks a model, started for each call")]
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let Place::Command(words) = address.place() else {
             return Err(unfit(address, "a command"));
         };

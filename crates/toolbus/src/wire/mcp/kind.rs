@@ -25,10 +25,9 @@ use crate::child::supervisor::{Judge, Restart};
 use crate::child::{EnvPolicy, Meanwhile, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{DecodedLines, Decoding};
-use crate::peer::fixture::{Fixture, Probe, Trait};
 use crate::peer::open::{file_name, not_in_this_build, patience, program};
-use crate::peer::settings::{Settings, WireSettings};
-use crate::peer::{FrontKind, OpenError, PeerKind};
+use crate::peer::settings::Settings;
+use crate::peer::{FrontKind, Opened, PeerKind};
 
 impl Patience {
     /// What an MCP server gets (`docs/protocols/mcp.md` 2.10).
@@ -96,10 +95,10 @@ impl PeerKind for McpKind {
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
-        Settings { wire: WireSettings::of(McpSettings::read(values)), ..settings }
+        settings.with(McpSettings::read(values))
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         match address.place() {
             Place::Command(words) => Ok(Rc::new(Mcp::new(options(words, settings)))),
             #[cfg(feature = "http")]
@@ -135,10 +134,6 @@ impl PeerKind for McpKind {
         native::tool_failure(result)
     }
 
-    fn fixture(&self) -> Option<&'static Fixture> {
-        Some(&FIXTURE)
-    }
-
     /// It answers a question, or says by a number why not; of one that it cannot read also without
     /// the id.
     fn recognises(&self, heard: &FirstWords<'_>) -> bool {
@@ -161,17 +156,6 @@ impl PeerKind for McpKind {
         Some(Rc::new(Mcp::stranger(options, judge)))
     }
 }
-
-const FIXTURE: Fixture = Fixture {
-    words: &["mcp"],
-    scheme: "mcp+stdio:",
-    runs_side_by_side: true,
-    hello: Probe::UPPER,
-    limits: &[(
-        Trait::Streams,
-        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
-    )],
-};
 
 /// What the settings mean for a server that is started.
 fn options(words: &[String], settings: &Settings) -> Options {

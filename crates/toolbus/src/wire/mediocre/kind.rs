@@ -14,16 +14,14 @@ use super::settings::MediocreSettings;
 use super::{WIRE, decode, settings};
 use crate::address::{Address, AddressError, Place, Purpose, Query, Scheme, Transport};
 use crate::bus::TIMEOUT;
-use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::Decoding;
-use crate::peer::fixture::{Fixture, Probe};
 use crate::peer::open::{file_name, not_in_this_build, patience, program, unfit};
 use crate::peer::settings::{Credentials, Settings, WireSettings};
-use crate::peer::{FrontKind, OpenError, PeerKind, Registry};
+use crate::peer::{FrontKind, Opened, PeerKind, Registry};
 #[cfg(feature = "tls")]
 use crate::transport::tls::Inside;
 
@@ -83,7 +81,7 @@ impl PeerKind for MediocreKind {
         Settings { wire, credentials: Credentials::read(values), ..settings }
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let host = match address.place() {
             Place::Command(words) => {
                 let pass = settings.program.env_pass.clone();
@@ -140,19 +138,7 @@ impl PeerKind for MediocreKind {
             !has("jsonrpc") && !has("id") && (has("res") || has("err"))
         })
     }
-
-    fn fixture(&self) -> Option<&'static Fixture> {
-        Some(&FIXTURE)
-    }
 }
-
-const FIXTURE: Fixture = Fixture {
-    words: &["rpc", "serve", "--listen", "stdio:"],
-    scheme: "mediocre+stdio:",
-    runs_side_by_side: false,
-    hello: Probe::UPPER,
-    limits: &[],
-};
 
 /// Reads the address of a mediocre-rpc peer, whose `mediocre+` may be left out.
 pub fn address(purpose: Purpose, url: &str) -> Result<Address, AddressError> {

@@ -14,16 +14,14 @@ use super::settings::OracleSettings;
 use super::{SHELL, WIRE, front, settings};
 use crate::address::{Address, AddressError, Place, Purpose, Scheme};
 use crate::bus::Bus;
-use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{DecodedLines, Decoding};
-use crate::peer::fixture::{Fixture, Probe, Trait};
 use crate::peer::open::{file_name, patience, program, unfit};
-use crate::peer::settings::{Settings, WireSettings};
-use crate::peer::{FrontKind, OpenError, PeerKind, Registry, ServedOnce};
+use crate::peer::settings::Settings;
+use crate::peer::{FrontKind, OpenError, Opened, PeerKind, Registry, ServedOnce};
 use crate::transport::stdio;
 
 impl Patience {
@@ -69,10 +67,10 @@ impl PeerKind for OracleKind {
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
-        Settings { wire: WireSettings::of(OracleSettings::read(values)), ..settings }
+        settings.with(OracleSettings::read(values))
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let Place::Command(words) = address.place() else {
             return Err(unfit(address, "a command"));
         };
@@ -111,23 +109,7 @@ impl PeerKind for OracleKind {
         let event = move |line: &Bytes| toolbus_proto::oracle::decode::event(side, line);
         Some(Box::new(DecodedLines::new(line_bytes_max, event)))
     }
-
-    fn fixture(&self) -> Option<&'static Fixture> {
-        Some(&FIXTURE)
-    }
 }
-
-const FIXTURE: Fixture = Fixture {
-    words: &["oracle", "serve"],
-    scheme: "stdio:",
-    runs_side_by_side: false,
-    hello: Probe::UPPER,
-    limits: &[
-        (Trait::Nested, "what has no Cairo type travels as the text of its JSON"),
-        (Trait::Streams, "an answer is one list of felts, so its parts are collected"),
-        (Trait::Cancelled, "a call cannot be taken back, and the next one waits for it"),
-    ],
-};
 
 impl FrontKind for OracleKind {
     fn callers(&self) -> &'static str {

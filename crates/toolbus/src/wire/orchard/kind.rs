@@ -14,16 +14,14 @@ use super::settings::OrchardSettings;
 use super::{WIRE, front, settings};
 use crate::address::{Address, Place, Scheme};
 use crate::bus::Bus;
-use crate::bus::back::Back;
 use crate::bus::config::{Key, Values};
 use crate::child::supervisor::Restart;
 use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{DecodedLines, Decoding};
-use crate::peer::fixture::{Fixture, Probe, Trait};
 use crate::peer::open::{patience, program, unfit};
-use crate::peer::settings::{Settings, WireSettings};
-use crate::peer::{FrontKind, OpenError, PeerKind, ServedOnce};
+use crate::peer::settings::Settings;
+use crate::peer::{FrontKind, Opened, PeerKind, ServedOnce};
 use crate::transport::stdio;
 
 impl Patience {
@@ -65,10 +63,10 @@ impl PeerKind for OrchardKind {
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
-        Settings { wire: WireSettings::of(OrchardSettings::read(values)), ..settings }
+        settings.with(OrchardSettings::read(values))
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let Place::Command(words) = address.place() else {
             return Err(unfit(address, "a command"));
         };
@@ -101,27 +99,7 @@ impl PeerKind for OrchardKind {
                 && line["error"]["code"].is_string()
         })
     }
-
-    fn fixture(&self) -> Option<&'static Fixture> {
-        Some(&FIXTURE)
-    }
 }
-
-/// The answer of every call is an object.
-const WRAPPED: &str = "outputs are an object; an answer that is not one is its member `result`";
-
-const FIXTURE: Fixture = Fixture {
-    words: &["provider"],
-    scheme: "orchard+stdio:",
-    runs_side_by_side: true,
-    hello: Probe { answer: r#"{"result":"HELLO"}"#, ..Probe::UPPER },
-    limits: &[
-        (Trait::Succeeds, WRAPPED),
-        (Trait::Large, WRAPPED),
-        (Trait::Streams, "outputs are one object, so the parts of an answer are collected"),
-        (Trait::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
-    ],
-};
 
 impl FrontKind for OrchardKind {
     fn name_tools(&self, bus: Bus) -> Bus {

@@ -14,16 +14,15 @@ use super::settings::{CallParameters, QUERY};
 use super::{WIRE, tls};
 use crate::address::{Address, Place, Scheme, Transport};
 use crate::bus::TIMEOUT;
-use crate::bus::back::{Back, causes};
+use crate::bus::back::causes;
 use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Comeback;
 use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::Decoding;
-use crate::peer::fixture::{Fixture, Probe, Trait};
 use crate::peer::open::{file_name, patience, program, unfit};
 use crate::peer::settings::Settings;
-use crate::peer::{FrontKind, OpenError, PeerKind};
+use crate::peer::{FrontKind, OpenError, Opened, PeerKind};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
 
 impl Patience {
@@ -86,7 +85,7 @@ impl PeerKind for OrchestraKind {
         heard.errors.iter().any(is_ours)
     }
 
-    fn open(&self, address: &Address, settings: &Settings) -> Result<Rc<dyn Back>, OpenError> {
+    fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let timeout = settings.timeout.unwrap_or(TIMEOUT);
         let url = match address.place() {
             Place::Command(words) => {
@@ -144,25 +143,4 @@ impl PeerKind for OrchestraKind {
     fn native_failure(&self, result: &Bytes) -> Option<FailureKind> {
         translate::native_failure(result)
     }
-
-    fn fixture(&self) -> Option<&'static Fixture> {
-        Some(&FIXTURE)
-    }
 }
-
-const FIXTURE: Fixture = Fixture {
-    words: &["plugin"],
-    scheme: "orchestra+plugin:",
-    runs_side_by_side: true,
-    hello: Probe::UPPER,
-    limits: &[
-        (Trait::Succeeds, IN_AN_OBJECT),
-        (Trait::Large, IN_AN_OBJECT),
-        (
-            Trait::Streams,
-            "an answer is whole, so its parts are collected; meanwhile they are told as progress",
-        ),
-    ],
-};
-
-const IN_AN_OBJECT: &str = "a result is an object, so a text is its member `text`";

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::bus::back::LocalFuture;
 use toolbus::child::{Program, Running};
-use toolbus::peer::fixture::Probe;
+use toolbus_check::fixture::Probe;
 use toolbus_proto::json::Json;
 
 use super::super::Ends;

@@ -3,6 +3,20 @@
 
 use serde_json::Value;
 
+/// All of them, by the names of their wires, in the order in which those are listed.
+pub const FIXTURES: [(&str, &Fixture); 5] = [
+    ("oracle", &crate::oracle::FIXTURE),
+    ("orchard", &crate::orchard::FIXTURE),
+    ("mcp", &crate::mcp::FIXTURE),
+    ("mediocre", &crate::mediocre::FIXTURE),
+    ("orchestra", &crate::orchestra::FIXTURE),
+];
+
+/// That of the wire of this name, if this program can be a peer of it.
+pub fn fixture(wire: &str) -> Option<&'static Fixture> {
+    FIXTURES.into_iter().find(|(name, _)| *name == wire).map(|(_, fixture)| fixture)
+}
+
 /// A peer of one wire, made of this program and the tools behind an address.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixture {
@@ -16,7 +30,7 @@ pub struct Fixture {
     /// What is called first to see that it works.
     pub hello: Probe,
     /// What calls of this wire cannot do, or not as it is, each with the reason.
-    pub limits: &'static [(Trait, &'static str)],
+    pub limits: &'static [(Capability, &'static str)],
 }
 
 /// A call and what it answers.
@@ -57,7 +71,7 @@ impl Probe {
 /// What may be wanted of the calls of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Trait {
+pub enum Capability {
     Lists,
     Succeeds,
     Fails,
@@ -68,46 +82,46 @@ pub enum Trait {
     Cancelled,
 }
 
-impl Trait {
+impl Capability {
     /// All of them.
-    pub const ALL: [Trait; 8] = [
-        Trait::Lists,
-        Trait::Succeeds,
-        Trait::Fails,
-        Trait::Nested,
-        Trait::Large,
-        Trait::Streams,
-        Trait::TimesOut,
-        Trait::Cancelled,
+    pub const ALL: [Capability; 8] = [
+        Capability::Lists,
+        Capability::Succeeds,
+        Capability::Fails,
+        Capability::Nested,
+        Capability::Large,
+        Capability::Streams,
+        Capability::TimesOut,
+        Capability::Cancelled,
     ];
 
     /// What it is called.
     pub fn title(self) -> &'static str {
         match self {
-            Trait::Lists => "Tools are listed",
-            Trait::Succeeds => "A call succeeds",
-            Trait::Fails => "A call fails",
-            Trait::Nested => "Nested values",
-            Trait::Large => "Large values",
-            Trait::Streams => "Answers in parts",
-            Trait::TimesOut => "Time-outs",
-            Trait::Cancelled => "Cancellation",
+            Capability::Lists => "Tools are listed",
+            Capability::Succeeds => "A call succeeds",
+            Capability::Fails => "A call fails",
+            Capability::Nested => "Nested values",
+            Capability::Large => "Large values",
+            Capability::Streams => "Answers in parts",
+            Capability::TimesOut => "Time-outs",
+            Capability::Cancelled => "Cancellation",
         }
     }
 
     /// What it means.
     pub fn meaning(self) -> &'static str {
         match self {
-            Trait::Lists => "The caller learns which tools the back has.",
-            Trait::Succeeds => "The answer is the back's.",
-            Trait::Fails => "The caller learns what the tool said when it failed.",
-            Trait::Nested => "Arguments and answers are objects and arrays in each other.",
-            Trait::Large => "Arguments and answers of 1 MiB.",
-            Trait::Streams => "Each part of an answer is passed on as it comes.",
-            Trait::TimesOut => {
+            Capability::Lists => "The caller learns which tools the back has.",
+            Capability::Succeeds => "The answer is the back's.",
+            Capability::Fails => "The caller learns what the tool said when it failed.",
+            Capability::Nested => "Arguments and answers are objects and arrays in each other.",
+            Capability::Large => "Arguments and answers of 1 MiB.",
+            Capability::Streams => "Each part of an answer is passed on as it comes.",
+            Capability::TimesOut => {
                 "A call that is quiet for too long is given up, and the caller told."
             }
-            Trait::Cancelled => {
+            Capability::Cancelled => {
                 "The caller gives a call up while it runs, and the next call on the same \
                  connection is answered."
             }
@@ -117,7 +131,7 @@ impl Trait {
 
 impl Fixture {
     /// Why calls of this wire cannot do this, or not as it is.
-    pub fn why_not(&self, what: Trait) -> Option<&'static str> {
+    pub fn why_not(&self, what: Capability) -> Option<&'static str> {
         self.limits.iter().find(|(limit, _)| *limit == what).map(|(_, why)| *why)
     }
 }
