@@ -1,5 +1,7 @@
 //! A thousand connections that crawl, and one beside them that does not.
 
+use std::time::Duration;
+
 use tokio::net::TcpStream;
 use toolbus::wire::mediocre::front::Settings;
 
@@ -11,7 +13,15 @@ const CROWD: usize = 1000;
 fn a_thousand_slow_clients_keep_no_other_waiting() {
     raise_limit();
     run(async {
-        let server = served(Settings::default()).await;
+        // However long it takes here, nobody is late.
+        let long = Duration::from_secs(3600);
+        let patient = Settings {
+            drain_timeout: long,
+            idle_timeout: long,
+            call_timeout: long,
+            ..Settings::default()
+        };
+        let server = served(patient).await;
         let mut crowd: Vec<Raw<TcpStream>> = Vec::new();
         for number in 0..CROWD {
             let mut client = Raw::to(server.at).await;
