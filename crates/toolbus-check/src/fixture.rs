@@ -5,11 +5,11 @@ use serde_json::Value;
 
 /// All of them, by the names of their wires, in the order in which those are listed.
 pub const FIXTURES: [(&str, &Fixture); 5] = [
-    ("oracle", &crate::oracle::FIXTURE),
-    ("orchard", &crate::orchard::FIXTURE),
-    ("mcp", &crate::mcp::FIXTURE),
-    ("mediocre", &crate::mediocre::FIXTURE),
-    ("orchestra", &crate::orchestra::FIXTURE),
+    ("oracle", &ORACLE),
+    ("orchard", &ORCHARD),
+    ("mcp", &MCP),
+    ("mediocre", &MEDIOCRE),
+    ("orchestra", &ORCHESTRA),
 ];
 
 /// That of the wire of this name, if this program can be a peer of it.
@@ -135,3 +135,67 @@ impl Fixture {
         self.limits.iter().find(|(limit, _)| *limit == what).map(|(_, why)| *why)
     }
 }
+
+const ORACLE: Fixture = Fixture {
+    words: &["oracle", "serve"],
+    scheme: "stdio:",
+    runs_side_by_side: false,
+    hello: Probe::UPPER,
+    limits: &[
+        (Capability::Nested, "what has no Cairo type travels as the text of its JSON"),
+        (Capability::Streams, "an answer is one list of felts, so its parts are collected"),
+        (Capability::Cancelled, "a call cannot be taken back, and the next one waits for it"),
+    ],
+};
+
+/// The answer of every call is an object.
+const WRAPPED: &str = "outputs are an object; an answer that is not one is its member `result`";
+
+const ORCHARD: Fixture = Fixture {
+    words: &["provider"],
+    scheme: "orchard+stdio:",
+    runs_side_by_side: true,
+    hello: Probe { answer: r#"{"result":"HELLO"}"#, ..Probe::UPPER },
+    limits: &[
+        (Capability::Succeeds, WRAPPED),
+        (Capability::Large, WRAPPED),
+        (Capability::Streams, "outputs are one object, so the parts of an answer are collected"),
+        (Capability::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
+    ],
+};
+
+const MCP: Fixture = Fixture {
+    words: &["mcp"],
+    scheme: "mcp+stdio:",
+    runs_side_by_side: true,
+    hello: Probe::UPPER,
+    limits: &[(
+        Capability::Streams,
+        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+    )],
+};
+
+const MEDIOCRE: Fixture = Fixture {
+    words: &["rpc", "serve", "--listen", "stdio:"],
+    scheme: "mediocre+stdio:",
+    runs_side_by_side: false,
+    hello: Probe::UPPER,
+    limits: &[],
+};
+
+const IN_AN_OBJECT: &str = "a result is an object, so a text is its member `text`";
+
+const ORCHESTRA: Fixture = Fixture {
+    words: &["plugin"],
+    scheme: "orchestra+plugin:",
+    runs_side_by_side: true,
+    hello: Probe::UPPER,
+    limits: &[
+        (Capability::Succeeds, IN_AN_OBJECT),
+        (Capability::Large, IN_AN_OBJECT),
+        (
+            Capability::Streams,
+            "an answer is whole, so its parts are collected; meanwhile they are told as progress",
+        ),
+    ],
+};

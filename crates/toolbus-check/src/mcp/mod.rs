@@ -33,7 +33,6 @@ use toolbus::peer::open::program;
 use toolbus::transport::http::Method;
 use toolbus::wire::mcp::{WIRE, back_http::Options, is_pair};
 
-use crate::fixture::{Capability, Fixture, Probe};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
 /// How long an answer may take.
@@ -366,15 +365,3 @@ impl Target for Subject {
         Box::pin(check(self, tell))
     }
 }
-
-/// This program as a peer of it.
-pub(crate) const FIXTURE: Fixture = Fixture {
-    words: &["mcp"],
-    scheme: "mcp+stdio:",
-    runs_side_by_side: true,
-    hello: Probe::UPPER,
-    limits: &[(
-        Capability::Streams,
-        "an answer is whole, so its parts are collected; meanwhile they are told as progress",
-    )],
-};

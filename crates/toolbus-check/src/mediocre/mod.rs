@@ -23,7 +23,6 @@ use toolbus::child::Patience;
 use toolbus::wire::mediocre::address;
 
 use self::line::Line;
-use crate::fixture::{Fixture, Probe};
 use crate::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
 
 use self::place::Place;
@@ -261,12 +260,3 @@ impl Target for Subject {
         Box::pin(check(self, tell))
     }
 }
-
-/// This program as a peer of it.
-pub(crate) const FIXTURE: Fixture = Fixture {
-    words: &["rpc", "serve", "--listen", "stdio:"],
-    scheme: "mediocre+stdio:",
-    runs_side_by_side: false,
-    hello: Probe::UPPER,
-    limits: &[],
-};

@@ -18,7 +18,6 @@ use toolbus::child::{EnvPolicy, Patience, Program};
 use toolbus::peer::open::program;
 use toolbus::wire::oracle::connection;
 
-use crate::fixture::{Capability, Fixture, Probe};
 use crate::talk::{Heard, Talk};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
@@ -353,16 +352,3 @@ impl Target for Subject {
         Box::pin(check(self, tell))
     }
 }
-
-/// This program as a peer of it.
-pub(crate) const FIXTURE: Fixture = Fixture {
-    words: &["oracle", "serve"],
-    scheme: "stdio:",
-    runs_side_by_side: false,
-    hello: Probe::UPPER,
-    limits: &[
-        (Capability::Nested, "what has no Cairo type travels as the text of its JSON"),
-        (Capability::Streams, "an answer is one list of felts, so its parts are collected"),
-        (Capability::Cancelled, "a call cannot be taken back, and the next one waits for it"),
-    ],
-};

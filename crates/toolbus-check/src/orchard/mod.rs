@@ -19,7 +19,6 @@ use toolbus::peer::Registry;
 use toolbus::peer::open::{file_name, program};
 use toolbus::wire::orchard::{ORCHARD, probe::probe};
 
-use crate::fixture::{Capability, Fixture, Probe};
 use crate::talk::{Heard, Talk};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
@@ -437,20 +436,3 @@ impl Target for Subject {
         Box::pin(check(self, tell))
     }
 }
-
-/// The answer of every call is an object.
-const WRAPPED: &str = "outputs are an object; an answer that is not one is its member `result`";
-
-/// This program as a peer of it.
-pub(crate) const FIXTURE: Fixture = Fixture {
-    words: &["provider"],
-    scheme: "orchard+stdio:",
-    runs_side_by_side: true,
-    hello: Probe { answer: r#"{"result":"HELLO"}"#, ..Probe::UPPER },
-    limits: &[
-        (Capability::Succeeds, WRAPPED),
-        (Capability::Large, WRAPPED),
-        (Capability::Streams, "outputs are one object, so the parts of an answer are collected"),
-        (Capability::Cancelled, "a host has no word for it: the action runs to its end, unheard"),
-    ],
-};

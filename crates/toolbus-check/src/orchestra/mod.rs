@@ -15,7 +15,6 @@ use toolbus_proto::tool::{Failure, FailureKind};
 
 use self::subject::Subject;
 use self::talk::Talk;
-use crate::fixture::{Capability, Fixture, Probe};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 use toolbus::address::Address;
 use toolbus::bus::back::LocalFuture;
@@ -191,21 +190,3 @@ fn odd(response: &Option<Response>) -> String {
 fn unreachable(why: impl Into<String>) -> Failure {
     Failure::new(FailureKind::Unavailable, why)
 }
-
-const IN_AN_OBJECT: &str = "a result is an object, so a text is its member `text`";
-
-/// This program as a peer of it.
-pub(crate) const FIXTURE: Fixture = Fixture {
-    words: &["plugin"],
-    scheme: "orchestra+plugin:",
-    runs_side_by_side: true,
-    hello: Probe::UPPER,
-    limits: &[
-        (Capability::Succeeds, IN_AN_OBJECT),
-        (Capability::Large, IN_AN_OBJECT),
-        (
-            Capability::Streams,
-            "an answer is whole, so its parts are collected; meanwhile they are told as progress",
-        ),
-    ],
-};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tokio::task::LocalSet;
 use toolbus::peer::Registry;
-use toolbus_check::fixture::{Capability, FIXTURES, fixture};
+use toolbus_check::fixture::{self, Capability, FIXTURES, fixture};
 use toolbus_proto::json::Json;
 use toolbus_testkit::form;
 use toolbus_testkit::side_by_side::side_by_side;

@@ -16,11 +16,12 @@ use toolbus::bus::Bus;
 use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
 use toolbus::peer::settings::Settings;
-use toolbus_check::fixture::{Capability, Fixture};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 use toolbus_testkit::patience::PATIENCE;
+
+use super::fixture::{Capability, Fixture};
 
 /// How large the arguments of a large call are.
 pub(crate) const LARGE: usize = 1 << 20;

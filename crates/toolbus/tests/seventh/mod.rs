@@ -4,6 +4,9 @@
 //! it serves the tools at that address in that wire. So the wire is put before each wire of the
 //! registry, and each of them before it.
 
+#[allow(dead_code, unreachable_pub, reason = "a file of another crate, which needs more of it")]
+#[path = "../../../toolbus-check/src/fixture.rs"]
+mod fixture;
 #[path = "../matrix/harness.rs"]
 mod harness;
 mod plain;
@@ -20,11 +23,11 @@ use toolbus::bus::config::Config;
 use toolbus::json;
 use toolbus::peer::settings::Settings;
 use toolbus::peer::{PeerKind, Registry};
-use toolbus_check::fixture::{FIXTURES, Fixture, Probe};
 use toolbus_proto::capture::Side;
 use toolbus_testkit::form;
 use toolbus_testkit::patience::PATIENCE;
 
+use self::fixture::{FIXTURES, Fixture, Probe};
 use self::harness::quoted;
 use self::plain::{PLAIN, PlainSettings};
 
