@@ -25,7 +25,7 @@ pub fn free() -> u16 {
     numbers.find(is_free).expect("one of 20 000 ports is free")
 }
 
-/// Closes a listener, whoever has a copy of it: a process that another test is just starting does.
+/// Closes a listener, though a process that another test is just starting may have a copy of it.
 pub fn stop_listening(listener: TcpListener) {
     let _ = shutdown(&listener, Shutdown::Both);
     drop(listener);

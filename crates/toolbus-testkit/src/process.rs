@@ -47,15 +47,15 @@ impl Group {
     }
 }
 
-/// Closes the end from which the standard output of `child` is read, and waits until nobody else
-/// has it.
+/// Closes the end from which the standard output of `child` is read, and waits until no other
+/// process has it.
 #[track_caller]
 pub fn stop_reading(child: &Child, output: impl Sized) {
     drop(output);
     await_no_reader(&format!("/proc/{}/fd/1", child.id()));
 }
 
-/// The end for writing of a pipe that nobody reads.
+/// The end for writing of a pipe that no process reads.
 #[track_caller]
 pub fn unread_pipe() -> PipeWriter {
     let (reader, writer) = io::pipe().expect("a pipe can be made");

@@ -111,7 +111,7 @@ impl<O: Owner> Processes<O> {
         self.keeper.set(Some(spawn_local(keep(self.owner.clone())).abort_handle()));
     }
 
-    /// Whoever is left of the processes is killed, and they are reaped, before this returns.
+    /// The processes that still live are killed, and all are reaped, before this returns.
     pub(super) fn let_go(&self) {
         self.keeper.take().iter().for_each(AbortHandle::abort);
         let running = self.running.take();
@@ -206,7 +206,7 @@ async fn read_stderr<O: Owner>(owner: Weak<O>, run: RunId, mut stderr: Input) {
         is_open = matches!(stderr.read(&mut bytes).await, Ok(1..));
         let Some(owner) = owner.upgrade() else { return };
         let (since, count) = (Instant::now(), bytes.len());
-        // Told when nothing is borrowed: whoever hears of it may call right back.
+        // Told when nothing is borrowed: a listener may call right back.
         let mut lines = Vec::new();
         let log = |line: &str| lines.push(line.to_owned());
         owner.tell(|supervisor, now| match is_open {

@@ -137,7 +137,7 @@ mod http {
             let stop = async {
                 match stopped.wait_for(Option::is_some).await.ok().and_then(|asked| *asked) {
                     Some(patience) => patience,
-                    // Whoever could stop it has gone.
+                    // The front was dropped: nothing can stop it any more.
                     None => std::future::pending().await,
                 }
             };
