@@ -1,6 +1,8 @@
 //! Maps by numbers that we count up ourselves: tickets, and the ids of our own questions.
 //!
-//! No peer can choose them to collide, so that a few instructions are enough to hash them.
+//! No peer can choose them to collide, so that a few instructions are enough to hash them. Ids that
+//! a peer gives its own requests are hashed so, too: of those there are only so many at a time, and
+//! whoever has them collide waits for that alone.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,7 +19,20 @@ pub struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        self.write_u64(last);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
     }
 
     #[inline]

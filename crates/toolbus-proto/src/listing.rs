@@ -1,7 +1,9 @@
 //! Tools as JSON where toolbus lists them in its own way: `toolbus tools --json`, and the
 //! reserved `toolbus.tools` of the wires that have no list of their own.
 
-use crate::json::{Json, write_string};
+use std::borrow::Cow;
+
+use crate::json::{Json, edit, write_string};
 use crate::tool::{Hints, ToolSpec};
 
 /// `{"name":…,"title"?:…,"description"?:…,"input":…,"output"?:…,"hints"?:{…}}`, each schema
@@ -11,6 +13,25 @@ pub fn tool(spec: &ToolSpec) -> Json {
     write_members(&mut out, spec);
     out.push(b'}');
     Json::from_trusted(out)
+}
+
+/// Reads what [`tool`] has written; `None` if it is no tool.
+pub fn read(object: &Json) -> Option<ToolSpec> {
+    let raw = object.as_str();
+    let text = |name: &str| edit::text(raw, name).map(Cow::into_owned);
+    let schema = |name: &str| Some(Json::part_of(object.as_bytes(), edit::member(raw, name)?));
+    let hints = edit::member(raw, "hints").map(|hints| {
+        let hint = |name: &str| edit::member(hints, name).and_then(|raw| raw.parse().ok());
+        let (read_only, idempotent) = (hint("read_only"), hint("idempotent"));
+        Hints { read_only, idempotent, destructive: hint("destructive") }
+    });
+    Some(ToolSpec {
+        title: text("title"),
+        description: text("description"),
+        output: schema("output"),
+        hints,
+        ..ToolSpec::new(text("name")?, schema("input")?)
+    })
 }
 
 /// Several of them as one array.
@@ -37,18 +58,19 @@ pub fn write_members(out: &mut Vec<u8>, spec: &ToolSpec) {
     }
     if let Some(hints) = &spec.hints {
         write_name(out, "hints");
-        write_hints(out, hints);
+        out.extend_from_slice(self::hints(hints).as_bytes());
     }
 }
 
-fn write_hints(out: &mut Vec<u8>, hints: &Hints) {
+/// What calling a tool may do to the world, as far as it is known.
+pub fn hints(hints: &Hints) -> Json {
     let Hints { read_only, idempotent, destructive } = hints;
     let known: Vec<String> =
         [("read_only", read_only), ("idempotent", idempotent), ("destructive", destructive)]
             .iter()
             .filter_map(|(name, hint)| hint.map(|hint| format!("\"{name}\":{hint}")))
             .collect();
-    out.extend_from_slice(format!("{{{}}}", known.join(",")).as_bytes());
+    Json::from_trusted(format!("{{{}}}", known.join(",")))
 }
 
 fn write_name(out: &mut Vec<u8>, name: &str) {
@@ -72,6 +94,8 @@ mod tests {
             Some(Hints { read_only: Some(true), destructive: None, idempotent: Some(false) });
         let whole = r#"{"name":"a\"b","title":"T","description":"two\nlines","input":{},"output":{"type":"null"},"hints":{"read_only":true,"idempotent":false}}"#;
         assert_eq!(tool(&spec).as_str(), whole);
+        let again = read(&tool(&spec)).unwrap();
+        assert_eq!(tool(&again), tool(&spec));
         let twice = tools([&spec, &spec]);
         assert_eq!(twice.as_str(), format!("[{whole},{whole}]"));
         assert_eq!(tools([]).as_str(), "[]");

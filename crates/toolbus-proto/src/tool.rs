@@ -4,11 +4,13 @@
 //! serde: a room's `translate.rs` says how each looks on its wire.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::http::Visit;
 use crate::json::Json;
 
 pub use crate::trace::Trace;
@@ -153,6 +155,52 @@ pub struct Call {
     /// The list of tools is for this one: no other back than its own need be waited for, and
     /// what is known of the others will do.
     pub sought: Option<ToolName>,
+    /// What is known of its caller beyond this machine's own front, and of its way. Boxed, since
+    /// few calls have one.
+    pub provenance: Option<Box<Provenance>>,
+    /// The request that it is a part of, if that shows a token of a sign-in server: for the bus,
+    /// and for no wire.
+    pub visit: Option<Arc<Visit>>,
+}
+
+/// Where a call comes from and which way it takes, for wires that pass it on to other machines.
+#[derive(Debug, Clone, Default)]
+pub struct Provenance {
+    /// What its caller answers while the call runs, by the names that the clients of MCP give it:
+    /// an object, with `elicitation` for one. `None` for one that takes no question.
+    pub asks: Option<Json>,
+    /// The name of the caller at the front where the call came in; of one that came from another
+    /// machine that is what this says.
+    pub caller: Option<Arc<str>>,
+    /// How many buses it has passed through before this one.
+    pub hops: u32,
+    /// Where its back tells which way it took, for those who observe calls.
+    pub passage: Option<Arc<Passage>>,
+}
+
+/// Which way a call took behind a back that many machines answer for.
+#[derive(Debug, Default)]
+pub struct Passage {
+    node: Mutex<Option<Arc<str>>>,
+    tries: AtomicU32,
+}
+
+impl Passage {
+    /// It is sent to this one now.
+    pub fn sent_to(&self, node: &str) {
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.into());
+        self.tries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// To which it was sent last.
+    pub fn node(&self) -> Option<Arc<str>> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often it was sent.
+    pub fn tries(&self) -> u32 {
+        self.tries.load(Ordering::Relaxed)
+    }
 }
 
 impl Call {
@@ -172,7 +220,14 @@ impl Call {
             options: CallOptions::default(),
             request: None,
             sought: None,
+            provenance: None,
+            visit: None,
         }
+    }
+
+    /// What its caller answers while it runs.
+    pub fn asks(&self) -> Option<&Json> {
+        self.provenance.as_ref()?.asks.as_ref()
     }
 
     /// What it weighs in a queue.
@@ -263,7 +318,8 @@ impl Deadline {
 impl Deadline {
     /// What is told when it has passed.
     pub fn missed(&self) -> Failure {
-        match self.quiet.or(self.total) {
+        let shorter = self.quiet.into_iter().chain(self.total).min();
+        match shorter {
             Some(patience) => Deadline::unanswered(patience),
             None => Failure::new(FailureKind::TimedOut, "no answer in time"),
         }

@@ -58,6 +58,25 @@ pub trait Machine {
     fn untold(&self) -> usize {
         0
     }
+
+    /// The other end of this call takes no more for now, or takes more again. Where a wire gives
+    /// each call credit of its own, what was not taken is not given back, and so no call waits for
+    /// another; others have no use for it.
+    fn hold(&mut self, now: Instant, ticket: Ticket, is_held: bool) {
+        let _ = (now, ticket, is_held);
+    }
+
+    /// Does the peer take no more of this call for now? [`Machine::poll_room`] tells when it does
+    /// again.
+    fn is_full(&mut self, ticket: Ticket) -> bool {
+        let _ = ticket;
+        false
+    }
+
+    /// A call of which [`Machine::is_full`] was said, and of which more is taken again.
+    fn poll_room(&mut self) -> Option<Ticket> {
+        None
+    }
 }
 
 /// One end of one ordered run of bytes: a pipe, a socket. The hands read and write; the
@@ -80,6 +99,11 @@ pub trait Channel: Machine {
     /// paused is then asked again, as after everything that is said to it.
     fn handle_sent(&mut self, now: Instant) {
         let _ = now;
+    }
+
+    /// Does something follow from [`Channel::handle_sent`]? Else it is not asked again after that.
+    fn heeds_sent(&self) -> bool {
+        false
     }
 
     /// Nothing more will be written: the hands shut down the writing side as soon as all that
@@ -212,6 +236,10 @@ pub trait Serving: Machine {
 
     /// Goes on with the reply to `ticket`. Nothing happens if that call is over.
     fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow;
+
+    /// Ends what belongs to holders of tokens who are no longer let in: `stays` says of each whether
+    /// it is.
+    fn keep_holders(&mut self, _now: Instant, _stays: &dyn Fn(&str) -> bool) {}
 
     /// Something changed behind that belongs to no call, such as the tools there are. A wire
     /// that can tells its peer.
@@ -359,6 +387,8 @@ pub enum Notice {
     Refused(String),
     /// What came is not used, and why that is no fault.
     Ignored(String),
+    /// The peer offers something that is no tool, which is no fault: a sentence for people.
+    PassedOver(String),
     /// The peer offers a tool that only its own wire can describe: its signature.
     Offered(String),
     /// The peer offers something that could not be read, and why.
@@ -397,6 +427,8 @@ pub enum Notice {
     Hangs,
     /// What of the peer is waited for already a while; `None` when it no longer is.
     Waiting(Option<String>),
+    /// There were as many sessions as there may be: one that was idle had to make room.
+    MadeRoom,
 }
 
 impl Notice {

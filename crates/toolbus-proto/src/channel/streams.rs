@@ -96,6 +96,11 @@ pub trait Streams: Machine {
         let _ = (now, stream);
     }
 
+    /// Does something follow from [`Streams::handle_sent`]? Else it is not asked again after that.
+    fn heeds_sent(&self) -> bool {
+        true
+    }
+
     /// The hands are done with `stream`, however it ended: it has no number any more.
     fn handle_closed(&mut self, now: Instant, stream: StreamId) {
         let _ = (now, stream);
@@ -174,6 +179,10 @@ impl<C: Channel> Streams for C {
 
     fn handle_sent(&mut self, now: Instant, _stream: StreamId) {
         Channel::handle_sent(self, now);
+    }
+
+    fn heeds_sent(&self) -> bool {
+        Channel::heeds_sent(self)
     }
 
     fn poll_open(&mut self) -> Option<(StreamId, ())> {

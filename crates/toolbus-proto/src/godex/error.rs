@@ -21,6 +21,8 @@ pub struct RunError {
     pub reason: Option<String>,
     /// What it cost all the same. Boxed, since few errors have it and all are passed about.
     pub usage: Option<Box<Usage>>,
+    /// What the user can do about it, where that is a line of its own. Boxed for the same reason.
+    pub hint: Option<Box<String>>,
     /// The status that the program exits with.
     pub exit: u8,
 }
@@ -34,6 +36,7 @@ impl RunError {
             param: None,
             reason: None,
             usage: None,
+            hint: None,
             exit,
         }
     }

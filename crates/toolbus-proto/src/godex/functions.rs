@@ -31,6 +31,8 @@ pub enum Origin {
         tool: ToolName,
         /// Its arguments are no object, and stand in `value`.
         is_wrapped: bool,
+        /// It says of itself that it changes nothing.
+        is_harmless: bool,
     },
 }
 
@@ -49,7 +51,11 @@ impl Function {
             name,
             description: tool.description.clone(),
             parameters,
-            origin: Origin::Bus { tool: tool.name.clone(), is_wrapped },
+            origin: Origin::Bus {
+                tool: tool.name.clone(),
+                is_wrapped,
+                is_harmless: tool.hints.is_some_and(|hints| hints.read_only == Some(true)),
+            },
         })
     }
 

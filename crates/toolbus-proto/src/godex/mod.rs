@@ -30,7 +30,7 @@ pub use functions::Function;
 pub use notes::Note;
 pub use output::ToolOutput;
 pub use request::{Choice, Request};
-pub use run::{Ended, Exchange, Lost, Run, RunSettings, Signal, Target, ToolCall};
+pub use run::{Ended, Permission, Run, RunSettings, Signal, Target, ToolCall};
 pub use said::{Said, Wanted};
 pub use turn::{Turn, TurnEnd};
 pub use usage::Usage;

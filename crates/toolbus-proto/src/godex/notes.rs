@@ -3,6 +3,8 @@
 use bytes::Bytes;
 
 use super::auth::Tokens;
+use super::run::ToolCall;
+use crate::channel::Ticket;
 
 /// What a run says besides its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,10 @@ pub enum Note {
         /// Its arguments, byte for byte.
         arguments: String,
     },
+    /// This tool begins to run.
+    Calling(Ticket, ToolCall),
+    /// It has ended.
+    Called(Ticket),
     /// An event of the server as it came, one line of JSON.
     Trace(String),
     /// The body of a request, before it is sent.

@@ -39,6 +39,11 @@ impl Said {
         Said { wanted, ..Said::default() }
     }
 
+    /// How much waits, about.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len() + self.text.pieces.len() + self.notes.len()
+    }
+
     /// The lines that wait, each with its newline. The writer clears them when they are written.
     pub fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines

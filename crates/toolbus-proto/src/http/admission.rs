@@ -1,12 +1,15 @@
-//! Which requests are let in at all, whatever wire they speak: by `Host`, `Origin` and token,
-//! and by the type of their bodies.
+//! Which requests are let in at all, whatever wire they speak: by `Host`, `Origin` and what shows
+//! whose they are, and by the type of their bodies.
 //!
 //! All of it is decided by the head, before a body is read. How a refusal looks is for each
 //! wire to say.
 
 use std::fmt;
 
-use super::{Cors, RequestHead};
+use std::sync::Arc;
+
+use super::{Cors, Judged, RequestHead, TokenRefusal};
+use crate::caller::{CallerName, Doors, Shown, Stranger};
 
 /// Where a front listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,21 +31,80 @@ pub struct Admission {
     pub hosts: Vec<String>,
     /// The token that every client must show.
     pub token: Option<Token>,
+    /// Who may come in, where callers are told apart.
+    pub doors: Option<Doors>,
+    /// Tokens of sign-in servers are asked for: the hands judge what a request shows before its
+    /// wire looks at it, and who was not judged is not let in.
+    pub judges: bool,
 }
 
 impl Admission {
     /// Lets in what comes from this machine, as far as a request can tell.
-    pub const LOOPBACK: Admission =
-        Admission { bound: Bound::Loopback, origins: Vec::new(), hosts: Vec::new(), token: None };
+    pub const LOOPBACK: Admission = Admission {
+        bound: Bound::Loopback,
+        origins: Vec::new(),
+        hosts: Vec::new(),
+        token: None,
+        doors: None,
+        judges: false,
+    };
 
-    /// Judges a head by where it comes from and what it shows.
-    pub fn admit(&self, head: &RequestHead) -> Result<(), Refused> {
+    /// Judges a head by where it comes from and what it shows; gives whose it is, where callers
+    /// are told apart.
+    pub fn admit(&self, head: &RequestHead) -> Result<Option<CallerName>, Refused> {
         self.check_host(head)?;
+        self.check_origin(head)?;
         // A browser asks before it lets a page send its token.
-        match self.is_preflight(head) {
-            true => Ok(()),
-            false => self.check_token(head),
+        if self.is_preflight(head) {
+            return Ok(None);
         }
+        if self.judges {
+            return match &head.judged {
+                Some(Judged::Known(caller)) => Ok(caller.clone()),
+                Some(Judged::Good(visit)) => Ok(visit.grant().caller.clone()),
+                Some(Judged::NotHere(caller)) => {
+                    Err(Refused::Caller(Stranger::NotHere(caller.clone())))
+                }
+                Some(Judged::Bad(refusal)) => Err(Refused::ByToken(refusal.clone())),
+                None => Err(Refused::Token),
+            };
+        }
+        self.check_token(head)?;
+        self.caller_of(head)
+    }
+
+    /// Does it come to us by one of our names?
+    pub fn is_for_us(&self, head: &RequestHead) -> bool {
+        self.check_host(head).is_ok()
+    }
+
+    /// Is a token of no use to it, since it is not let in anyhow, or needs none?
+    pub fn needs_no_judge(&self, head: &RequestHead) -> bool {
+        self.check_host(head).is_err()
+            || self.check_origin(head).is_err()
+            || self.is_preflight(head)
+    }
+
+    /// Whose it is, if it shows what the config itself names: the token of the front, or what one of
+    /// the callers has.
+    pub fn known(&self, head: &RequestHead, token: Option<&str>) -> Option<Judged> {
+        if let (Some(own), Some(shown)) = (&self.token, token)
+            && own.is(shown)
+        {
+            return Some(Judged::Known(None));
+        }
+        let shown = Shown { token, certificate: head.certificate.as_deref(), uid: None };
+        match self.doors.as_ref()?.judge(&shown) {
+            Ok(caller) => Some(Judged::Known(Some(caller))),
+            Err(Stranger::NotHere(caller)) => Some(Judged::NotHere(caller)),
+            Err(Stranger::Unknown) => None,
+        }
+    }
+
+    /// The same for those who were let in already: who calls is no question any more.
+    #[must_use]
+    pub fn for_one(&self) -> Admission {
+        Admission { token: None, doors: None, judges: false, ..self.clone() }
     }
 
     /// What a browser has to be told with every answer, if the request comes from a page of an
@@ -57,9 +119,8 @@ impl Admission {
         head.method == "OPTIONS" && self.cors(head).is_some()
     }
 
-    /// Against pages of other sites that a browser on this machine shows: it says of each page
-    /// where that comes from, and no page can change it.
-    fn check_host(&self, head: &RequestHead) -> Result<(), Refused> {
+    /// Against pages of other sites that had their own name lead to this machine.
+    pub(crate) fn check_host(&self, head: &RequestHead) -> Result<(), Refused> {
         // Each of them, where there are several: which one counts is not for the client to choose.
         let mut hosts = head.headers.all("Host");
         if self.bound == Bound::Loopback
@@ -67,6 +128,12 @@ impl Admission {
         {
             return Err(Refused::Host(foreign.to_owned()));
         }
+        Ok(())
+    }
+
+    /// Against pages of other sites that a browser on this machine shows: it says of each page
+    /// where that comes from, and no page can change it.
+    pub(crate) fn check_origin(&self, head: &RequestHead) -> Result<(), Refused> {
         let mut origins = head.headers.all("Origin");
         match origins.find(|origin| !self.is_allowed(origin, head.header("Host"))) {
             Some(foreign) => Err(Refused::Origin(foreign.to_owned())),
@@ -81,7 +148,7 @@ impl Admission {
         is_loopback(name) || self.hosts.iter().any(is_it)
     }
 
-    fn is_listed(&self, origin: &str) -> bool {
+    pub(crate) fn is_listed(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
@@ -101,15 +168,27 @@ impl Admission {
 
     fn check_token(&self, head: &RequestHead) -> Result<(), Refused> {
         let Some(token) = &self.token else { return Ok(()) };
-        let shown = head.header("Authorization").and_then(|value| {
-            let (scheme, shown) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("Bearer").then(|| shown.trim_start_matches(' '))
-        });
-        match shown.is_some_and(|shown| token.is(shown)) {
+        match bearer(head).is_some_and(|shown| token.is(shown)) {
             true => Ok(()),
             false => Err(Refused::Token),
         }
     }
+
+    fn caller_of(&self, head: &RequestHead) -> Result<Option<CallerName>, Refused> {
+        let Some(doors) = &self.doors else { return Ok(None) };
+        let shown =
+            Shown { token: bearer(head), certificate: head.certificate.as_deref(), uid: None };
+        doors.judge(&shown).map(Some).map_err(|stranger| match stranger {
+            Stranger::Unknown => Refused::Token,
+            Stranger::NotHere(_) => Refused::Caller(stranger),
+        })
+    }
+}
+
+/// The bearer token that a request shows.
+pub fn bearer(head: &RequestHead) -> Option<&str> {
+    let (scheme, shown) = head.header("Authorization")?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| shown.trim_start_matches(' '))
 }
 
 /// Why a request is not let in.
@@ -121,34 +200,49 @@ pub enum Refused {
     Origin(String),
     /// It shows no token, or another one.
     Token,
+    /// It shows whose it is, but is not for here.
+    Caller(Stranger),
+    /// Its token was judged, and is not let in.
+    ByToken(Arc<TokenRefusal>),
 }
 
 impl Refused {
     /// The status that says so.
     pub fn status(&self) -> u16 {
         match self {
-            Refused::Host(_) | Refused::Origin(_) => 403,
+            Refused::Host(_) | Refused::Origin(_) | Refused::Caller(_) => 403,
             Refused::Token => 401,
+            Refused::ByToken(refusal) => refusal.status,
         }
     }
 
     /// What the client or the user can do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
             Refused::Host(_) => {
                 "call it by localhost, 127.0.0.1 or [::1], or allow the name by `--host` \
                  (`hosts` in the config)"
             }
             Refused::Origin(_) => "its pages are let in by `--origin`, or `origins` in the config",
             Refused::Token => "send it as `Authorization: Bearer TOKEN`",
-        }
+            Refused::Caller(_) | Refused::ByToken(_) => return None,
+        })
+    }
+
+    /// What happened, and what can be done about it.
+    pub fn with_hint(&self) -> String {
+        let hint = self.hint().map(|hint| format!(": {hint}"));
+        format!("{self}{}", hint.unwrap_or_default())
     }
 
     /// A header field that goes with the status.
-    pub fn field(&self) -> Option<(&'static str, &'static str)> {
+    pub fn field(&self) -> Option<(&'static str, &str)> {
         match self {
-            Refused::Host(_) | Refused::Origin(_) => None,
+            Refused::Host(_) | Refused::Origin(_) | Refused::Caller(_) => None,
             Refused::Token => Some(("WWW-Authenticate", "Bearer")),
+            Refused::ByToken(refusal) => {
+                refusal.field.as_ref().map(|(name, value)| (*name, value.as_str()))
+            }
         }
     }
 }
@@ -159,6 +253,8 @@ impl fmt::Display for Refused {
             Refused::Host(host) => write!(f, "host `{host}` is not allowed"),
             Refused::Origin(origin) => write!(f, "origin `{origin}` is not allowed"),
             Refused::Token => f.write_str("a bearer token is needed"),
+            Refused::Caller(stranger) => stranger.fmt(f),
+            Refused::ByToken(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -173,8 +269,8 @@ impl Token {
         Token(token.into())
     }
 
-    /// Takes as long for a token that is nearly right as for one that is all wrong.
-    fn is(&self, shown: &str) -> bool {
+    /// Is it this one? Takes as long for one that is nearly right as for one that is all wrong.
+    pub fn is(&self, shown: &str) -> bool {
         let (shown, token) = (shown.as_bytes(), self.0.as_bytes());
         let differing = shown.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
         std::hint::black_box(differing) == 0 && shown.len() == token.len()
@@ -224,7 +320,7 @@ mod tests {
     fn status(admission: &Admission, headers: &[(&'static str, &str)]) -> u16 {
         let mut head = RequestHead::new("POST", "/");
         head.headers.extend(headers.iter().copied());
-        admission.admit(&head).map_or_else(|refused| refused.status(), |()| 200)
+        admission.admit(&head).map_or_else(|refused| refused.status(), |_| 200)
     }
 
     const NOT_OURS: [&str; 18] = [
@@ -294,12 +390,51 @@ mod tests {
         let asked = |method: &'static str, origin: &str| {
             let mut head = RequestHead::new(method, "/");
             head.headers.push("Origin", origin);
-            admission.admit(&head).map_or_else(|refused| refused.status(), |()| 200)
+            admission.admit(&head).map_or_else(|refused| refused.status(), |_| 200)
         };
         assert_eq!(asked("OPTIONS", "https://app.example"), 200);
         assert_eq!(asked("OPTIONS", "http://localhost:3000"), 401);
         assert_eq!(asked("OPTIONS", "https://evil.example"), 403);
         assert_eq!(asked("POST", "https://app.example"), 401);
+    }
+
+    #[test]
+    fn callers_are_told_apart_behind_host_and_origin() {
+        let doors = Some(crate::caller::tests::doors());
+        let origins = vec!["https://app.example".to_owned()];
+        let closed = Admission { doors, origins, ..Admission::LOOPBACK };
+        let page = ("Origin", "https://app.example");
+        for (headers, certificate, expected) in [
+            (&[("Authorization", "Bearer a")][..], None, "ann"),
+            (&[("Authorization", "bearer   a"), page], None, "ann"),
+            (&[("Authorization", "Bearer b")], None, "403"),
+            (&[("Authorization", "Bearer b"), ("Host", "evil.com")], None, "403"),
+            (&[("Authorization", "Bearer c")], None, "401"),
+            (&[("Authorization", "Bearer ")], None, "401"),
+            (&[], None, "401"),
+            (&[page], None, "401"),
+            (&[], Some("CN=eve"), "eve"),
+            (&[], Some("CN=bob"), "403"),
+            (&[], Some("CN=mallory"), "401"),
+            (&[("Authorization", "Bearer a")], Some("CN=eve"), "401"),
+            (&[("Authorization", "Bearer c")], Some("CN=eve"), "401"),
+            // No token at all.
+            (&[("Authorization", "Basic c")], Some("CN=eve"), "eve"),
+        ] {
+            let mut head = RequestHead::new("POST", "/");
+            head.headers.extend(headers.iter().copied());
+            head.certificate = certificate.map(|text| text.as_bytes().into());
+            let admitted = closed.admit(&head);
+            let told = admitted.map_or_else(
+                |refused| refused.status().to_string(),
+                |caller| caller.map_or_else(|| "anonymous".to_owned(), |name| name.to_string()),
+            );
+            assert_eq!(told, expected, "{headers:?} {certificate:?}");
+        }
+        let mut preflight = RequestHead::new("OPTIONS", "/");
+        preflight.headers.push(page.0, page.1);
+        assert_eq!(closed.admit(&preflight), Ok(None));
+        assert_eq!(closed.for_one().admit(&RequestHead::new("POST", "/")), Ok(None));
     }
 
     #[test]

@@ -6,13 +6,16 @@
 
 mod admission;
 mod cors;
+mod grant;
 mod pace;
 mod reference;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-pub use admission::{Admission, Bound, Refused, Token, is_one_of, media_type};
+pub use admission::{Admission, Bound, Refused, Token, bearer, is_one_of, media_type};
 pub use cors::{Cors, preflight};
+pub use grant::{Grant, Judged, TokenRefusal, Visit};
 pub use pace::{BYTES_A_SECOND_MIN, Pace};
 pub use reference::{BadReference, resolve};
 
@@ -31,6 +34,14 @@ pub struct RequestHead {
     pub query: Option<String>,
     /// Its header fields.
     pub headers: Headers,
+    /// The DER of the certificate by which a peer has proved who it is.
+    pub certificate: Option<Arc<[u8]>>,
+    /// It was let in elsewhere, by who passes it on: where it comes from and what it shows is no
+    /// question any more. Nothing that a peer writes says so.
+    pub is_admitted: bool,
+    /// What was found out about its token, where those of sign-in servers are asked for. Nothing
+    /// that a peer writes says so.
+    pub judged: Option<Judged>,
 }
 
 /// The head of an answer, ours or a peer's.
@@ -42,6 +53,9 @@ pub struct ResponseHead {
     pub headers: Headers,
     /// Why a request is refused by it: for the log, and not on the wire.
     pub why: Option<String>,
+    /// The token that it refuses has been replaced by another meanwhile: the request may be made
+    /// once more.
+    pub may_repeat: bool,
 }
 
 /// Header fields, in order. Names are compared ignoring case.
@@ -52,12 +66,30 @@ impl RequestHead {
     /// A head without header fields.
     pub fn new(method: impl Into<Cow<'static, str>>, path: impl Into<String>) -> RequestHead {
         let (method, path) = (method.into(), path.into());
-        RequestHead { method, path, query: None, headers: Headers::new() }
+        RequestHead {
+            method,
+            path,
+            query: None,
+            headers: Headers::new(),
+            certificate: None,
+            is_admitted: false,
+            judged: None,
+        }
     }
 
     /// The first header field of that name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
+    }
+
+    /// The visit that it is, by a good token of a sign-in server.
+    pub fn visit(&self) -> Option<&Arc<Visit>> {
+        self.judged.as_ref()?.visit()
+    }
+
+    /// Who holds the token that it shows, if that is one of a sign-in server.
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        Some(&self.visit()?.grant().holder)
     }
 
     /// The value of the first parameter of that name in the query, as it is written.
@@ -105,6 +137,12 @@ impl Headers {
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let found = self.0.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.trim_matches([' ', '\t']))
+    }
+
+    /// A header field in place of all of its name.
+    pub fn put(&mut self, name: &'static str, value: String) {
+        self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.push(name, value);
     }
 
     /// Appends a header field.

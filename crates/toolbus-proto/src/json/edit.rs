@@ -50,6 +50,30 @@ pub fn elements(array: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The array with what `keep` makes of each of its elements; what it makes `None` of goes, with the
+/// comma that parted it from its neighbour. Every other byte stays.
+pub fn kept<'a>(array: &'a str, mut keep: impl FnMut(&'a str) -> Option<Cow<'a, str>>) -> String {
+    let mut out = String::with_capacity(array.len());
+    // Where the element before ended, and whether any was kept.
+    let (mut end, mut is_first) = (None, true);
+    for element in elements(array) {
+        let at = offset(array, element);
+        let before = &array[end.unwrap_or_default()..at];
+        let begins = end.is_none();
+        end = Some(at + element.len());
+        if begins {
+            out.push_str(before);
+        }
+        let Some(kept) = keep(element) else { continue };
+        if !std::mem::take(&mut is_first) {
+            out.push_str(before);
+        }
+        out.push_str(&kept);
+    }
+    out.push_str(&array[end.unwrap_or_default()..]);
+    out
+}
+
 /// The object with another value for its member `name`, or `None` if it has no such member.
 pub fn replaced(object: &str, name: &str, value: &str) -> Option<String> {
     spliced(object, all(object, name), value)
@@ -124,7 +148,44 @@ pub fn without(object: &str, name: &str) -> String {
     out
 }
 
-fn raw_members(object: &str) -> impl Iterator<Item = (&str, &str)> {
+/// The object without its first member of this name and without the comma that parted it from its
+/// neighbour, or `None` if it has no such member. Every other byte stays.
+pub fn removed(object: &str, name: &str) -> Option<String> {
+    let mut before = None;
+    let mut members = raw_members(object);
+    while let Some((key, value)) = members.next() {
+        let end = offset(object, value) + value.len();
+        if string(key).is_none_or(|key| key != name) {
+            before = Some(end);
+            continue;
+        }
+        let (from, to) = match (members.next(), before) {
+            (Some((next, _)), _) => (offset(object, key), offset(object, next)),
+            (None, Some(before)) => (before, end),
+            (None, None) => (offset(object, key), end),
+        };
+        return Some(format!("{}{}", &object[..from], &object[to..]));
+    }
+    None
+}
+
+/// The object with a member of this name behind its member `after`, or `None` if it has no such
+/// member. Every other byte stays.
+pub fn with_behind(object: &str, after: &str, name: &str, value: &str) -> Option<String> {
+    let (_, last) = raw_members(object)
+        .filter(|(key, _)| string(key).is_some_and(|key| key == after))
+        .last()?;
+    let at = offset(object, last) + last.len();
+    let mut member = b",".to_vec();
+    write_string(&mut member, name);
+    member.push(b':');
+    member.extend_from_slice(value.as_bytes());
+    let member = String::from_utf8(member).expect("made of text");
+    Some(format!("{}{member}{}", &object[..at], &object[at..]))
+}
+
+/// The members of an object with their keys as they are written, quotes and escapes included.
+pub(crate) fn raw_members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut scanner = Scanner::new(object);
     let mut open = scanner.enter_object();
     let mut first = true;
@@ -137,12 +198,12 @@ fn raw_members(object: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Where `part` begins, which is cut out of `whole`.
-fn offset(whole: &str, part: &str) -> usize {
+pub(crate) fn offset(whole: &str, part: &str) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -177,6 +238,37 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_member_goes_with_its_comma_and_comes_behind_another() {
+        let object = r#"{ "a" : 1.0 , "\u0062":[ 2e2 ], "c":"\u00e9" }"#;
+        assert_eq!(removed(object, "a").unwrap(), r#"{ "\u0062":[ 2e2 ], "c":"\u00e9" }"#);
+        assert_eq!(removed(object, "b").unwrap(), r#"{ "a" : 1.0 , "c":"\u00e9" }"#);
+        assert_eq!(removed(object, "c").unwrap(), r#"{ "a" : 1.0 , "\u0062":[ 2e2 ] }"#);
+        assert_eq!(removed(object, "d"), None);
+        assert_eq!(removed(r#"{ "a":1 }"#, "a").unwrap(), "{  }");
+        let behind = r#"{ "a" : 1.0 , "\u0062":[ 2e2 ],"x":7, "c":"\u00e9" }"#;
+        assert_eq!(with_behind(object, "b", "x", "7").unwrap(), behind);
+        assert_eq!(with_behind(object, "x", "y", "7"), None);
+    }
+
+    #[test]
+    fn elements_go_with_their_comma_and_change_in_their_place() {
+        let shown = |array: &'static str, gone: &str| {
+            kept(array, |element| match element {
+                "0" => Some("zero".into()),
+                _ => (!gone.contains(element)).then_some(element.into()),
+            })
+        };
+        let array = "[ 1 , 0,\n2 ,3 ]";
+        assert_eq!(shown(array, ""), "[ 1 , zero,\n2 ,3 ]");
+        assert_eq!(shown(array, "1"), "[ zero,\n2 ,3 ]");
+        assert_eq!(shown(array, "2"), "[ 1 , zero ,3 ]");
+        assert_eq!(shown(array, "23"), "[ 1 , zero ]");
+        assert_eq!(shown("[1, 2]", "12"), "[]");
+        assert_eq!(shown("[ ]", ""), "[ ]");
+        assert_eq!(shown("{}", ""), "{}");
+    }
+
+    #[test]
     fn what_is_no_object_has_no_members() {
         assert_eq!(member("[1]", "a"), None);
         assert_eq!(elements("{}").count(), 0);
@@ -184,7 +276,7 @@ pub(super) mod tests {
     }
 
     /// Any JSON with blanks, odd numbers and escapes in it.
-    pub(in crate::json) fn any_json() -> impl Strategy<Value = String> {
+    pub(crate) fn any_json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),
             Just("-1.50E+2".to_owned()),

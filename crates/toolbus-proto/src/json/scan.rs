@@ -406,39 +406,44 @@ impl<'a, T: ?Sized + AsRef<[u8]> + Index<Range<usize>, Output = T>> Scanner<'a, 
 
 /// How many bytes from the start are neither quote, backslash nor control character: all that
 /// stands in a JSON string as itself. Most strings end soon; long ones are most of what crosses
-/// the bus, and are looked at block by block, which the compiler does with vectors.
+/// the bus, and are looked at block by block.
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
+    /// Keys and short words end within so many words, and a block is dear for them.
+    const SHORT_WORDS: usize = 4;
     let (words, _) = bytes.as_chunks::<8>();
-    let Some(word) = words.first() else { return plain_bytes(bytes) };
-    let found = not_plain(u64::from_le_bytes(*word));
-    if found != 0 {
-        return found.trailing_zeros() as usize / 8;
+    for (index, word) in words.iter().take(SHORT_WORDS).enumerate() {
+        let found = not_plain(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
     }
-    let behind = &bytes[8..];
+    if words.len() < SHORT_WORDS {
+        let from = words.len() * 8;
+        return from + plain_bytes(&bytes[from..]);
+    }
+    let behind = &bytes[SHORT_WORDS * 8..];
     // Without optimization there are no vectors, and each byte would be some calls.
     let blocks = if cfg!(debug_assertions) { 0 } else { plain_blocks(behind) };
-    8 + blocks + plain_words(&behind[blocks..])
+    SHORT_WORDS * 8 + blocks + plain_words(&behind[blocks..])
 }
 
-/// The same of those that make whole blocks.
+/// The same of those that make whole blocks. By words, and not byte for byte: whether the compiler
+/// makes vectors of such a loop depends on the program that it is linked into.
 #[inline]
 fn plain_blocks(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     for (index, block) in blocks.iter().enumerate() {
-        let mut found = [0; BLOCK];
-        for (found, byte) in found.iter_mut().zip(block) {
-            *found = if is_plain(*byte) { 0 } else { u8::MAX };
-        }
-        let (words, _) = found.as_chunks();
-        let words: [u64; BLOCK / 8] = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+        let (words, _) = block.as_chunks();
+        let found: [u64; BLOCK / 8] =
+            std::array::from_fn(|at| not_plain(u64::from_le_bytes(words[at])));
         // All at once first: most blocks have none.
-        if words.iter().fold(0, |all, word| all | word) == 0 {
+        if found.iter().fold(0, |all, word| all | word) == 0 {
             continue;
         }
-        let at = words.iter().take_while(|word| **word == 0).count();
-        let in_word = words.get(at).map_or(0, |word| word.trailing_zeros() as usize / 8);
+        let at = found.iter().take_while(|word| **word == 0).count();
+        let in_word = found.get(at).map_or(0, |word| word.trailing_zeros() as usize / 8);
         return index * BLOCK + at * 8 + in_word;
     }
     blocks.len() * BLOCK

@@ -3,6 +3,7 @@
 //! Several wires wrap their messages in it and differ in small things. What differs is one
 //! [`Rules`] const a wire, in that wire's room; what is the same is here, once.
 
+mod batches;
 mod id;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use thiserror::Error;
 use crate::channel::Outbox;
 use crate::json::{Json, JsonError, Kind, Scanner, write_string};
 
+pub use batches::Batches;
 pub use id::Id;
 
 /// Where the wires that use this envelope differ.

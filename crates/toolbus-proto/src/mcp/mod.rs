@@ -17,7 +17,9 @@ pub mod several;
 
 pub mod http;
 pub mod native;
+pub mod pin;
 pub mod translate;
+pub mod view;
 
 #[cfg(test)]
 mod tests;

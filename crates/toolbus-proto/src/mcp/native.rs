@@ -23,6 +23,18 @@ pub fn tool_call(method: &[u8], params: &Bytes) -> Option<(ToolName, Option<Json
     Some((ToolName::new(string(name?)?), args, Meta::of(meta).trace()))
 }
 
+/// The parameters of a call, as their client wrote them, for another tool with other arguments.
+pub fn renamed_call(params: &Bytes, name: &str, arguments: Option<&Json>) -> Option<Bytes> {
+    let text = str::from_utf8(params).ok()?;
+    let quoted = Json::of(name);
+    let renamed = edit::replaced(text, "name", quoted.as_str())?;
+    let changed = match arguments {
+        Some(arguments) => edit::replaced(&renamed, "arguments", arguments.as_str()),
+        None => edit::removed(&renamed, "arguments"),
+    };
+    changed.map(Bytes::from)
+}
+
 /// Why a tool has failed whose result this is, if it has.
 pub fn tool_failure(result: &Bytes) -> Option<FailureKind> {
     static IS_ERROR: LazyLock<Rare> = LazyLock::new(|| Rare::new("isError"));
@@ -45,6 +57,20 @@ mod tests {
         assert!(trace.is_some());
         assert!(tool_call(b"tools/list", &params).is_none());
         assert!(tool_call(b"tools/call", &Bytes::from_static(br#"{"name":1}"#)).is_none());
+    }
+
+    #[test]
+    fn a_call_becomes_that_of_another_tool() {
+        let params = Bytes::from_static(
+            br#"{"_meta":{"x":1.0}, "name":"toolbus_call","arguments":{"name":"a","arguments":{"b":1e2}}}"#,
+        );
+        let renamed = |arguments: Option<&'static str>| {
+            let arguments = arguments.map(|text| Json::parse(text).unwrap());
+            renamed_call(&params, "a", arguments.as_ref()).unwrap()
+        };
+        let whole = r#"{"_meta":{"x":1.0}, "name":"a","arguments":{"b":1e2}}"#;
+        assert_eq!(renamed(Some(r#"{"b":1e2}"#)), whole);
+        assert_eq!(renamed(None), r#"{"_meta":{"x":1.0}, "name":"a"}"#);
     }
 
     #[test]

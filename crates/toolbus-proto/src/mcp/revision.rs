@@ -55,6 +55,11 @@ impl Revision {
         Revision::V2026_07_28,
     ];
 
+    /// The revision that a call knows by this number.
+    pub(super) fn numbered(number: u8) -> Option<Revision> {
+        Revision::ALL.into_iter().find(|revision| *revision as u8 == number)
+    }
+
     /// The revision of this name.
     pub fn named(name: &str) -> Option<Revision> {
         Revision::ALL.into_iter().find(|revision| revision.as_str() == name)
@@ -63,6 +68,11 @@ impl Revision {
     /// The revision of this name, if it has a handshake.
     pub fn legacy(name: &str) -> Option<Revision> {
         Revision::named(name).filter(|revision| revision.era() == Era::Legacy)
+    }
+
+    /// The one that a request says of itself.
+    pub(super) fn known(known: Known) -> Option<Revision> {
+        Revision::ALL.get(usize::from(known.revision)).copied()
     }
 
     /// Its name.

@@ -18,11 +18,11 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub struct Server {
     conversation: Conversation,
     lines: Lines,
-    stage: Stage,
+    stage: PipeState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum PipeState {
     /// Not a line has come: it may begin with a byte order mark.
     Fresh,
     Open,
@@ -37,13 +37,13 @@ impl Server {
     /// Waits for the client to begin.
     pub fn new(settings: Settings) -> Server {
         let lines = Lines::new(settings.line_bytes_max);
-        Server { conversation: Conversation::new(settings), lines, stage: Stage::Fresh }
+        Server { conversation: Conversation::new(settings), lines, stage: PipeState::Fresh }
     }
 
     fn handle_line(&mut self, now: Instant, line: Result<Bytes, TooLong>) {
-        let is_fresh = matches!(self.stage, Stage::Fresh);
+        let is_fresh = matches!(self.stage, PipeState::Fresh);
         if is_fresh {
-            self.stage = Stage::Open;
+            self.stage = PipeState::Open;
         }
         let Ok(mut line) = line else { return self.conversation.handle_too_long(Place::SESSION) };
         if is_fresh && line.starts_with(BYTE_ORDER_MARK) {
@@ -59,21 +59,21 @@ impl Server {
 
     /// The end, as soon as no answer is owed.
     fn settle(&mut self, now: Instant) {
-        let Stage::Finishing { until } = self.stage else { return };
+        let PipeState::Finishing { until } = self.stage else { return };
         if self.conversation.in_flight() == 0 || until <= now {
             self.conversation.cancel_all();
-            self.stage = Stage::Over(Ended::Well);
+            self.stage = PipeState::Over(Ended::Well);
         }
     }
 
     fn flow(&self) -> Flow {
         match self.stage {
-            Stage::Over(_) => Flow::Close,
-            Stage::Finishing { .. } => Flow::Pause,
+            PipeState::Over(_) => Flow::Close,
+            PipeState::Finishing { .. } => Flow::Pause,
             _ if !self.conversation.has_room() => Flow::Pause,
             // One at a time: who answers at once never has many in its hands.
             _ if self.conversation.has_asked() => Flow::Pause,
-            Stage::Fresh | Stage::Open => Flow::More,
+            PipeState::Fresh | PipeState::Open => Flow::More,
         }
     }
 }
@@ -85,7 +85,7 @@ impl Machine for Server {
 
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Finishing { until } => Some(until),
+            PipeState::Finishing { until } => Some(until),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl Channel for Server {
     }
 
     fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        if let Stage::Fresh | Stage::Open = self.stage {
+        if let PipeState::Fresh | PipeState::Open = self.stage {
             // Room or not: no more than has been read already can follow.
             while let Some(line) = self.lines.next(input) {
                 self.handle_line(now, line);
@@ -122,7 +122,7 @@ impl Channel for Server {
                 self.handle_line(now, line);
             }
             self.conversation.handle_end();
-            self.stage = Stage::Finishing { until: now + LAST_CALLS };
+            self.stage = PipeState::Finishing { until: now + LAST_CALLS };
             self.settle(now);
         }
         self.flow()
@@ -156,7 +156,7 @@ impl Serving for Server {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over(ended) => Some(ended),
+            PipeState::Over(ended) => Some(ended),
             _ => None,
         }
     }

@@ -105,7 +105,7 @@ impl<'a> Meta<'a> {
         Trace::read(&self.trace_parent.and_then(string)?, state.as_deref())
     }
 
-    /// Is this the `_meta` of a modern request for `method`?
+    /// Which era a request for `method` with this `_meta` is of.
     pub(super) fn era(&self, method: &str) -> Era {
         match method {
             "server/discover" | "subscriptions/listen" => Era::Modern,
@@ -262,7 +262,7 @@ pub(super) fn quoted(text: &str) -> Vec<u8> {
 }
 
 /// Who we are, as both sides introduce themselves.
-pub(super) fn introduction(name: &str, version: &str) -> Json {
+pub fn introduction(name: &str, version: &str) -> Json {
     let mut info = vec![b'{'];
     put_member(&mut info, "name", quoted(name));
     put_member(&mut info, "version", quoted(version));

@@ -8,7 +8,9 @@ use super::encode;
 use super::event::PeerError;
 use super::translate;
 use crate::channel::Outbox;
-use crate::http::{Admission, Refused, RequestHead, ResponseHead, is_one_of, media_type};
+use crate::http::{
+    Admission, Refused, RequestHead, ResponseHead, TokenRefusal, is_one_of, media_type,
+};
 use crate::json::Json;
 use crate::tool::Trace;
 
@@ -59,6 +61,8 @@ pub struct Refusal {
     pub status: u16,
     /// What the body says.
     pub error: PeerError,
+    /// The header field that goes with it.
+    pub field: Option<(&'static str, String)>,
 }
 
 /// Lets a request in to the one path that is served, or says why not.
@@ -106,24 +110,40 @@ fn millis(text: &str) -> Option<Duration> {
 impl Refusal {
     /// Of what is wrong beside the bytes.
     pub fn new(status: u16, code: &str, message: &str) -> Refusal {
-        Refusal { status, error: translate::told(message, &[("code", Some(Json::of(code)))]) }
+        let error = translate::told(message, &[("code", Some(Json::of(code)))]);
+        Refusal { status, error, field: None }
     }
 
     /// Of a request that may not come in, with what its sender can do about it.
     fn of_stranger(refused: &Refused) -> Refusal {
         let reason = match refused {
-            Refused::Host(_) | Refused::Origin(_) => "forbidden",
+            Refused::Host(_) | Refused::Origin(_) | Refused::Caller(_) => "forbidden",
             Refused::Token => "unauthorized",
+            Refused::ByToken(refusal) => return Refusal::by_token(refusal),
         };
         let meta = [("code", Some(Json::of("unavailable"))), ("reason", Some(Json::of(reason)))];
-        let message = format!("{refused}: {}", refused.hint());
-        Refusal { status: refused.status(), error: translate::told(&message, &meta) }
+        let error = translate::told(&refused.with_hint(), &meta);
+        Refusal { status: refused.status(), error, field: None }
+    }
+
+    /// Of a request whose token is not let in, or not far enough.
+    pub(super) fn by_token(refusal: &TokenRefusal) -> Refusal {
+        let TokenRefusal { status, message, field } = refusal;
+        let (code, reason) = match status {
+            400 => ("invalid", None),
+            401 => ("unavailable", Some("unauthorized")),
+            403 => ("unavailable", Some("forbidden")),
+            _ => ("unavailable", None),
+        };
+        let meta = [("code", Some(Json::of(code))), ("reason", reason.map(Json::of))];
+        let error = translate::told(message, &meta);
+        Refusal { status: *status, error, field: field.clone() }
     }
 
     /// Of a body that is not one call.
     pub(super) fn of_body(reason: &str, message: &str) -> Refusal {
         let meta = [("code", Some(Json::of("protocol"))), ("reason", Some(Json::of(reason)))];
-        Refusal { status: 400, error: translate::told(message, &meta) }
+        Refusal { status: 400, error: translate::told(message, &meta), field: None }
     }
 
     /// Writes the body and gives its head.

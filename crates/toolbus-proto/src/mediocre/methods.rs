@@ -104,7 +104,8 @@ impl Request {
     }
 }
 
-fn generic() -> ToolSpec {
+/// The tool that calls any method, whether it is known or not.
+pub fn generic() -> ToolSpec {
     let input = r#"{"type":"object","properties":{"method":{"type":"string","minLength":1},"args":{},"elements":{"type":"array"},"tail":{},"debug":{"type":"object"}},"required":["method"]}"#;
     let mut tool = ToolSpec::new(GENERIC, Json::from_trusted(input));
     let description = "Calls any method of the server, with elements or a tail as a stream";

@@ -29,7 +29,7 @@ use crate::tool::Wire;
 
 pub use calling::{Client, HttpClient};
 pub use decode::{Decoder, Reading};
-pub use methods::Methods;
+pub use methods::{Methods, generic};
 pub use serving::{Exchange, HttpServer, Server, ServerSettings};
 
 /// The wire of this room.

@@ -3,13 +3,17 @@
 use super::decode::Reading;
 use super::event::{FramingCode, FramingError, PeerError};
 use super::wire::members;
-use crate::json::{Json, Kind, write_string};
+use crate::json::{Json, Kind, edit, write_string};
+use crate::limit::{self, told_by_peer};
 use crate::listing;
 use crate::tool::{Code, Failure, FailureKind, ToolSpec, Trace};
 
 /// Lists the tools; names that begin as this does are ours and never a tool's.
 pub const TOOLS: &str = "toolbus.tools";
 const OURS: &str = "toolbus.";
+
+/// The reasons of a peer that takes no calls of this caller.
+const TURNED_AWAY: [&str; 2] = ["unauthorized", "forbidden"];
 
 /// What people are told of an error that has no message.
 const NO_MESSAGE: &str = "the peer reported an error without a message";
@@ -29,6 +33,9 @@ pub fn error(failure: &Failure) -> PeerError {
         FailureKind::BrokeProtocol => (word("protocol"), own()),
         FailureKind::TooLarge => (word("too_large"), None),
     };
+    if let Some(refused) = refused(failure) {
+        return told(&failure.message, &refused);
+    }
     let detail = failure.detail.as_ref().map(Json::compact);
     let meta = [("code", code), ("reason", reason), ("detail", detail)];
     // What the bus calls a tool is a method here.
@@ -36,6 +43,25 @@ pub fn error(failure: &Failure) -> PeerError {
         Some(name) if !failure.from_peer => told(&format!("no such method: {name}"), &meta),
         _ => told(&failure.message, &meta),
     }
+}
+
+/// What a caller is told that we do not let in, or whose calls we count: the reason stands beside
+/// the code.
+fn refused(failure: &Failure) -> Option<Vec<(&'static str, Option<Json>)>> {
+    let detail = failure.detail.as_ref().filter(|_| failure.kind == FailureKind::Unavailable)?;
+    let reason = edit::text(detail.as_str(), "reason")?;
+    let mut known = TURNED_AWAY.into_iter().chain(limit::REASONS);
+    let reason = known.find(|known| *known == reason)?;
+    let raw = |name: &str| {
+        edit::member(detail.as_str(), name).map(|raw| Json::from_trusted(raw.to_owned()))
+    };
+    Some(vec![
+        ("code", Some(Json::of("unavailable"))),
+        ("reason", Some(Json::of(reason))),
+        ("retry_after_ms", raw("retry_after_ms")),
+        ("login", raw("login")),
+        ("scope", raw("scope")),
+    ])
 }
 
 /// The error of a call without a method.
@@ -133,6 +159,13 @@ pub fn failure(error: &PeerError) -> Failure {
         FailureKind::BrokeProtocol => reason.map(Code::Word),
         _ => None,
     };
+    // A limit of the peer's tells its reason beside the code.
+    if failure.kind == FailureKind::Unavailable
+        && let Some(refused) = told_by_peer(meta.as_str())
+    {
+        failure.detail = Some(refused);
+        return failure;
+    }
     // What is written as we write it has its detail in a place of its own.
     let is_ours = meta.kind() == Kind::Object
         && members.iter().all(|(name, _)| matches!(&**name, "code" | "reason" | "detail"))
@@ -142,6 +175,14 @@ pub fn failure(error: &PeerError) -> Failure {
         false => Some(meta.clone()),
     };
     failure
+}
+
+/// Does the peer say so to all that we may ask, because of who we are?
+pub(super) fn turns_away(error: &PeerError) -> bool {
+    let told = |name| edit::text(error.meta.as_ref()?.as_str(), name);
+    let reason = told("reason");
+    told("code").is_some_and(|code| code == "unavailable")
+        && reason.is_some_and(|reason| TURNED_AWAY.iter().any(|known| *known == reason))
 }
 
 fn code(json: &Json) -> Option<Code> {
@@ -230,6 +271,30 @@ mod tests {
                 told.code = Some(Code::Word("luck".into()));
             }
             assert_eq!(failure(&error(&told)), told);
+        }
+    }
+
+    #[test]
+    fn why_a_caller_is_refused_stands_beside_the_code() {
+        let mut refused = Failure::new(FailureKind::Unavailable, "too many calls");
+        for (detail, expected) in [
+            (r#"{"reason":"unauthorized"}"#, r#"{"code":"unavailable","reason":"unauthorized"}"#),
+            (
+                r#"{"reason":"rate_limited","retry_after_ms":7}"#,
+                r#"{"code":"unavailable","reason":"rate_limited","retry_after_ms":7}"#,
+            ),
+            (r#"{"reason":"busy"}"#, r#"{"code":"unavailable","reason":"busy"}"#),
+            (r#"{"reason":"x"}"#, r#"{"code":"unavailable","detail":{"reason":"x"}}"#),
+        ] {
+            refused.detail = Some(json(detail));
+            let told = error(&refused);
+            assert_eq!(told.meta, Some(json(expected)));
+            if !detail.contains("unauthorized") {
+                // Who calls reads the same.
+                let read = failure(&told);
+                assert_eq!((read.kind, read.code.clone()), (refused.kind, None));
+                assert_eq!(read.detail, refused.detail);
+            }
         }
     }
 

@@ -22,6 +22,15 @@ pub fn toolbus_call() -> Function {
     only("toolbus.call(tool: ByteArray, arguments: json) -> json")
 }
 
+/// The signature of a tool of a front that is searched, if it is not to be made from its schema.
+pub fn search(tool: &str) -> Option<Function> {
+    Some(only(match tool {
+        "toolbus_call" => "toolbus_call(name: ByteArray, arguments: Option<json>) -> ByteArray",
+        "toolbus_search" => "toolbus_search(query: ByteArray, limit: Option<u128>) -> json",
+        _ => return None,
+    }))
+}
+
 /// The signature of a built-in tool, if it is not to be made from its schema.
 pub fn builtin(tool: &str) -> Option<Function> {
     Some(only(match tool {
@@ -45,6 +54,9 @@ mod tests {
     #[test]
     fn all_are_written_canonically() {
         let ours = [generic_invoke(), shell_exec(), toolbus_tools(), toolbus_call()];
+        let ours = ours
+            .into_iter()
+            .chain(["toolbus_call", "toolbus_search"].map(|tool| search(tool).unwrap()));
         let builtins = ["add", "echo", "fail", "sleep", "upper"];
         for function in builtins.into_iter().filter_map(builtin).chain(ours) {
             let canonical = function.canonical();

@@ -15,6 +15,7 @@ pub mod decode;
 pub mod felt;
 pub mod felts;
 pub mod known;
+pub mod pin;
 pub mod schema;
 pub mod shell;
 pub mod signature;

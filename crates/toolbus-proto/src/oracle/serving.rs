@@ -19,8 +19,9 @@ use super::{Settings, felts, known};
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use crate::collect::Collector;
 use crate::frame::lines::{Lines, TooLong};
-use crate::json::{Json, Kind, write_string};
+use crate::json::{Json, Kind, edit, write_string};
 use crate::jsonrpc::{self, Id, Message, Why, kind, string};
+use crate::limit::reason_of;
 use crate::listing;
 use crate::tool::{Call, Code, Failure, FailureKind, Outcome, ToolName, What};
 
@@ -108,9 +109,19 @@ impl Server {
 
     /// The same before oracles, of which selectors can be called that they do not offer.
     pub fn before(settings: &Settings, served: Vec<Served>, behind: Vec<Behind>) -> Server {
+        Server::listing(settings, served, Vec::new(), behind)
+    }
+
+    /// The same, with tools that it does not speak of: callers know them otherwise.
+    pub fn listing(
+        settings: &Settings,
+        served: Vec<Served>,
+        untold: Vec<Served>,
+        behind: Vec<Behind>,
+    ) -> Server {
         let by_name =
             |served: Served| (served.binding.function().name().to_owned(), Arc::new(served));
-        let served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
+        let mut served: BTreeMap<_, _> = served.into_iter().map(by_name).collect();
         let tools = served.values().map(|served| served.binding.function());
         let declared = behind.iter().flat_map(|oracle| &oracle.functions);
         let functions: BTreeMap<_, _> =
@@ -118,6 +129,9 @@ impl Server {
         let functions: Vec<_> = functions.into_values().collect();
         let mut out = Outbox::new();
         wire::write_ready(&mut out, &functions);
+        for (name, untold) in untold.into_iter().map(by_name) {
+            served.entry(name).or_insert(untold);
+        }
         Server {
             leniency: settings.leniency,
             served,
@@ -435,7 +449,11 @@ fn failure_data(failure: &Failure) -> Json {
         }
         None => {}
     }
-    if let Some(detail) = &failure.detail {
+    if let Some(detail) = failure.detail.as_ref().filter(|_| reason_of(failure).is_some()) {
+        for (name, value) in edit::members(detail.as_str()) {
+            data.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+        }
+    } else if let Some(detail) = &failure.detail {
         data.extend_from_slice(b",\"detail\":");
         data.extend_from_slice(detail.compact().as_bytes());
     }

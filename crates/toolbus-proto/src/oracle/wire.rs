@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::channel::Outbox;
 use crate::json::{Json, Kind, Scanner, write_string};
 use crate::jsonrpc::{self, Id, Rules, kind, string};
+use crate::limit::told_by_peer;
 use crate::tool::{Code, Failure, FailureKind};
 
 /// How the oracle wire reads the envelope: any id, any params.
@@ -125,6 +126,15 @@ pub(super) fn failure(line: &Bytes, raw: &str) -> Failure {
             }
         }
     }
+    let data = data.filter(|data| !data.is_null());
+    let message = message.unwrap_or_else(|| beginning(raw, ERROR_SHOWN_MAX));
+    // A limit of an oracle that is a toolbus.
+    if code == Some(-32603)
+        && let Some(detail) = data.as_ref().and_then(|data| told_by_peer(data.as_str()))
+    {
+        let refused = Failure::new(FailureKind::Unavailable, message);
+        return Failure { detail: Some(detail), from_peer: true, ..refused };
+    }
     Failure {
         kind: match code {
             Some(-32601) => FailureKind::UnknownTool,
@@ -132,8 +142,8 @@ pub(super) fn failure(line: &Bytes, raw: &str) -> Failure {
             _ => FailureKind::Failed,
         },
         code: code.map(Code::Number),
-        message: message.unwrap_or_else(|| beginning(raw, ERROR_SHOWN_MAX)),
-        detail: data.filter(|data| !data.is_null()),
+        message,
+        detail: data,
         from_peer: true,
         last_words: None,
     }
@@ -142,4 +152,26 @@ pub(super) fn failure(line: &Bytes, raw: &str) -> Failure {
 /// The first `bytes_max` bytes of `text`, cut between characters.
 fn beginning(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_a_peer_keeps_its_reason() {
+        let read = |data: &str| {
+            let raw = format!(r#"{{"code":-32603,"message":"too many calls","data":{data}}}"#);
+            let line = Bytes::from(raw);
+            failure(&line, str::from_utf8(&line).unwrap())
+        };
+        let limited = read(r#"{"kind":"unavailable","reason":"rate_limited","retry_after_ms":7}"#);
+        assert_eq!((limited.kind, limited.code), (FailureKind::Unavailable, None));
+        let detail = r#"{"reason":"rate_limited","retry_after_ms":7}"#;
+        assert_eq!(limited.detail.unwrap().as_str(), detail);
+        let busy = read(r#"{"kind":"unavailable","reason":"busy"}"#);
+        assert_eq!(busy.detail.unwrap().as_str(), r#"{"reason":"busy"}"#);
+        let other = read(r#"{"kind":"gone"}"#);
+        assert_eq!((other.kind, other.code), (FailureKind::Failed, Some(Code::Number(-32603))));
+    }
 }

@@ -11,6 +11,7 @@ mod number;
 mod serving;
 
 pub mod decode;
+pub mod pin;
 pub mod probe;
 pub mod schema;
 pub mod translate;

@@ -49,7 +49,7 @@ pub struct Server {
     /// The schema as it is told, written once.
     schema: Json,
     lines: Lines,
-    stage: Stage,
+    stage: ProviderState,
     is_configured: bool,
     running: BTreeMap<Ticket, Running>,
     next_ticket: u64,
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ProviderState {
     Open,
     /// Nothing more is read; what runs may still be answered, and `shutdown` last of all.
     Finishing {
@@ -87,7 +87,7 @@ impl Server {
             schema: provider.schema().write(),
             provider,
             lines: Lines::new(settings.line_bytes_max),
-            stage: Stage::Open,
+            stage: ProviderState::Open,
             is_configured: false,
             running: BTreeMap::new(),
             next_ticket: 1,
@@ -229,12 +229,12 @@ impl Server {
 
     /// Reads no further, and ends as soon as no answer is owed.
     fn finish(&mut self, now: Instant, shutdown: Option<i64>) {
-        self.stage = Stage::Finishing { until: now + LAST_CALLS, shutdown };
+        self.stage = ProviderState::Finishing { until: now + LAST_CALLS, shutdown };
         self.settle(now);
     }
 
     fn settle(&mut self, now: Instant) {
-        let Stage::Finishing { until, shutdown } = self.stage else { return };
+        let ProviderState::Finishing { until, shutdown } = self.stage else { return };
         if until <= now {
             for (ticket, running) in std::mem::take(&mut self.running) {
                 self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
@@ -246,16 +246,16 @@ impl Server {
             if let Some(id) = shutdown {
                 self.write_empty(id);
             }
-            self.stage = Stage::Over(Ended::Well);
+            self.stage = ProviderState::Over(Ended::Well);
         }
     }
 
     fn flow(&self) -> Flow {
         match self.stage {
-            Stage::Over(_) => Flow::Close,
-            Stage::Finishing { .. } => Flow::Pause,
-            Stage::Open if CALLS_MAX <= self.running.len() => Flow::Pause,
-            Stage::Open => Flow::More,
+            ProviderState::Over(_) => Flow::Close,
+            ProviderState::Finishing { .. } => Flow::Pause,
+            ProviderState::Open if CALLS_MAX <= self.running.len() => Flow::Pause,
+            ProviderState::Open => Flow::More,
         }
     }
 }
@@ -267,8 +267,8 @@ impl Machine for Server {
 
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Finishing { until, .. } => Some(until),
-            Stage::Open | Stage::Over(_) => None,
+            ProviderState::Finishing { until, .. } => Some(until),
+            ProviderState::Open | ProviderState::Over(_) => None,
         }
     }
 
@@ -292,7 +292,7 @@ impl Channel for Server {
             if let Some(line) = self.lines.last(input) {
                 self.handle_line(now, line);
             }
-            if let Stage::Open = self.stage {
+            if let ProviderState::Open = self.stage {
                 self.finish(now, None);
             }
         }
@@ -321,8 +321,8 @@ impl Serving for Server {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over(ended) => Some(ended),
-            Stage::Open | Stage::Finishing { .. } => None,
+            ProviderState::Over(ended) => Some(ended),
+            ProviderState::Open | ProviderState::Finishing { .. } => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! properties are attributes; one whose arguments are no object with known properties takes
 //! them whole, as the attribute `arguments`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -13,9 +13,10 @@ use super::schema::{self, Action, Attr, AttrError, PARALLEL, ProviderSchema, jso
 use super::types::schema::{FromSchema, Members, properties, read};
 use super::types::{Field, Type};
 use super::wire::Refusal;
-use crate::json::{Json, Kind, write_string};
+use crate::json::{Json, Kind, edit, write_string};
 use crate::jsonrpc::kind;
 use crate::tool::{Code, Failure, FailureKind, Native, Outcome, ToolName, ToolSpec};
+use crate::view::Rule;
 
 /// The attribute of tools whose arguments have no names.
 const ARGUMENTS: &str = "arguments";
@@ -31,13 +32,37 @@ pub fn tool(name: &str, action: &Action) -> ToolSpec {
         outputs.write_json_schema(&mut out);
         Json::from_trusted(out)
     });
-    let native = Native { wire: WIRE, text: action.write().as_bytes().clone() };
+    let written = action.written.0.clone().unwrap_or_else(|| action.write());
+    let native = Native { wire: WIRE, text: written.as_bytes().clone() };
     ToolSpec {
         description: action.description.clone(),
         output,
         native: Some(native),
         ..ToolSpec::new(name, json_schema_of(&action.attrs))
     }
+}
+
+/// What a provider says of its action, changed as a view says: every other byte stays.
+pub fn action_seen(text: &str, rule: &Rule) -> Option<String> {
+    const DESCRIPTION: &str = "description";
+    let mut seen = text.to_owned();
+    if rule.description.is_some() || rule.append.is_some() {
+        let own = edit::text(&seen, DESCRIPTION);
+        seen = match rule.description_of(own.as_deref()) {
+            Some(description) => {
+                edit::with_first(&seen, DESCRIPTION, Json::of(&description).as_str())
+            }
+            None => edit::removed(&seen, DESCRIPTION).unwrap_or(seen),
+        };
+    }
+    if let Some(attrs) = edit::member(&seen, "attrs") {
+        let mut left = attrs.to_owned();
+        for name in rule.fixed.names() {
+            left = edit::removed(&left, name).unwrap_or(left);
+        }
+        seen = edit::replaced(&seen, "attrs", &left)?;
+    }
+    Some(seen)
 }
 
 /// A tool as an action.
@@ -76,7 +101,7 @@ impl Served {
         });
         let description = spec.description.clone().or_else(|| spec.title.clone());
         let outputs = Some(Attr::from(output_type(spec.output.as_ref())));
-        Served { tool, action: Action { description, attrs, outputs }, takes }
+        Served { tool, action: Action { description, attrs, outputs, ..Action::default() }, takes }
     }
 
     /// The tool's name on the bus.
@@ -168,6 +193,8 @@ pub struct Provider {
     name: String,
     version: String,
     actions: BTreeMap<String, Served>,
+    /// Those of them that it does not speak of.
+    untold: BTreeSet<String>,
 }
 
 /// Two tools that would be one action.
@@ -185,7 +212,8 @@ pub struct Clash {
 impl Provider {
     /// A provider of that name and version, without any action yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Provider {
-        Provider { name: name.into(), version: version.into(), actions: BTreeMap::new() }
+        let (name, version) = (name.into(), version.into());
+        Provider { name, version, actions: BTreeMap::new(), untold: BTreeSet::new() }
     }
 
     /// Offers one more tool, under the name that [`spelled`] makes of `name`.
@@ -199,6 +227,13 @@ impl Provider {
         Ok(())
     }
 
+    /// The same, but it is not spoken of: callers know it otherwise.
+    pub fn offer_untold(&mut self, name: &str, served: Served) -> Result<(), Clash> {
+        self.offer(name, served)?;
+        self.untold.insert(spelled(name));
+        Ok(())
+    }
+
     /// The tool behind an action.
     pub fn served(&self, action: &str) -> Option<&Served> {
         self.actions.get(action)
@@ -206,7 +241,7 @@ impl Provider {
 
     /// How it describes itself.
     pub fn schema(&self) -> ProviderSchema {
-        let actions = self.actions.iter();
+        let actions = self.actions.iter().filter(|(name, _)| !self.untold.contains(*name));
         ProviderSchema {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -302,4 +337,26 @@ pub fn detail(failure: &Failure) -> Option<String> {
     lines.extend(failure.detail.as_ref().map(Json::shown));
     lines.extend(failure.last_words.iter().flat_map(|words| words.stderr.iter().cloned()));
     Some(lines.join("\n")).filter(|detail| !detail.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_changes_only_as_a_view_says() {
+        let action = r#"{"attrs":{"a":{"type":"any","x":1e400}, "b" : {"type":"string"}},"description":"old", "parallel":true}"#;
+        let seen = |rule: Rule| action_seen(action, &rule).unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(seen(Rule { title: text("T"), ..Rule::default() }), action);
+        let changed = seen(Rule { append: text("More."), ..Rule::default() });
+        assert_eq!(changed, action.replace("\"old\"", "\"old\\n\\nMore.\""));
+        let changed = seen(Rule { description: text(""), ..Rule::default() });
+        assert_eq!(changed, action.replace(r#""description":"old", "#, ""));
+        let fixed = [("b".to_owned(), Json::null())].into_iter().collect();
+        let changed = seen(Rule { fixed, ..Rule::default() });
+        assert_eq!(changed, action.replace(r#", "b" : {"type":"string"}"#, ""));
+        let new = action_seen("{}", &Rule { append: text("d"), ..Rule::default() });
+        assert_eq!(new.unwrap(), r#"{"description":"d"}"#);
+    }
 }

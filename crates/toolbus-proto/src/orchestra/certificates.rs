@@ -1,5 +1,8 @@
 //! What is done with a folder of certificates (`docs/protocols/orchestra.md` 6): decided here,
-//! read, made and written by the hands.
+//! read, made and written by the hands. [`x509`] and [`der`] are what stands in a certificate.
+
+pub use crate::x509;
+pub use crate::x509::der;
 
 /// A leaf with less than this left is made anew, and a CA with less is warned of.
 pub const RENEWED_DAYS_AHEAD: i64 = 30;

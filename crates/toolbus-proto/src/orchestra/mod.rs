@@ -2,8 +2,8 @@
 //!
 //! [`protobuf`] and [`wire`] are the bytes, [`envelope`] what travels unread, [`decode`] what a
 //! capture says. [`Client`] asks and [`Server`] answers, each over the many streams of one
-//! connection; [`hub`] decides what a hub does with both, and [`stdio`] is MCP on lines in
-//! front of a hub.
+//! connection, and [`redial`] says when that is made; [`hub`] decides what a hub does with both,
+//! and [`stdio`] is MCP on lines in front of a hub.
 
 pub mod envelope;
 pub mod fold;
@@ -22,6 +22,7 @@ mod serving;
 
 pub mod hub;
 pub mod plugin;
+pub mod redial;
 pub mod stdio;
 
 pub mod decode;

@@ -12,7 +12,9 @@ use super::wire::{Request, Response, StreamChunk, StreamEnd, ToolDefinition, Too
 use crate::capture::Side;
 use crate::json::edit;
 use crate::json::{Json, Kind};
+use crate::limit::told_by_peer;
 use crate::tool::{Code, Failure, FailureKind, Native, Outcome, Part, ToolName, ToolSpec, Trace};
+use crate::view::{Rule, without_fixed};
 
 /// What a tool takes if nothing is known about it.
 pub const ANY_OBJECT: &str = r#"{"type":"object"}"#;
@@ -42,6 +44,18 @@ pub fn definition(spec: &ToolSpec) -> ToolDefinition {
         input_schema: Struct::of_json(&input_schema(&spec.input)).ok(),
         ..ToolDefinition::default()
     }
+}
+
+/// What a peer says of its tool, changed as a view says.
+pub fn definition_seen(text: &Bytes, rule: &Rule) -> Option<Bytes> {
+    let mut known = ToolDefinition::read(text).ok()?;
+    let own = Some(known.description.as_str()).filter(|own| !own.is_empty());
+    known.description = rule.description_of(own).unwrap_or_default();
+    if let Some(schema) = known.input_schema.as_ref().filter(|_| !rule.fixed.is_empty()) {
+        let schema = without_fixed(schema.to_json().as_str(), &rule.fixed);
+        known.input_schema = Struct::of_json(&schema).ok();
+    }
+    Some(known.to_bytes())
 }
 
 /// A tool that a peer lists, for the bus.
@@ -118,9 +132,14 @@ pub fn failure(response: &ToolResponse) -> Failure {
         _ => FailureKind::Failed,
     };
     let code = Some(response.error_code.clone()).filter(|code| !code.is_empty());
+    let detail = response.result.as_ref().map(Struct::to_json);
+    let is_away = kind == FailureKind::Unavailable;
+    let refused = detail.as_ref().filter(|_| is_away).and_then(|told| told_by_peer(told.as_str()));
+    // What a limit of the peer's says is no code of its own.
+    let code = code.filter(|_| refused.is_none());
     Failure {
         code: code.map(Code::Word),
-        detail: response.result.as_ref().map(Struct::to_json),
+        detail: refused.or(detail),
         from_peer: true,
         ..Failure::new(kind, failure_text(response))
     }
@@ -283,6 +302,46 @@ mod tests {
 
     fn json(text: &'static str) -> Json {
         Json::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_definition_changes_only_as_a_view_says() {
+        let schema =
+            r#"{"properties":{"a":{"type":"number"},"b":{}},"required":["b"],"type":"object"}"#;
+        let known = ToolDefinition {
+            name: "t".to_owned(),
+            description: "old".to_owned(),
+            input_schema: Struct::of_json(schema).ok(),
+            ..ToolDefinition::default()
+        };
+        let seen = |rule: &Rule| {
+            let seen = definition_seen(&known.to_bytes(), rule).unwrap();
+            ToolDefinition::read(&seen).unwrap()
+        };
+        assert_eq!(seen(&Rule::default()).to_bytes(), known.to_bytes());
+        let fixed = [("b".to_owned(), Json::null())].into_iter().collect();
+        let append = Some("More.".to_owned());
+        let changed = seen(&Rule { append, fixed, ..Rule::default() });
+        assert_eq!((&*changed.name, &*changed.description), ("t", "old\n\nMore."));
+        let left = r#"{"properties":{"a":{"type":"number"}},"type":"object"}"#;
+        assert_eq!(changed.input_schema.unwrap().to_json().as_str(), left);
+    }
+
+    #[test]
+    fn a_limit_of_a_peer_keeps_its_reason() {
+        let told = |detail: &str| ToolResponse {
+            error_code: "unavailable".to_owned(),
+            error_message: "too many calls".to_owned(),
+            result: Struct::of_json(detail).ok(),
+            ..ToolResponse::default()
+        };
+        for detail in [r#"{"reason":"rate_limited","retry_after_ms":7}"#, r#"{"reason":"busy"}"#] {
+            let read = failure(&told(detail));
+            assert_eq!((read.kind, read.code), (FailureKind::Unavailable, None));
+            assert_eq!(read.detail.unwrap().as_str(), detail);
+        }
+        let other = failure(&told(r#"{"reason":"tired"}"#));
+        assert_eq!(other.code, Some(Code::Word("unavailable".to_owned())));
     }
 
     #[test]

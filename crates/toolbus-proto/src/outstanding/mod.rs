@@ -10,13 +10,12 @@ mod silence;
 
 use std::time::Instant;
 
-use self::queue::earlier;
 use crate::channel::Ticket;
 use crate::counted::Counted;
 use crate::tool::Deadline;
 
 pub use self::desk::{Desk, Downs};
-pub use self::queue::{WaitQueue, Waiting};
+pub use self::queue::{WaitQueue, Waiting, earlier};
 pub use self::silence::{Silence, Since};
 
 /// The questions of one conversation that still wait for their answer, and what is known of each.
@@ -60,10 +59,21 @@ impl<T> Outstanding<T> {
 
     /// Gives out the next id, whose answer is awaited until `give_up`.
     pub fn insert(&mut self, give_up: Option<Instant>, about: T) -> u64 {
+        self.insert_with(give_up, |_| about)
+    }
+
+    /// The same, where the id belongs to what is known of it.
+    pub fn insert_with(&mut self, give_up: Option<Instant>, about: impl FnOnce(u64) -> T) -> u64 {
+        let id = self.give_out();
+        self.waiting.insert(id, Unanswered { give_up, about: about(id) });
+        self.lower_earliest(give_up);
+        id
+    }
+
+    /// Gives out the next id, whose answer is awaited elsewhere.
+    pub fn give_out(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.waiting.insert(id, Unanswered { give_up, about });
-        self.lower_earliest(give_up);
         id
     }
 
@@ -81,7 +91,17 @@ impl<T> Outstanding<T> {
         self.waiting.get(&id).map(|waiting| &waiting.about)
     }
 
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.waiting.get_mut(&id).map(|waiting| &mut waiting.about)
+    }
+
     /// What is known of each, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.waiting.iter().map(|(id, waiting)| (*id, &waiting.about))
+    }
+
+    /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         self.waiting.iter_mut().map(|(id, waiting)| (*id, &mut waiting.about))
     }
@@ -96,6 +116,15 @@ impl<T> Outstanding<T> {
     pub fn hold(&mut self, id: u64) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.give_up = None;
+        }
+    }
+
+    /// The answer to `id` is awaited so long from now on.
+    pub fn put_off(&mut self, id: u64, give_up: impl FnOnce(&T) -> Option<Instant>) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.give_up = give_up(&waiting.about);
+            let give_up = waiting.give_up;
+            self.lower_earliest(give_up);
         }
     }
 
@@ -116,6 +145,14 @@ impl<T> Outstanding<T> {
     /// Takes out those of which `which` says so, oldest first.
     pub fn take_if(&mut self, which: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
         self.extract(|waiting| which(&waiting.about))
+    }
+
+    /// Takes out those that have waited long enough, oldest first.
+    pub fn take_late(&mut self, now: Instant) -> Vec<(u64, T)> {
+        if self.earliest.is_none_or(|earliest| now < earliest) {
+            return Vec::new();
+        }
+        self.extract(|waiting| waiting.is_late(now))
     }
 
     fn extract(&mut self, which: impl Fn(&Unanswered<T>) -> bool) -> Vec<(u64, T)> {
@@ -159,27 +196,12 @@ impl Outstanding {
 
     /// A sign of life for `id`: its quiet begins anew.
     pub fn heard(&mut self, now: Instant, id: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.give_up = waiting.about.deadline.instant(now);
-            let give_up = waiting.give_up;
-            self.lower_earliest(give_up);
-        }
-    }
-
-    /// The question `id` belongs to another ticket from now on, and has other limits.
-    pub fn hand_over(&mut self, id: u64, ticket: Ticket, deadline: Deadline) {
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.about = Asker { ticket, deadline };
-        }
+        self.put_off(id, |asker| asker.deadline.instant(now));
     }
 
     /// Takes out the tickets that have waited long enough, oldest first.
     pub fn expire(&mut self, now: Instant) -> Vec<(u64, Ticket)> {
-        if self.earliest.is_none_or(|earliest| now < earliest) {
-            return Vec::new();
-        }
-        let late = self.extract(|waiting| waiting.is_late(now)).into_iter();
-        late.map(|(id, asker)| (id, asker.ticket)).collect()
+        self.take_late(now).into_iter().map(|(id, asker)| (id, asker.ticket)).collect()
     }
 
     /// Takes out every ticket, oldest first: no answer will come any more.

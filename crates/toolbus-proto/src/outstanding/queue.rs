@@ -175,7 +175,7 @@ impl Waiting {
 }
 
 /// The earlier of two instants that may not be there.
-pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -4,16 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use toolbus_testkit::fuzz::edit;
 use toolbus_testkit::fuzz::godex;
+use toolbus_testkit::fuzz::lock;
 use toolbus_testkit::fuzz::mcp::{client, endpoint, events, http_client, server, sse_client};
 use toolbus_testkit::fuzz::mediocre::{connection, decoder};
+use toolbus_testkit::fuzz::nats;
 use toolbus_testkit::fuzz::oracle::{codec, executor, oracle, signatures};
 use toolbus_testkit::fuzz::orchard;
 use toolbus_testkit::fuzz::orchestra;
+use toolbus_testkit::fuzz::registry;
+use toolbus_testkit::fuzz::view;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 22] = [
+const TARGETS: [(&str, Body); 31] = [
     ("oracle_signatures", signatures),
     ("oracle_codec", codec),
     ("oracle_executor", executor),
@@ -24,6 +29,9 @@ const TARGETS: [(&str, Body); 22] = [
     ("orchard_provider", orchard::provider),
     ("mediocre_decoder", decoder),
     ("mediocre_connection", connection),
+    ("nats_reader", nats::reader),
+    ("nats_client", nats::client),
+    ("nats_server", nats::server),
     ("mcp_client", client),
     ("mcp_server", server),
     ("mcp_endpoint", endpoint),
@@ -36,6 +44,12 @@ const TARGETS: [(&str, Body); 22] = [
     ("orchestra_stdio", orchestra::stdio),
     ("godex_run", godex::run),
     ("godex_ask", godex::ask),
+    ("view_patterns", view::patterns),
+    ("view_arguments", view::arguments),
+    ("lock_file", lock::file),
+    ("edit_jsonc", edit::jsonc),
+    ("edit_tables", edit::tables),
+    ("registry_document", registry::document),
 ];
 
 fn root() -> PathBuf {
@@ -246,6 +260,41 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 /// The text of something like a type, and of a value behind it.
 const TYPES: &str = "(list\\(|set\\(|map\\(|tuple\\(\\[|object\\(\\{a=)?(string|number|bool|any|optional\\(any,[1-9]\\)|object\\(\\{\\}\\))[\\])}]{0,3}\0(\\[?(\"a\"|1.50|1e2|null|true),?(\"1\"|2)?\\]?|\\{\"a\":[1-9]\\})";
 
+/// Some arguments that are fixed, and some that are given, or a schema.
+const ARGUMENTS: &str = "\\{(\"[a-c]\":(1|\"x\"))?(,\"[ab]\":\\[\\])?\\}\0(\\[\\]|null|\\{(\"[a-d]\" ?: ?1e400 ?,)?(\"properties\":\\{(\"\\\\u0061\":[1-9],)?\"b\":\\{\\}\\},)?(\"required\": ?\\[\"[a-d]\" ?(, ?\"[a-d]\")?\\],)? ?\"[a-d]\":\"\\\\u00e9\"\\})";
+
+/// Members of server documents, put together by chance.
+fn documents() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&str; 16] = [
+        r#""packages":[{"registryType":"npm","identifier":"@x/y","version":"1","transport":{"type":"stdio"}}]"#,
+        r#""packages":[{"registryType":"oci","identifier":"h/x:1@s","runtimeHint":"podman","transport":{"type":"stdio"},"environmentVariables":[{"name":"A","isRequired":true}]}]"#,
+        r#""packages":[{"registryType":"pypi","identifier":"x","runtimeHint":"sh","transport":{"type":"stdio"},"packageArguments":[{"type":"positional","valueHint":"path","value":"{a}{b","variables":{"a":{"default":"\u00e9"}}}]}]"#,
+        r#""packages":[{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"packageArguments":[{"name":"--\n"}]}]"#,
+        r#""packages":null"#,
+        r#""remotes":[{"type":"sse","url":"https://h/{t}","variables":{"t":{"default":"\n"}}}]"#,
+        r#""remotes":[{"type":"streamable-http","url":"{t}://h/","variables":{"t":{"default":"http"}}}]"#,
+        r#""remotes":[{"type":"streamable-http","url":"http://localhost/","headers":[{"name":"A","value":"{x}"}]}]"#,
+        r#""description":"a\u0000\u001b\nb""#,
+        r#""version":"1\n""#,
+        r#""_meta":{"io.modelcontextprotocol.registry/official":{"status":"deleted"}}"#,
+        r#""mcpServers":{"toolbus":{},}"#,
+        r#""mcpServers":{"a":[1,{}] // }"#,
+        r#""mcpServers":{/* { */}"#,
+        r#""servers":[{"name":"a.b/c"}]"#,
+        r#""x":{"y":[]}"#,
+    ];
+    let pieces = prop::collection::vec(prop::sample::select(&PIECES[..]), 0..5);
+    let gap = prop::sample::select(vec!["", " ", "\n  ", "\r\n\t", "/*,*/", "//{\n"]);
+    (pieces, gap.clone(), gap, any::<bool>()).prop_map(|(pieces, before, behind, has_comma)| {
+        let mut text = format!("{before}{{\"name\":\"a.b/c\"");
+        for piece in pieces {
+            text += &format!(",{before}{piece}{behind}");
+        }
+        text += if has_comma { "," } else { "" };
+        (text + behind + "}").into_bytes()
+    })
+}
+
 proptest! {
     #[test]
     fn streams_by_chance(data in streams(), role in 0u8..2) {
@@ -294,7 +343,57 @@ proptest! {
     }
 
     #[test]
+    fn patterns_by_chance(text in "[*?a.ß]{0,10}\0[a.ßé]{0,12}") {
+        view::patterns(text.as_bytes());
+    }
+
+    #[test]
+    fn documents_by_chance(data in documents()) {
+        registry::document(&data);
+        edit::jsonc(&data);
+    }
+
+    #[test]
+    fn arguments_by_chance(text in ARGUMENTS) {
+        view::arguments(text.as_bytes());
+    }
+
+    #[test]
     fn types_by_chance(text in TYPES) {
         orchard::types(text.as_bytes());
+    }
+}
+
+/// Messages of a NATS server, with events between them: the seeds cut into operations and mixed.
+fn operations() -> impl Strategy<Value = Vec<u8>> {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    for target in ["nats_client", "nats_server"] {
+        let folder = root().join("fuzz/seeds").join(target);
+        for seed in fs::read_dir(folder).expect("each target has seeds") {
+            let data = fs::read(seed.expect("can be listed").path()).expect("can be read");
+            let starts = |at: &usize| {
+                let rest = &data[*at..];
+                [&b"MSG"[..], b"HMSG", b"PONG", b"-ERR", b"\xff"]
+                    .iter()
+                    .any(|it| rest.starts_with(it))
+            };
+            let mut cuts: Vec<usize> = (0..data.len()).filter(starts).collect();
+            cuts.dedup();
+            cuts.push(data.len());
+            pieces.extend(cuts.windows(2).map(|cut| [b"\xfe", &data[cut[0]..cut[1]]].concat()));
+        }
+    }
+    pieces.sort();
+    let pieces = prop::collection::vec(prop::sample::select(pieces), 0..24);
+    // Behind what lets both ends begin.
+    pieces.prop_map(|pieces| [&b"PONG\r\n"[..], &pieces.concat()].concat())
+}
+
+proptest! {
+    #[test]
+    fn nats_by_chance(data in operations()) {
+        nats::reader(&data);
+        nats::client(&data);
+        nats::server(&data);
     }
 }

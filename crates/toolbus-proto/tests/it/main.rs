@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod contract;
+mod edit;
 mod fuzz;
 mod godex;
 mod mcp_bridge;
@@ -18,8 +19,12 @@ mod mcp_remote;
 mod mcp_serving;
 mod mcp_several;
 mod mediocre;
+mod nats;
+mod oauth_tokens;
 mod oracle_faults;
 mod oracle_serving;
 mod oracle_vectors;
 mod orchard;
 mod orchestra;
+mod pins;
+mod run;

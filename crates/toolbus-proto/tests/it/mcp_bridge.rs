@@ -30,9 +30,12 @@ fn where_a_read_ends_does_not_matter() {
 }
 
 fn player(file: &Path) -> Box<dyn Player> {
-    let is_several =
-        file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"several_"));
-    if is_several { Box::new(Backs::new()) } else { Box::new(Bridge::new()) }
+    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    match name.split('_').next() {
+        Some("several") => Box::new(Backs::new(Behind::Several)),
+        Some("alone") => Box::new(Backs::new(Behind::Server)),
+        _ => Box::new(Bridge::new()),
+    }
 }
 
 /// Fronts by their names, one back, and the calls that hang between them.

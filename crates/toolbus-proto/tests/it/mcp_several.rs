@@ -1,18 +1,22 @@
-//! A client of MCP in front of several backs, replayed from `transcripts/mcp/bridge`: those whose
-//! names begin with `several_`. The bus that lists and calls tools is played here.
+//! A client of MCP in front of several backs, or of one of which it is not shown all, replayed from
+//! `transcripts/mcp/bridge`: those whose names begin with `several_` or `alone_`. The bus that
+//! lists and calls tools is played here.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use serde_json::Value;
 use toolbus_proto::channel::{Asked, Calling, Channel, Down, Machine, Outbox, Serving, Ticket, Up};
 use toolbus_proto::json::Json;
-use toolbus_proto::mcp::several::{Peer, Several, SeveralNotice};
+use toolbus_proto::mcp::several::{Peer, Several, SeveralNotice, Shown};
 use toolbus_proto::mcp::{Behind, Client, Server, WIRE, calling, conversation};
 use toolbus_proto::tool::{
     Call, CallerId, Exit, Failure, FailureKind, LastWords, Outcome, ToolName, ToolSpec, What,
 };
+use toolbus_proto::view::{Pattern, Rule, Selection, View};
 use toolbus_testkit::transcript::{Arrival, Clock, Player};
 
 use crate::mcp_serving::{arriving, lines};
@@ -68,9 +72,9 @@ fn settings(name: &str) -> calling::Settings {
 }
 
 impl Backs {
-    pub(crate) fn new() -> Backs {
+    pub(crate) fn new(behind: Behind) -> Backs {
         let caller = CallerId(1);
-        let settings = conversation::Settings::new("VERSION", caller, Behind::Several);
+        let settings = conversation::Settings::new("VERSION", caller, behind);
         Backs {
             clock: Clock::new(),
             front: Server::new(settings),
@@ -89,10 +93,15 @@ impl Backs {
         self.clock.now
     }
 
-    /// `client legacy 2025-11-25 [with CAPABILITIES]; backs in this order: NAME (legacy|modern
+    /// `[view VIEW; ]client legacy 2025-11-25 [with CAPABILITIES]; backs in this order: NAME (legacy|modern
     /// [with GREETING], next id N), NAME (legacy|modern, has said nothing yet), NAME (does not
     /// start), NAME (builtin with add)`
     fn set_scene(&mut self, scene: &str) {
+        let (view, scene) =
+            match scene.strip_prefix("view ").map(|rest| rest.split_once("; client")) {
+                Some(view) => view.unwrap(),
+                None => ("", scene),
+            };
         let (client, backs) = scene.split_once("; backs in this order: ").unwrap();
         let backs: Vec<_> = backs.split("), ").map(|back| back.split_once(" (").unwrap()).collect();
         for (name, what) in &backs {
@@ -111,6 +120,10 @@ impl Backs {
         };
         let peers = backs.iter().map(peer).collect();
         self.several = Several::new("VERSION", LIST_TIMEOUT, peers);
+        if !view.is_empty() {
+            let selection = Selection::new(None, Some(read_view(view).into())).map(Rc::new);
+            self.several.show(Shown { selection, is_closed: true, ..Shown::default() });
+        }
         let with = |text: &str| {
             let (_, rest) = text.split_once(" with ")?;
             let mut values = serde_json::Deserializer::from_str(rest).into_iter();
@@ -194,8 +207,14 @@ impl Backs {
                     SeveralNotice::LeftOut { back, .. } => {
                         format!("== left out {}", self.backs[back].name)
                     }
-                    SeveralNotice::SameName(told) => format!("== {told}"),
+                    SeveralNotice::SameName(told) | SeveralNotice::SameTool(told) => {
+                        format!("== {told}")
+                    }
                 });
+            }
+            while let Some(kept) = self.several.poll_kept() {
+                let hidden = kept.hidden.map(|own| format!(", which hides {own}"));
+                self.log.push(format!("== kept: {}{}", kept.failure, hidden.unwrap_or_default()));
             }
             came.append(&mut self.log);
             let mut out = Outbox::new();
@@ -224,7 +243,19 @@ impl Backs {
         while let Some((back, ticket, asked)) = self.several.poll_ask() {
             is_any = true;
             match asked {
-                Asked::Call(call) => self.ask(back, Owner::Several(ticket), call),
+                Asked::Call(mut call) => {
+                    let changed = self.several.changed(ticket).map(|changed| changed.params);
+                    if let Some(Err(failure)) = changed {
+                        self.several.down(self.clock.now, ticket, Down::Done(Err(failure)));
+                        continue;
+                    }
+                    if let (What::Native { body, .. }, Some(Ok(Some(params)))) =
+                        (&mut call.what, changed)
+                    {
+                        *body = params.into();
+                    }
+                    self.ask(back, Owner::Several(ticket), call);
+                }
                 Asked::Up(up) => {
                     self.go_on(up, |owner| matches!(owner, Owner::Several(own) if *own == ticket));
                 }
@@ -357,6 +388,37 @@ impl Backs {
         while let Some((ticket, down)) = dead.poll_down() {
             self.deliver(ticket, down);
         }
+    }
+}
+
+/// `{"show":[…],"hide":[…],"instructions":…,"tools":{"BACK.TOOL":{"rename":…,"fixed":{…}}}}`
+fn read_view(text: &str) -> View {
+    let view: Value = serde_json::from_str(text).unwrap();
+    let patterns = |value: &Value| {
+        let patterns = value.as_array()?.iter();
+        Some(patterns.map(|text| Pattern::new(text.as_str().unwrap())).collect::<Vec<_>>())
+    };
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let rule = |rule: &Value| Rule {
+        rename: string(&rule["rename"]),
+        title: string(&rule["title"]),
+        description: string(&rule["description"]),
+        append: string(&rule["append"]),
+        fixed: rule["fixed"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.clone(), Json::of(value)))
+            .collect(),
+    };
+    let tools = view["tools"].as_object().into_iter().flatten();
+    View {
+        name: "v".into(),
+        show: patterns(&view["show"]),
+        hide: patterns(&view["hide"]).unwrap_or_default(),
+        instructions: string(&view["instructions"]),
+        tools: tools.map(|(name, value)| (name.clone(), rule(value))).collect(),
+        ..View::default()
     }
 }
 

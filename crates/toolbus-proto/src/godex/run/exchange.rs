@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Exchange, Lost, Reading, Run, Stage, Target, WallTime};
-use crate::channel::Flow;
+use super::{Reading, Run, RunStage, Target, WallTime};
+use crate::channel::{Flow, Outbox, StreamId, StreamLost, Streams, Writing};
 use crate::godex::auth::Credential;
 use crate::godex::error::RunError;
 use crate::godex::notes::Note;
@@ -17,6 +17,7 @@ use crate::json::{Json, edit};
 /// A request that is out.
 #[derive(Debug)]
 pub(super) struct Asking {
+    pub(super) stream: StreamId,
     /// When the server was heard last, or the request was made.
     pub(super) heard: Instant,
     pub(super) reading: Reading,
@@ -35,12 +36,23 @@ impl Run {
         let head = self.head();
         let body = self.settings.request.body();
         self.begin_answer();
-        self.open(now, Exchange { target: Target::Server, head, body }, Reading::Head);
+        self.open(now, Target::Server, head, body, Reading::Head);
     }
 
-    fn open(&mut self, now: Instant, exchange: Exchange, reading: Reading) {
-        self.exchanges.push_back(exchange);
-        self.stage = Stage::Asking(Asking { heard: now, reading });
+    fn open(
+        &mut self,
+        now: Instant,
+        target: Target,
+        mut head: RequestHead,
+        body: Bytes,
+        reading: Reading,
+    ) {
+        head.headers.push("content-length", body.len().to_string());
+        let stream = StreamId::Ours(self.exchanges);
+        self.exchanges += 1;
+        self.opening = Some((target, head));
+        self.body = body;
+        self.enter(RunStage::Asking(Asking { stream, heard: now, reading }));
     }
 
     fn head(&self) -> RequestHead {
@@ -62,39 +74,12 @@ impl Run {
         head
     }
 
-    /// The answer begins.
-    pub fn handle_answered(&mut self, now: Instant, wall: WallTime, head: ResponseHead) -> Flow {
-        let Stage::Asking(asking) = &mut self.stage else { return Flow::Close };
-        asking.heard = now;
-        match &mut asking.reading {
-            Reading::Tokens { is_granted, .. } => *is_granted = head.status == 200,
-            reading if head.is_success() && is_events(&head) => *reading = Reading::Events,
-            reading => {
-                let refusal = Refusal { head, wall };
-                *reading = Reading::Refusal { refusal, body: BytesMut::new() };
-            }
+    /// The exchange that counts, if this is it.
+    fn asking(&mut self, stream: StreamId) -> Option<&mut Asking> {
+        match &mut self.stage {
+            RunStage::Asking(asking) if asking.stream == stream => Some(asking),
+            _ => None,
         }
-        Flow::More
-    }
-
-    /// Takes what came of the body of the answer.
-    pub fn handle_bytes(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
-        let Stage::Asking(asking) = &mut self.stage else { return Flow::Close };
-        asking.heard = now;
-        match &mut asking.reading {
-            Reading::Head => return Flow::More,
-            Reading::Events => return self.handle_events(now, input),
-            Reading::Refusal { body, .. } | Reading::Tokens { body, .. } => {
-                let room = REFUSAL_BYTES_MAX.saturating_sub(body.len());
-                body.extend_from_slice(&input[..room.min(input.len())]);
-                input.clear();
-                if body.len() < REFUSAL_BYTES_MAX {
-                    return Flow::More;
-                }
-            }
-        }
-        self.handle_whole_body(now);
-        Flow::Close
     }
 
     fn handle_events(&mut self, now: Instant, input: &mut BytesMut) -> Flow {
@@ -116,28 +101,11 @@ impl Run {
             self.turn.handle_too_large();
         }
         if self.turn.end().is_none() {
-            return Flow::More;
+            return if self.is_untold() { Flow::Pause } else { Flow::More };
         }
         input.clear();
         self.handle_turn_end(now);
         Flow::Close
-    }
-
-    /// The answer has ended as it should.
-    pub fn handle_eof(&mut self, now: Instant, input: &mut BytesMut) {
-        if self.handle_bytes(now, input) == Flow::Close {
-            return;
-        }
-        let Stage::Asking(asking) = &self.stage else { return };
-        match asking.reading {
-            Reading::Events => {
-                self.handle_pending(input);
-                self.turn.handle_end();
-                self.handle_turn_end(now);
-            }
-            Reading::Head => {}
-            Reading::Refusal { .. } | Reading::Tokens { .. } => self.handle_whole_body(now),
-        }
     }
 
     /// What is pending at the end is an event if it is JSON.
@@ -150,38 +118,9 @@ impl Run {
         }
     }
 
-    /// There is no answer, or what came of it broke off.
-    pub fn handle_lost(&mut self, now: Instant, input: &mut BytesMut, lost: &Lost) {
-        let Stage::Asking(asking) = &self.stage else { return };
-        match &asking.reading {
-            Reading::Head => {
-                let error = RunError::unreachable(lost.message.clone());
-                self.try_again(now, None, WallTime::UNIX_EPOCH, error);
-            }
-            Reading::Events => {
-                self.handle_pending(input);
-                if self.is_begun {
-                    self.turn.handle_end();
-                    return self.handle_turn_end(now);
-                }
-                let error = RunError::stream_ended();
-                self.try_again(now, None, WallTime::UNIX_EPOCH, error);
-            }
-            Reading::Refusal { .. } => {
-                if self.handle_bytes(now, input) != Flow::Close {
-                    self.handle_whole_body(now);
-                }
-            }
-            Reading::Tokens { refused, .. } => {
-                let refused = (**refused).clone();
-                self.fail(refused);
-            }
-        }
-    }
-
     /// The server has said nothing for too long.
-    pub(super) fn handle_silence(&mut self, _now: Instant) {
-        let Stage::Asking(asking) = &self.stage else { return };
+    pub(super) fn handle_silence(&mut self) {
+        let RunStage::Asking(asking) = &self.stage else { return };
         let error = match &asking.reading {
             // What was refused stays refused.
             Reading::Tokens { refused, .. } => (**refused).clone(),
@@ -192,7 +131,7 @@ impl Run {
 
     /// All of a refusal is here, or of the new tokens.
     fn handle_whole_body(&mut self, now: Instant) {
-        let Stage::Asking(asking) = &mut self.stage else { return };
+        let RunStage::Asking(asking) = &mut self.stage else { return };
         let reading = std::mem::replace(&mut asking.reading, Reading::Head);
         match reading {
             Reading::Head | Reading::Events => {}
@@ -232,10 +171,9 @@ impl Run {
             head.headers.push("content-type", "application/json");
             head.headers.push("accept", "application/json");
             head.headers.push("user-agent", self.settings.user_agent.clone());
-            let exchange = Exchange { target: Target::Refresh, head, body: ask.into() };
             let (body, refused) = (BytesMut::new(), Box::new(error));
             let reading = Reading::Tokens { is_granted: false, body, refused };
-            return self.open(now, exchange, reading);
+            return self.open(now, Target::Refresh, head, ask.into(), reading);
         }
         if retry::is_worth_it(head.status) {
             return self.try_again(now, Some(&head.headers), *wall, error);
@@ -264,7 +202,135 @@ impl Run {
         // People read it, who do not count billionths of a second.
         let shown = (wait.as_secs_f64() * 1000.0).round() / 1000.0;
         self.said.warn(format!("{why}; trying again in {shown}s ({tried} of {of})"));
-        self.stage = Stage::Waiting { until: now + wait };
+        self.enter(RunStage::Waiting { until: now + wait });
+    }
+}
+
+impl Streams for Run {
+    type Opening = (Target, RequestHead);
+    type Answer = ResponseHead;
+
+    /// A server opens none.
+    fn handle_opened(&mut self, _now: Instant, _stream: StreamId, _head: Self::Opening) -> Flow {
+        Flow::Close
+    }
+
+    fn handle_answered(&mut self, now: Instant, stream: StreamId, head: ResponseHead) -> Flow {
+        let wall = self.wall(now);
+        let Some(asking) = self.asking(stream) else { return Flow::Close };
+        asking.heard = now;
+        match &mut asking.reading {
+            Reading::Tokens { is_granted, .. } => *is_granted = head.status == 200,
+            reading if head.is_success() && is_events(&head) => *reading = Reading::Events,
+            reading => {
+                let refusal = Refusal { head, wall };
+                *reading = Reading::Refusal { refusal, body: BytesMut::new() };
+            }
+        }
+        Flow::More
+    }
+
+    fn handle_bytes(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
+        let Some(asking) = self.asking(stream) else { return Flow::Close };
+        if !input.is_empty() {
+            asking.heard = now;
+        }
+        match &mut asking.reading {
+            Reading::Head => return Flow::More,
+            Reading::Events => return self.handle_events(now, input),
+            Reading::Refusal { body, .. } | Reading::Tokens { body, .. } => {
+                let room = REFUSAL_BYTES_MAX.saturating_sub(body.len());
+                body.extend_from_slice(&input[..room.min(input.len())]);
+                input.clear();
+                if body.len() < REFUSAL_BYTES_MAX {
+                    return Flow::More;
+                }
+            }
+        }
+        self.handle_whole_body(now);
+        Flow::Close
+    }
+
+    fn handle_eof(&mut self, now: Instant, stream: StreamId, input: &mut BytesMut) -> Flow {
+        self.handle_bytes(now, stream, input);
+        let Some(asking) = self.asking(stream) else { return Flow::Close };
+        match asking.reading {
+            Reading::Head => {}
+            Reading::Events => {
+                self.handle_pending(input);
+                self.turn.handle_end();
+                self.handle_turn_end(now);
+            }
+            Reading::Refusal { .. } | Reading::Tokens { .. } => self.handle_whole_body(now),
+        }
+        Flow::Close
+    }
+
+    /// There is no answer, or what came of it broke off.
+    fn handle_cut(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        input: &mut BytesMut,
+        why: StreamLost,
+    ) -> Flow {
+        let Some(asking) = self.asking(stream) else { return Flow::Close };
+        match &asking.reading {
+            Reading::Head => {
+                let url = self.settings.base_url.as_str();
+                let message = format!("cannot reach {url}: {}", why.failure.message);
+                let error = RunError::unreachable(message);
+                self.try_again(now, None, WallTime::UNIX_EPOCH, error);
+            }
+            Reading::Events => {
+                self.handle_pending(input);
+                if self.is_begun {
+                    self.turn.handle_end();
+                    self.handle_turn_end(now);
+                } else {
+                    let error = RunError::stream_ended();
+                    self.try_again(now, None, WallTime::UNIX_EPOCH, error);
+                }
+            }
+            Reading::Refusal { .. } => {
+                self.handle_eof(now, stream, input);
+            }
+            Reading::Tokens { refused, .. } => {
+                let refused = (**refused).clone();
+                self.fail(refused);
+            }
+        }
+        Flow::Close
+    }
+
+    fn handle_lost(&mut self, now: Instant, stream: StreamId, why: StreamLost) {
+        self.handle_cut(now, stream, &mut BytesMut::new(), why);
+    }
+
+    fn poll_open(&mut self) -> Option<(StreamId, Self::Opening)> {
+        let RunStage::Asking(asking) = &self.stage else { return None };
+        Some((asking.stream, self.opening.take()?))
+    }
+
+    fn poll_ready(&mut self) -> Option<StreamId> {
+        self.stirred.take()
+    }
+
+    fn poll_answer(&mut self, _stream: StreamId) -> Option<ResponseHead> {
+        None
+    }
+
+    fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox) {
+        if self.asking(stream).is_some() {
+            out.put_shared(&std::mem::take(&mut self.body));
+        }
+    }
+
+    fn writing(&self, stream: StreamId) -> Writing {
+        match &self.stage {
+            RunStage::Asking(asking) if asking.stream == stream => Writing::Finish,
+            _ => Writing::Reset(0),
+        }
     }
 }
 

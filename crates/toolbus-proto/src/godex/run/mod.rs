@@ -1,14 +1,14 @@
 //! One run of `godex exec`: a request, its answer, tools and further turns, until it ends once.
 //!
-//! It has one exchange with a server at a time. The hands make each that
-//! [`Run::poll_exchange`] gives, tell what comes of it, run the calls of [`Run::poll_call`], and
-//! write what [`Run::said`] holds. What is retried, renewed, waited for and printed is decided
-//! here; the clock is told.
+//! It is a machine like any other: each exchange with a server is a stream that it opens, one at a
+//! time, and the tools it calls are calls that go up. Besides, it has something to show, which
+//! [`Run::said`] holds. What is retried, renewed, waited for, asked and printed is decided here; the
+//! clock is told.
 
 mod exchange;
 mod tools;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -24,6 +24,7 @@ use super::said::{Said, Wanted};
 use super::turn::{Completed, Turn, TurnEnd, quoted};
 use super::usage::Usage;
 use crate::chance::Random;
+use crate::channel::{Asked, Machine, Notice, StreamId, Ticket, Up};
 use crate::frame::sse::Events;
 use crate::http::RequestHead;
 use crate::json::Json;
@@ -55,6 +56,10 @@ pub struct RunSettings {
     pub retries: u32,
     /// How many requests a tool loop may make.
     pub max_turns: u32,
+    /// How long each tool may take.
+    pub tool_timeout: Duration,
+    /// The user is asked before a tool runs that may change something.
+    pub asks_user: bool,
     /// No server is asked: this stands in for it.
     pub mock: Option<Mode>,
 }
@@ -63,7 +68,7 @@ pub struct RunSettings {
 pub struct Run {
     settings: RunSettings,
     said: Said,
-    stage: Stage,
+    stage: RunStage,
     /// When all of it must be done.
     deadline: Option<Instant>,
     spent_before: Duration,
@@ -78,8 +83,26 @@ pub struct Run {
     /// What the turns that are complete cost.
     spent: Option<Usage>,
     was_refreshed: bool,
-    exchanges: VecDeque<Exchange>,
-    calls: VecDeque<ToolCall>,
+    /// How many exchanges there were. Only the last counts.
+    exchanges: u64,
+    /// Whom to ask in the next, if that has not begun.
+    opening: Option<(Target, RequestHead)>,
+    /// What is to be written of the last.
+    body: Bytes,
+    /// One that was given up, or that is to be read on.
+    stirred: Option<StreamId>,
+    /// Calls to be made, or cancelled.
+    asked: VecDeque<(Ticket, Asked)>,
+    /// How many calls there were.
+    tickets: u64,
+    /// The call of this turn that the user is being asked about.
+    question: Option<usize>,
+    /// Tools that the user has allowed for good.
+    allowed: HashSet<ToolName>,
+    /// Since when it is being shown what was said.
+    showing: Option<Instant>,
+    /// When it began, and what time of day that was.
+    begun: Option<(Instant, SystemTime)>,
     /// What the first tool of the turn before said, for the mock.
     last_output: Option<String>,
     random: Box<dyn Random>,
@@ -87,7 +110,7 @@ pub struct Run {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum RunStage {
     /// Not begun.
     Idle,
     /// A request is out.
@@ -101,17 +124,6 @@ enum Stage {
     Ended(Ended),
 }
 
-/// A request to make. One is under way at a time: another takes its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
-    /// Whom to ask.
-    pub target: Target,
-    /// Its head, with path and query.
-    pub head: RequestHead,
-    /// Its body.
-    pub body: Bytes,
-}
-
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
@@ -121,24 +133,26 @@ pub enum Target {
     Refresh,
 }
 
-/// Why there is no answer, or no more of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
-    /// What happened, for people. It names the address.
-    pub message: String,
-}
-
-/// A tool to call. Its output is told by [`Run::handle_output`].
+/// A tool that is called, or would be if the user allows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Which of the calls of this turn it is.
-    pub index: usize,
     /// The server's id of it.
     pub call_id: String,
     /// The tool.
     pub tool: ToolName,
     /// Its arguments.
     pub args: Json,
+}
+
+/// What the user says when asked whether a tool may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Not this time.
+    No,
+    /// This time.
+    Once,
+    /// Each time.
+    Always,
 }
 
 /// What the user sent.
@@ -165,7 +179,7 @@ impl Run {
         let wanted = Wanted { items: settings.request.runs_tools, ..settings.wanted };
         Run {
             said: Said::new(wanted),
-            stage: Stage::Idle,
+            stage: RunStage::Idle,
             deadline: None,
             spent_before: Duration::ZERO,
             failed: 0,
@@ -175,8 +189,16 @@ impl Run {
             is_begun: false,
             spent: None,
             was_refreshed: false,
-            exchanges: VecDeque::new(),
-            calls: VecDeque::new(),
+            exchanges: 0,
+            opening: None,
+            body: Bytes::new(),
+            stirred: None,
+            asked: VecDeque::new(),
+            tickets: 0,
+            question: None,
+            allowed: HashSet::new(),
+            showing: None,
+            begun: None,
             last_output: None,
             random: Box::new(random),
             secrets: settings.credential.secrets(),
@@ -189,8 +211,9 @@ impl Run {
         self.spent_before = spent;
     }
 
-    /// Begins.
-    pub fn start(&mut self, now: Instant) {
+    /// Begins; `wall` is the time of day, for servers that name one.
+    pub fn start(&mut self, now: Instant, wall: SystemTime) {
+        self.begun = Some((now, wall));
         let left = |timeout: Duration| timeout.saturating_sub(self.spent_before);
         self.deadline = self.settings.timeout.map(|timeout| now + left(timeout));
         if self.said.wanted.lines && self.said.wanted.all_events {
@@ -204,9 +227,37 @@ impl Run {
         self.next_turn(now);
     }
 
-    /// What is to be written, and what is to be told.
+    /// What is to be written, and what is to be told. As long as there is some, or it is
+    /// [being shown](Run::handle_taken), nothing is read and no tool is called.
     pub fn said(&mut self) -> &mut Said {
         &mut self.said
+    }
+
+    /// What was said has been taken, and is being shown until [`Run::handle_shown`]. That may take
+    /// its time, which is not the run's.
+    pub fn handle_taken(&mut self, now: Instant) {
+        self.showing = Some(now);
+    }
+
+    /// What was taken has been shown.
+    pub fn handle_shown(&mut self, now: Instant) {
+        let Some(since) = self.showing.take() else { return };
+        let waited = now.saturating_duration_since(since);
+        self.deadline = self.deadline.map(|deadline| deadline + waited);
+        if let RunStage::Asking(asking) = &mut self.stage {
+            asking.heard += waited;
+            self.stirred = Some(asking.stream);
+        }
+        for (_, asked) in &mut self.asked {
+            if let Asked::Call(call) = asked {
+                call.deadline.asked = now;
+            }
+        }
+    }
+
+    /// Is there something that was not shown yet?
+    pub fn is_untold(&self) -> bool {
+        self.showing.is_some() || 0 < self.said.len()
     }
 
     /// What must not be shown, in whatever is written about this run.
@@ -217,52 +268,8 @@ impl Run {
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Ended(ended) => Some(ended),
+            RunStage::Ended(ended) => Some(ended),
             _ => None,
-        }
-    }
-
-    /// The next request to make. What is under way is given up for it.
-    pub fn poll_exchange(&mut self) -> Option<Exchange> {
-        self.exchanges.pop_front()
-    }
-
-    /// Is the exchange under way still wanted?
-    pub fn is_asking(&self) -> bool {
-        matches!(self.stage, Stage::Asking(_))
-    }
-
-    /// The next tool to call.
-    pub fn poll_call(&mut self) -> Option<ToolCall> {
-        self.calls.pop_front()
-    }
-
-    /// When to call [`Run::handle_timeout`], if at all.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let next = match &self.stage {
-            Stage::Asking(asking) => Some(asking.heard + self.settings.idle_timeout),
-            Stage::Waiting { until } => Some(*until),
-            Stage::Idle | Stage::Tools(_) => None,
-            Stage::Ended(_) => return None,
-        };
-        [next, self.deadline].into_iter().flatten().min()
-    }
-
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if let Stage::Ended(_) = self.stage {
-            return;
-        }
-        if let Some(timeout) = self.settings.timeout
-            && self.deadline.is_some_and(|deadline| deadline <= now)
-        {
-            return self.fail(RunError::not_in_time(timeout));
-        }
-        let idle_timeout = self.settings.idle_timeout;
-        match &self.stage {
-            Stage::Asking(asking) if asking.heard + idle_timeout <= now => self.handle_silence(now),
-            Stage::Waiting { until } if *until <= now => self.ask(now),
-            _ => {}
         }
     }
 
@@ -294,9 +301,33 @@ impl Run {
     }
 
     fn end(&mut self, ended: Ended) {
-        self.exchanges.clear();
-        self.calls.clear();
-        self.stage = Stage::Ended(ended);
+        self.opening = None;
+        self.asked.clear();
+        if let RunStage::Tools(running) = &self.stage {
+            let cancelled = running.tickets().map(|ticket| (ticket, Asked::Up(Up::Cancel(None))));
+            self.asked.extend(cancelled);
+        }
+        self.enter(RunStage::Ended(ended));
+    }
+
+    /// Whatever exchange there was is given up.
+    fn enter(&mut self, stage: RunStage) {
+        if let RunStage::Asking(asking) = &self.stage {
+            self.stirred = Some(asking.stream);
+        }
+        self.stage = stage;
+    }
+
+    /// Is there something for its owner: to be shown or asked, or that it has ended?
+    pub fn has_news(&self) -> bool {
+        0 < self.untold() || self.ended().is_some()
+    }
+
+    /// What time of day it is.
+    fn wall(&self, now: Instant) -> WallTime {
+        self.begun.map_or(WallTime::UNIX_EPOCH, |(begun, wall)| {
+            wall + now.saturating_duration_since(begun)
+        })
     }
 
     /// One more request, which is not a try of the one before.
@@ -358,6 +389,50 @@ impl Run {
         let last_message = self.said.text.last_message(self.turn_number).or(refusal);
         let last_message = last_message.map(str::to_owned);
         self.end(Ended { exit: 0, last_message });
+    }
+}
+
+impl Machine for Run {
+    fn handle_timeout(&mut self, now: Instant) {
+        if let RunStage::Ended(_) = self.stage {
+            return;
+        }
+        if let Some(timeout) = self.settings.timeout
+            && self.deadline.is_some_and(|deadline| deadline <= now)
+        {
+            return self.fail(RunError::not_in_time(timeout));
+        }
+        let idle_timeout = self.settings.idle_timeout;
+        match &self.stage {
+            RunStage::Asking(asking) if asking.heard + idle_timeout <= now => self.handle_silence(),
+            RunStage::Waiting { until } if *until <= now => self.ask(now),
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.showing.is_some() {
+            return None;
+        }
+        let next = match &self.stage {
+            RunStage::Asking(asking) => Some(asking.heard + self.settings.idle_timeout),
+            RunStage::Waiting { until } => Some(*until),
+            RunStage::Idle | RunStage::Tools(_) => None,
+            RunStage::Ended(_) => return None,
+        };
+        [next, self.deadline].into_iter().flatten().min()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    fn weight(&self) -> usize {
+        self.said.lines.len() + self.said.text.last_message_len() + self.body.len()
+    }
+
+    fn untold(&self) -> usize {
+        self.said.len() + usize::from(self.next_question().is_some())
     }
 }
 

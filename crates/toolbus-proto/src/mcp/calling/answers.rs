@@ -98,16 +98,13 @@ impl MessageClient {
             return self.take_step(now, step);
         }
         // One that comes too late is a sign of life, too.
-        if self.outstanding.was_asked(number) {
+        if self.requests.was_asked(number) {
             self.silence.answered();
         }
-        let Some(ticket) = self.outstanding.ticket(number) else {
-            return self.ignore_response(id);
-        };
-        let Some(sent) = self.forget(ticket) else { return };
+        let Some(sent) = self.take_sent(number) else { return self.ignore_response(id) };
         match answer {
-            Ok(answer) => self.handle_answer(now, line, ticket, sent, answer),
-            Err(why) => self.done(ticket, Err(Failure::new(FailureKind::BrokeProtocol, why))),
+            Ok(answer) => self.handle_answer(now, line, sent, answer),
+            Err(why) => self.done(sent.ticket, Err(Failure::new(FailureKind::BrokeProtocol, why))),
         }
     }
 
@@ -119,10 +116,10 @@ impl MessageClient {
         &mut self,
         now: Instant,
         line: &Bytes,
-        ticket: Ticket,
         mut sent: Sent,
         answer: Result<&str, &str>,
     ) {
+        let ticket = sent.ticket;
         if let Some(crossing) = sent.crossing.take() {
             return self.answer_across(now, line, ticket, sent, *crossing, answer);
         }
@@ -150,7 +147,7 @@ impl MessageClient {
                 self.done(ticket, Err(failure_of_error(line, error)));
             }
             (Purpose::Tool { name, form, user: Some(user), task }, Ok(result))
-                if self.is_for_user_to_answer(result) =>
+                if user.is_to_answer(result) =>
             {
                 let purpose = Purpose::Tool { name, form, user: None, task };
                 let result = wire::in_a_line(line, result);
@@ -250,12 +247,12 @@ impl MessageClient {
     fn handle_nameless(&mut self, now: Instant, line: &Bytes, error: &str) {
         let shown = printable(line, LINE_SHOWN_MAX);
         self.desk.notice(Notice::Ignored(format!("an error without an id: {shown}")));
-        let calls = self.sent.iter().filter(|(_, sent)| !matches!(sent.purpose, Purpose::Own));
-        let tickets: Vec<_> = calls.map(|(ticket, _)| *ticket).collect();
-        if let [ticket] = tickets[..]
-            && let Some(sent) = self.forget(ticket)
+        let calls = self.requests.iter().filter(|sent| !matches!(sent.purpose, Purpose::Own));
+        let ids: Vec<_> = calls.map(|sent| sent.id).collect();
+        if let [id] = ids[..]
+            && let Some(sent) = self.take_sent(id)
         {
-            self.handle_answer(now, line, ticket, sent, Err(error));
+            self.handle_answer(now, line, sent, Err(error));
         }
     }
 
@@ -298,9 +295,8 @@ impl MessageClient {
 
     /// The caller of an answer of which no more than its id was seen gets no other.
     fn fail_seen(&mut self, id: Option<u64>, failure: Failure) {
-        let Some(ticket) = id.and_then(|id| self.outstanding.ticket(id)) else { return };
-        if let Some(sent) = self.forget(ticket) {
-            self.end(ticket, sent, failure);
+        if let Some(sent) = id.and_then(|id| self.take_sent(id)) {
+            self.end(sent, failure);
         }
     }
 }

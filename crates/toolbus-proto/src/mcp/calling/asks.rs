@@ -97,6 +97,9 @@ impl Asks {
 
     /// The call is over: what to tell the server about its questions.
     pub(super) fn give_up(&mut self, ticket: Ticket, why: &str) -> Vec<Outbox> {
+        if self.is_empty() {
+            return Vec::new();
+        }
         let over = self.open.extract_if(.., |_, ask| ask.ticket == ticket);
         let refusal = Refusal::new(INTERNAL_ERROR, why.to_owned());
         over.filter_map(|(_, ask)| match ask.whose {
@@ -118,6 +121,10 @@ impl Asks {
             Whose::Round(index) => (ask.ticket, Answered::OfRound(index)),
         })
         .collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -203,7 +210,7 @@ impl MessageClient {
         params: Option<&str>,
     ) {
         self.silence.answered();
-        let crossing = self.sent.get(&ticket).and_then(|sent| sent.crossing.as_deref());
+        let crossing = self.requests.of(ticket).and_then(|sent| sent.crossing.as_deref());
         let is_modern = matches!(crossing, Some(Crossing::Modern(_)));
         let mut asked = vec![b'{'];
         put_member(&mut asked, "method", quoted(method));
@@ -224,8 +231,8 @@ impl MessageClient {
         let until = now + self.settings.input_timeout;
         let ask = self.asks.begin(ticket, Whose::Server(id), Some(until));
         // While the user thinks about the answer, the call is not late.
-        if let Some(sent) = self.sent.get(&ticket) {
-            self.outstanding.hold(sent.id);
+        if let Some(id) = self.requests.of(ticket).map(|sent| sent.id) {
+            self.requests.hold(id);
         }
         self.desk.downs.push_back((ticket, Down::Ask(ask, asked)));
     }
@@ -245,10 +252,10 @@ impl MessageClient {
             }
             None => {}
         }
-        if let Some(sent) = self.sent.get(&ticket)
+        if let Some(id) = self.requests.of(ticket).map(|sent| sent.id)
             && !self.asks.waits(ticket)
         {
-            self.outstanding.heard(now, sent.id);
+            self.requests.heard(now, id);
         }
     }
 
@@ -259,8 +266,8 @@ impl MessageClient {
             match unanswered {
                 Answered::ToServer(text) => {
                     self.answer(text);
-                    if let Some(sent) = self.sent.get(&ticket) {
-                        self.outstanding.heard(now, sent.id);
+                    if let Some(id) = self.requests.of(ticket).map(|sent| sent.id) {
+                        self.requests.heard(now, id);
                     }
                 }
                 Answered::OfRound(index) => self.leave_round_unanswered(now, ticket, index),
@@ -282,7 +289,7 @@ impl MessageClient {
         let is_call = |sent: &Sent| {
             matches!(sent.purpose, Purpose::Tool { .. } | Purpose::Pass | Purpose::Task(_))
         };
-        let sent = self.sent.iter().filter(|(_, sent)| is_call(sent)).map(|(ticket, _)| *ticket);
+        let sent = self.requests.iter().filter(|sent| is_call(sent)).map(|sent| sent.ticket);
         let mut calls = sent.chain(self.tasks.tickets());
         match (calls.next(), calls.next()) {
             (Some(ticket), None) => Whom::One(ticket),

@@ -42,6 +42,10 @@ struct Hold {
 }
 
 impl Holds {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.calls.values().map(|hold| hold.until).min()
     }
@@ -86,11 +90,12 @@ impl MessageClient {
             let message = format!("more than {HELD_MAX} calls wait for answers of their callers");
             return Err(Refusal::new(INTERNAL_ERROR, message));
         }
-        let Some(sent) = self.sent.get_mut(&ticket) else { return Ok(()) };
+        let Some(sent) = self.requests.of_mut(ticket) else { return Ok(()) };
+        let id_of_request = sent.id;
         let Some(Crossing::Modern(caller)) = sent.crossing.as_deref_mut() else { return Ok(()) };
         caller.questions += 1;
         let key = caller.questions;
-        self.outstanding.hold(sent.id);
+        self.requests.hold(id_of_request);
         self.asks.begin(ticket, Whose::Held { id, key, asked }, None);
         if is_new {
             self.holding.push_back((ticket, now));
@@ -160,19 +165,19 @@ impl MessageClient {
         }
         self.hand_over(own, ticket);
         let deadline = self.deadline(call);
-        let Some(sent) = self.sent.get_mut(&ticket) else { return };
+        let Some(sent) = self.requests.of_mut(ticket) else { return };
+        let id = sent.id;
         (sent.caller, sent.level, sent.deadline) = (call.caller, level, deadline);
         if let Some(Crossing::Modern(known)) = sent.crossing.as_deref_mut() {
             known.capabilities = caller.capabilities;
         }
         // The time that the client took is not the server's.
-        self.outstanding.hand_over(sent.id, ticket, deadline);
         match self.asks.waits(ticket) {
             true => {
-                self.outstanding.hold(sent.id);
+                self.requests.hold(id);
                 self.holding.push_back((ticket, now));
             }
-            false => self.outstanding.heard(now, sent.id),
+            false => self.requests.heard(now, id),
         }
     }
 
@@ -196,18 +201,18 @@ impl MessageClient {
 
     /// The server's request belongs to another ticket from now on. Gives what was asked.
     fn hand_over(&mut self, from: Ticket, to: Ticket) -> Option<Asked> {
-        let sent = self.sent.remove(&from)?;
+        let sent = self.requests.of_mut(from)?;
+        sent.ticket = to;
+        let (id, token) = (sent.id, sent.token);
         let request = match sent.crossing.as_deref() {
             Some(Crossing::Modern(caller)) => Some(caller.request.clone()),
             _ => None,
         };
-        self.outstanding.hand_over(sent.id, to, sent.deadline);
-        self.outstanding.hold(sent.id);
-        if let Some(token) = sent.token {
+        self.requests.hold(id);
+        if let Some(token) = token {
             self.tokens.insert(token, to);
         }
         self.asks.hand_over(from, to);
-        self.sent.insert(to, sent);
         request
     }
 
@@ -229,7 +234,7 @@ impl MessageClient {
             for refused in self.asks.give_up(own, &why) {
                 self.answer(refused);
             }
-            if let Some(sent) = self.forget(own) {
+            if let Some(sent) = self.take_sent_of(own) {
                 self.cancel(sent.id, Some(&quoted(&why)));
             }
         }

@@ -66,6 +66,11 @@ struct Listener {
 }
 
 impl Listens {
+    /// Is there nothing that has to be agreed to in time?
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.listeners.is_empty() && self.own.is_none()
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let pending = self.pending.values().filter_map(|pending| pending.until);
         let listeners = self.listeners.values().filter_map(|listener| listener.until);
@@ -303,12 +308,9 @@ impl MessageClient {
     ) -> Ticket {
         let ticket = self.own_ticket();
         let deadline = Deadline { quiet: timeout, ..Deadline::never(now) };
-        let id = self.outstanding.ask(ticket, deadline);
-        let method = Bytes::from_static(method.as_bytes());
-        let (number, params) = (RequestId::Number(id), Some(params.into()));
-        self.outgoing.push_back(Outgoing::Request { id: number, method, params });
         let sent = Sent {
-            id,
+            id: 0,
+            ticket,
             caller: CallerId(0),
             deadline,
             since: self.silence.since(),
@@ -317,7 +319,9 @@ impl MessageClient {
             purpose: Purpose::Own,
             crossing: None,
         };
-        self.sent.insert(ticket, sent);
+        let id = RequestId::Number(self.requests.ask(now, sent));
+        let (method, params) = (Bytes::from_static(method.as_bytes()), Some(params.into()));
+        self.outgoing.push_back(Outgoing::Request { id, method, params });
         ticket
     }
 }

@@ -17,12 +17,13 @@ mod opening;
 mod outgoing;
 mod own_listen;
 mod pipe;
+mod requests;
 mod rounds;
 mod sending;
 mod settings;
 mod tasks;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,6 +33,7 @@ use self::crossing::{Crossing, LegacyCaller};
 use self::holds::Holds;
 use self::listens::Listens;
 use self::opening::{Opening, Step};
+use self::requests::Requests;
 use self::rounds::Round;
 use self::tasks::{AsTask, Task, Tasks};
 use super::WIRE;
@@ -39,9 +41,9 @@ use super::wire::{self, Era, INTERNAL_ERROR, Level, Meta, Refusal, Revision};
 use crate::channel::{
     Calling, Down, Farewell, Goodbye, Machine, Notice, Outbox, Proof, Readiness, Ticket, Up,
 };
-use crate::counted::Counted;
+use crate::counted::{Counted, CountedSet};
 use crate::json::Json;
-use crate::outstanding::{Desk, Outstanding, Silence, Since, Waiting};
+use crate::outstanding::{Desk, Silence, Since, Waiting, earlier};
 use crate::tool::{
     Call, CallOptions, CallerId, Deadline, Failure, FailureKind, Outcome, ToolSpec, What,
 };
@@ -72,17 +74,16 @@ pub struct MessageClient {
     speaks_both: bool,
     /// What it was asked when it ended, if another process may do better.
     died_of: Option<Era>,
-    outstanding: Outstanding,
+    requests: Requests,
     silence: Silence,
-    sent: Counted<Ticket, Sent>,
     /// Whose progress a token of ours is about.
-    tokens: HashMap<u64, Ticket>,
+    tokens: Counted<u64, Ticket>,
     next_token: u64,
     sessions: HashMap<CallerId, Session>,
     asks: Asks,
     /// Calls of tools that are passed on as their callers wrote them. The bus knows them as those
     /// of tools, so that an error is told as one.
-    passed_tools: HashSet<Ticket>,
+    passed_tools: CountedSet<Ticket>,
     /// Calls whose callers are to be answered with the questions of the server, and since when.
     holding: VecDeque<(Ticket, Instant)>,
     holds: Holds,
@@ -116,6 +117,7 @@ struct Greeting {
 #[derive(Debug)]
 struct Sent {
     id: u64,
+    ticket: Ticket,
     caller: CallerId,
     deadline: Deadline,
     since: Since,
@@ -125,6 +127,16 @@ struct Sent {
     purpose: Purpose,
     /// Who asks, if the server is of another era.
     crossing: Option<Box<Crossing>>,
+}
+
+impl Sent {
+    /// Who is asked about a call of a tool, if it is one that can be.
+    fn user(&self) -> Option<&LegacyCaller> {
+        match &self.purpose {
+            Purpose::Tool { user, .. } => user.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// What is to become of the answer to a request.
@@ -238,14 +250,13 @@ impl MessageClient {
             carries_both: false,
             speaks_both: false,
             died_of: None,
-            outstanding: Outstanding::new(1, settings.calls_max),
+            requests: Requests::new(settings.calls_max),
             silence: Silence::default(),
-            sent: Counted::default(),
-            tokens: HashMap::new(),
+            tokens: Counted::default(),
             next_token: 1,
             sessions: HashMap::new(),
             asks: Asks::default(),
-            passed_tools: HashSet::new(),
+            passed_tools: CountedSet::default(),
             holding: VecDeque::new(),
             holds: Holds::default(),
             rounds: Counted::default(),
@@ -301,7 +312,7 @@ impl MessageClient {
     /// Is the answer to `id` awaited?
     pub(super) fn waits_for(&self, id: u64) -> bool {
         let is_asked = self.opening.as_ref().is_some_and(|opening| opening.waits_for(id));
-        is_asked || self.outstanding.ticket(id).is_some()
+        is_asked || self.requests.get(id).is_some()
     }
 
     /// The request `id` will not be answered, and `failure` says why.
@@ -319,9 +330,8 @@ impl MessageClient {
             };
             return self.take_step(now, step);
         }
-        let Some(ticket) = self.outstanding.ticket(id) else { return };
-        if let Some(sent) = self.forget(ticket) {
-            self.end(ticket, sent, failure);
+        if let Some(sent) = self.take_sent(id) {
+            self.end(sent, failure);
         }
     }
 
@@ -331,11 +341,11 @@ impl MessageClient {
             Step::Discover => {
                 self.was_discovered = true;
                 let params = format!("{{\"_meta\":{}}}", self.modern_meta("{}"));
-                self.send_opening(now, "server/discover", params.into());
+                self.send_opening("server/discover", params.into());
             }
             Step::Initialize => {
                 let params = self.initialize_params();
-                self.send_opening(now, "initialize", params);
+                self.send_opening("initialize", params);
             }
             Step::OpenBoth(revision, greeting) => {
                 self.speaks_both = true;
@@ -407,7 +417,8 @@ impl MessageClient {
 
     /// A request that is not answered as it should be ends its call, unless that has its answer
     /// already.
-    fn end(&mut self, ticket: Ticket, sent: Sent, failure: Failure) {
+    fn end(&mut self, sent: Sent, failure: Failure) {
+        let ticket = sent.ticket;
         let outcome = match sent.purpose {
             Purpose::List(Page { then: then @ Then::Read { .. }, .. }) => then.unlisted(failure),
             _ => Err(failure),
@@ -416,14 +427,25 @@ impl MessageClient {
     }
 
     /// Takes a request out, whose answer is here or will not be awaited.
-    fn forget(&mut self, ticket: Ticket) -> Option<Sent> {
-        let sent = self.sent.remove(&ticket)?;
-        self.outstanding.take(sent.id);
+    fn take_sent(&mut self, id: u64) -> Option<Sent> {
+        let sent = self.requests.take(id)?;
+        self.forget(&sent);
+        Some(sent)
+    }
+
+    /// The same for the request of this ticket.
+    fn take_sent_of(&mut self, ticket: Ticket) -> Option<Sent> {
+        let sent = self.requests.take_of(ticket)?;
+        self.forget(&sent);
+        Some(sent)
+    }
+
+    /// A request was taken out.
+    fn forget(&mut self, sent: &Sent) {
         if let Some(token) = sent.token {
             self.tokens.remove(&token);
         }
-        self.listens.forget(ticket);
-        Some(sent)
+        self.listens.forget(sent.ticket);
     }
 
     fn answer(&mut self, mut answer: Outbox) {
@@ -465,12 +487,13 @@ impl Machine for MessageClient {
             self.done(ticket, Err(missed(now, &deadline)));
         }
         let mut hangs = false;
-        for (id, ticket) in self.outstanding.expire(now) {
-            let Some(sent) = self.forget(ticket) else { continue };
+        for sent in self.requests.take_late(now) {
+            self.forget(&sent);
+            let id = sent.id;
             hangs |= self.silence.timed_out(sent.since);
             let failure = missed(now, &sent.deadline);
             self.cancel_task_of(now, &sent.purpose);
-            self.end(ticket, sent, failure);
+            self.end(sent, failure);
             self.cancel(id, Some(b"\"timed out\""));
         }
         if hangs && self.desk.is_open() {
@@ -479,12 +502,22 @@ impl Machine for MessageClient {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
+        let calls = earlier(self.desk.queue.poll_timeout(), self.requests.poll_timeout());
+        // Asked often: mostly there is nothing else.
+        let is_plain = self.opening.is_none()
+            && self.asks.is_empty()
+            && self.holds.is_empty()
+            && self.listens.is_empty()
+            && self.rounds.is_empty()
+            && self.tasks.is_empty();
+        if is_plain {
+            return calls;
+        }
         let opening = self.opening.as_ref().and_then(Opening::poll_timeout);
-        let (asks, line) = (self.asks.poll_timeout(), self.desk.queue.poll_timeout());
+        let (asks, tasks) = (self.asks.poll_timeout(), self.tasks.poll_timeout());
         let (holds, listens) = (self.holds.poll_timeout(), self.listens.poll_timeout());
         let rounds = self.rounds.values().filter_map(Round::at).min();
-        let (outstanding, tasks) = (self.outstanding.poll_timeout(), self.tasks.poll_timeout());
-        let all = [opening, asks, line, holds, listens, rounds, outstanding, tasks];
+        let all = [calls, opening, asks, holds, listens, rounds, tasks];
         all.into_iter().flatten().min()
     }
 
@@ -552,19 +585,16 @@ impl Calling for MessageClient {
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
         self.handle_end();
-        let mut sent: Vec<_> = self.sent.drain().collect();
         // What was asked for ourselves is asked of the next, if it is still wanted.
-        sent.retain(|(ticket, _)| !is_own(*ticket));
-        sent.sort_unstable_by_key(|(_, sent)| sent.id);
-        self.outstanding.take_all();
+        let sent = self.requests.take_all().filter(|sent| !is_own(sent.ticket));
         self.tokens.clear();
         let sessions = self.sessions.drain().map(|(_, session)| session.ticket);
         let rounds = self.rounds.drain().map(|(ticket, _)| ticket);
         let rounds = rounds.chain(self.tasks.take_all());
         let mut lost: Vec<_> = sessions.chain(rounds).chain(self.listens.take_all()).collect();
         lost.sort_unstable();
-        for (ticket, sent) in sent {
-            self.end(ticket, sent, why.clone());
+        for sent in sent {
+            self.end(sent, why.clone());
         }
         for ticket in lost {
             self.desk.done(ticket, Err(why.clone()));

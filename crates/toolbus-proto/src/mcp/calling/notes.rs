@@ -52,11 +52,12 @@ impl MessageClient {
             let told = edit::without(params, "progressToken");
             return self.desk.downs.push_back((ticket, Down::Progress(Json::from_trusted(told))));
         }
-        let Some(sent) = self.sent.get(&ticket) else { return };
+        let Some(id) = self.requests.of(ticket).map(|sent| sent.id) else { return };
         self.silence.answered();
         if !self.asks.waits(ticket) {
-            self.outstanding.heard(now, sent.id);
+            self.requests.heard(now, id);
         }
+        let Some(sent) = self.requests.get(id) else { return };
         // Its caller is away, and will call again.
         if is_own(ticket) {
             return;
@@ -97,8 +98,12 @@ impl MessageClient {
     fn handle_withdrawn(&mut self, line: &Bytes, params: &str) {
         let id = edit::member(params, "requestId").and_then(|raw| Id::part_of(line, raw));
         let Some((ticket, ask)) = id.and_then(|id| self.asks.withdraw(&id)) else { return };
-        let crossing = self.sent.get(&ticket).and_then(|sent| sent.crossing.as_ref());
-        if crossing.is_some() {
+        let sent = self.requests.of(ticket);
+        if sent.is_some_and(|sent| self.answers_itself(sent)) {
+            // A caller of another wire has no word for it.
+            return;
+        }
+        if sent.is_some_and(|sent| sent.crossing.is_some()) {
             // A modern caller learns it when it calls again: what it is asked no more is ignored.
             return;
         }
@@ -117,7 +122,7 @@ impl MessageClient {
         let params = params.map(|params| wire::in_a_line(line, params));
         let params = params.as_ref().and_then(|params| str::from_utf8(params).ok());
         if let Some(tag) = tag {
-            let ticket = tag.parse().ok().and_then(|id: u64| self.outstanding.ticket(id));
+            let ticket = tag.parse().ok().and_then(|id: u64| self.requests.ticket(id));
             let Some(ticket) = ticket else { return };
             if self.listens.is_own(ticket) {
                 return self.handle_own_note(ticket, method, params);
@@ -163,6 +168,7 @@ impl MessageClient {
     pub(super) fn whom_able(&self, able: impl Fn(&Json) -> bool) -> Whom {
         let is_able = |sent: &Sent| match sent.crossing.as_deref() {
             Some(Crossing::Modern(caller)) => able(&caller.capabilities),
+            _ if self.answers_itself(sent) => sent.user().is_some_and(|it| able(&it.capabilities)),
             _ => self.sessions.get(&sent.caller).is_some_and(|s| able(&s.capabilities)),
         };
         match self.whom_of_calls(is_able) {
@@ -173,7 +179,7 @@ impl MessageClient {
 
     /// The one session there is.
     fn whom_of_sessions(&self, able: impl Fn(&Session) -> bool) -> Whom {
-        if self.heard_for.is_some_and(|id| self.outstanding.ticket(id).is_some()) {
+        if self.heard_for.is_some_and(|id| self.requests.get(id).is_some()) {
             return Whom::None;
         }
         let mut sessions = self.sessions.values();
@@ -186,15 +192,18 @@ impl MessageClient {
     /// The oldest such call, if all of them are of one caller; rather one that does not wait for
     /// an answer already, since most servers ask one thing after the other.
     fn whom_of_calls(&self, is_it: impl Fn(&Sent) -> bool) -> Whom {
-        let is_pass = |sent: &Sent| matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
+        let is_pass = |sent: &Sent| {
+            let is_native = matches!(sent.purpose, Purpose::Pass | Purpose::Listen);
+            is_native || self.answers_itself(sent)
+        };
         let is_it = |sent: &Sent| is_pass(sent) && is_it(sent);
-        if let Some(ticket) = self.heard_for.and_then(|id| self.outstanding.ticket(id)) {
-            let is_it = self.sent.get(&ticket).is_some_and(is_it);
+        if let Some(ticket) = self.heard_for.and_then(|id| self.requests.ticket(id)) {
+            let is_it = self.requests.of(ticket).is_some_and(is_it);
             return if is_it { Whom::One(ticket) } else { Whom::None };
         }
         let mut oldest: Option<(bool, u64, Ticket, CallerId)> = None;
-        for (ticket, sent) in self.sent.iter().filter(|(_, sent)| is_it(sent)) {
-            let this = (self.asks.waits(*ticket), sent.id, *ticket, sent.caller);
+        for sent in self.requests.iter().filter(|sent| is_it(sent)) {
+            let this = (self.asks.waits(sent.ticket), sent.id, sent.ticket, sent.caller);
             match oldest {
                 Some((.., caller)) if caller != sent.caller => return Whom::Many,
                 Some(other) if (other.0, other.1) < (this.0, this.1) => {}
@@ -202,6 +211,12 @@ impl MessageClient {
             }
         }
         oldest.map_or(Whom::None, |(_, _, ticket, _)| Whom::One(ticket))
+    }
+
+    /// Is it the call of a tool whose caller said what it answers?
+    fn answers_itself(&self, sent: &Sent) -> bool {
+        // A user of the command line is asked where no such caller is.
+        sent.user().is_some() && self.user().is_none()
     }
 
     pub(super) fn handle_cancel(&mut self, ticket: Ticket, reason: Option<&Json>) {
@@ -226,7 +241,7 @@ impl MessageClient {
         if self.leave_listening(ticket) || self.leave_task(ticket) {
             return self.done(ticket, cancelled());
         }
-        if let Some(sent) = self.forget(ticket) {
+        if let Some(sent) = self.take_sent_of(ticket) {
             let reason = reason.map(|reason| reason.as_bytes().clone());
             self.cancel(sent.id, reason.as_deref());
             self.cancel_task_of(self.now(sent.deadline.asked), &sent.purpose);

@@ -83,11 +83,11 @@ const FIXED: u8 = 32;
 #[derive(Debug)]
 pub(super) struct Opening {
     memory: Memory,
-    stage: Stage,
+    stage: OpeningState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum OpeningState {
     /// `server/discover` went first; if it stays unanswered, `initialize` follows.
     Probing {
         id: u64,
@@ -157,21 +157,23 @@ impl Opening {
         let knows = |era| memory.speaks(era);
         let (stage, step) = match (first, knows(Era::Legacy), knows(Era::Modern)) {
             (_, _, Some(false)) if memory.is_fixed() => {
-                (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
+                (OpeningState::Shaking { id: 0, may_probe: false }, Step::Initialize)
             }
             (_, Some(false), _) if memory.is_fixed() => {
-                (Stage::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
+                (OpeningState::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
             }
             (Era::Modern, _, Some(false)) => {
-                (Stage::Shaking { id: 0, may_probe: false }, Step::Initialize)
+                (OpeningState::Shaking { id: 0, may_probe: false }, Step::Initialize)
             }
             (Era::Legacy, Some(false), _) => {
-                (Stage::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
+                (OpeningState::LastProbe { id: 0, refusal: None, is_second: false }, Step::Discover)
             }
-            (Era::Legacy, ..) => (Stage::Shaking { id: 0, may_probe: true }, Step::Initialize),
+            (Era::Legacy, ..) => {
+                (OpeningState::Shaking { id: 0, may_probe: true }, Step::Initialize)
+            }
             (Era::Modern, ..) => {
                 let until = Some(now + probe_timeout);
-                (Stage::Probing { id: 0, until, is_second: false }, Step::Discover)
+                (OpeningState::Probing { id: 0, until, is_second: false }, Step::Discover)
             }
         };
         (Opening { memory, stage }, step)
@@ -180,41 +182,41 @@ impl Opening {
     /// The question of the last step went out under this id.
     pub(super) fn sent(&mut self, sent: u64) {
         match &mut self.stage {
-            Stage::Probing { id, .. }
-            | Stage::Shaking { id, .. }
-            | Stage::LastProbe { id, .. }
-            | Stage::Both { handshake: id, .. } => *id = sent,
-            Stage::Late { .. } | Stage::Over => {}
+            OpeningState::Probing { id, .. }
+            | OpeningState::Shaking { id, .. }
+            | OpeningState::LastProbe { id, .. }
+            | OpeningState::Both { handshake: id, .. } => *id = sent,
+            OpeningState::Late { .. } | OpeningState::Over => {}
         }
     }
 
     /// An answer to one of our questions.
     pub(super) fn answered(&mut self, line: &Bytes, answered: u64, answer: Answer<'_>) -> Step {
         let modern = discovered(line, answer);
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Probing { id, until, is_second } if id == answered => match modern {
+        match std::mem::replace(&mut self.stage, OpeningState::Over) {
+            OpeningState::Probing { id, until, is_second } if id == answered => match modern {
                 Some(greeting) => self.open_modern(greeting),
                 None if !is_second && names_ours(answer) => {
-                    self.stage = Stage::Probing { id: 0, until, is_second: true };
+                    self.stage = OpeningState::Probing { id: 0, until, is_second: true };
                     Step::Discover
                 }
                 None if speaks_neither(answer) => self.fail(refused(answer)),
                 None => {
                     self.memory.learn(Era::Modern, false);
-                    self.stage = Stage::Shaking { id: 0, may_probe: false };
+                    self.stage = OpeningState::Shaking { id: 0, may_probe: false };
                     Step::Initialize
                 }
             },
-            Stage::Both { probe, handshake, .. } if probe == answered => {
+            OpeningState::Both { probe, handshake, .. } if probe == answered => {
                 let heard = match modern {
                     Some(greeting) => Heard::Modern(greeting),
                     None if names_ours(answer) => Heard::AskAgain,
                     None => Heard::Other,
                 };
-                self.stage = Stage::Both { probe, heard, handshake };
+                self.stage = OpeningState::Both { probe, heard, handshake };
                 Step::Wait
             }
-            Stage::Both { probe, heard, handshake } if handshake == answered => {
+            OpeningState::Both { probe, heard, handshake } if handshake == answered => {
                 match (shaken(line, answer), heard) {
                     (Ok(Some((revision, greeting))), Heard::Modern(_)) => {
                         self.memory.learn(Era::Modern, true);
@@ -229,28 +231,29 @@ impl Opening {
                     (Ok(None), Heard::AskAgain) => self.ask_again(Some(refused(answer))),
                     (Ok(None), Heard::Other) => self.fail(refused(answer)),
                     (Ok(None), Heard::Nothing) => {
-                        self.stage = Stage::Late { probe, refusal: refused(answer) };
+                        self.stage = OpeningState::Late { probe, refusal: refused(answer) };
                         Step::Wait
                     }
                     (Err(failure), _) => self.fail(failure),
                 }
             }
-            Stage::Late { probe, refusal } if probe == answered => match modern {
+            OpeningState::Late { probe, refusal } if probe == answered => match modern {
                 Some(greeting) => self.open_modern(greeting),
                 None if names_ours(answer) => self.ask_again(Some(refusal)),
                 None => self.fail(refusal),
             },
-            Stage::Shaking { id, may_probe } if id == answered => match shaken(line, answer) {
+            OpeningState::Shaking { id, may_probe } if id == answered => match shaken(line, answer)
+            {
                 Ok(Some((revision, greeting))) => self.open_legacy(revision, greeting),
                 Ok(None) if may_probe => {
                     let refusal = Some(refused(answer));
-                    self.stage = Stage::LastProbe { id: 0, refusal, is_second: false };
+                    self.stage = OpeningState::LastProbe { id: 0, refusal, is_second: false };
                     Step::Discover
                 }
                 Ok(None) => self.fail(refused(answer)),
                 Err(failure) => self.fail(failure),
             },
-            Stage::LastProbe { id, refusal, is_second } if id == answered => match modern {
+            OpeningState::LastProbe { id, refusal, is_second } if id == answered => match modern {
                 Some(greeting) => {
                     self.memory.learn(Era::Legacy, false);
                     self.open_modern(greeting)
@@ -271,28 +274,28 @@ impl Opening {
     /// Is `id` a question of ours that is still open?
     pub(super) fn waits_for(&self, asked: u64) -> bool {
         match &self.stage {
-            Stage::Probing { id, .. }
-            | Stage::Shaking { id, .. }
-            | Stage::LastProbe { id, .. }
-            | Stage::Late { probe: id, .. } => *id == asked,
-            Stage::Both { probe, handshake, heard } => {
+            OpeningState::Probing { id, .. }
+            | OpeningState::Shaking { id, .. }
+            | OpeningState::LastProbe { id, .. }
+            | OpeningState::Late { probe: id, .. } => *id == asked,
+            OpeningState::Both { probe, handshake, heard } => {
                 *handshake == asked || (*probe == asked && matches!(heard, Heard::Nothing))
             }
-            Stage::Over => false,
+            OpeningState::Over => false,
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Probing { until, .. } => until,
+            OpeningState::Probing { until, .. } => until,
             _ => None,
         }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Step {
         match self.stage {
-            Stage::Probing { id: probe, until: Some(until), .. } if until <= now => {
-                self.stage = Stage::Both { probe, heard: Heard::Nothing, handshake: 0 };
+            OpeningState::Probing { id: probe, until: Some(until), .. } if until <= now => {
+                self.stage = OpeningState::Both { probe, heard: Heard::Nothing, handshake: 0 };
                 Step::Initialize
             }
             _ => Step::Wait,
@@ -303,8 +306,8 @@ impl Opening {
     /// in the other.
     pub(super) fn handle_lost(&self) -> Option<Era> {
         match self.stage {
-            Stage::Probing { .. } => Some(Era::Modern),
-            Stage::Shaking { may_probe: true, .. } => Some(Era::Legacy),
+            OpeningState::Probing { .. } => Some(Era::Modern),
+            OpeningState::Shaking { may_probe: true, .. } => Some(Era::Legacy),
             _ => {
                 self.memory.forget();
                 None
@@ -314,7 +317,7 @@ impl Opening {
 
     /// The server speaks our version, and says so in a refusal.
     fn ask_again(&mut self, refusal: Option<Failure>) -> Step {
-        self.stage = Stage::LastProbe { id: 0, refusal, is_second: true };
+        self.stage = OpeningState::LastProbe { id: 0, refusal, is_second: true };
         Step::Discover
     }
 

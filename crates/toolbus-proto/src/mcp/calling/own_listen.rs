@@ -177,7 +177,7 @@ impl MessageClient {
     }
 
     fn stop_listening(&mut self, ticket: Ticket) {
-        if let Some(sent) = self.forget(ticket) {
+        if let Some(sent) = self.take_sent_of(ticket) {
             self.cancel(sent.id, None);
         }
     }

@@ -111,23 +111,6 @@ impl MessageClient {
         }
     }
 
-    /// Does the server want to know something that a user of the command line can answer, or just
-    /// to be asked again?
-    pub(super) fn is_for_user_to_answer(&self, result: &str) -> bool {
-        edit::text(result, "resultType").as_deref() == Some("input_required")
-            && self.can_user_answer(result)
-    }
-
-    /// Can a user of the command line answer all that is asked there?
-    pub(super) fn can_user_answer(&self, result: &str) -> bool {
-        let requests = edit::member(result, "inputRequests").unwrap_or("{}");
-        edit::members(requests).all(|(_, asked)| {
-            let method = edit::text(asked, "method").unwrap_or_default();
-            let params = edit::member(asked, "params");
-            capability(&method).is_some_and(|capability| self.is_for_user(capability, params))
-        })
-    }
-
     /// The parameters of a question as legacy clients take them.
     fn legacy_question(&mut self, method: &str, params: &str) -> String {
         if method == "elicitation/create" && is_of_url(Some(params)) {
@@ -219,18 +202,35 @@ impl MessageClient {
         if !is_user || sent.deadline.total.is_none() {
             sent.deadline = Deadline { asked: now, ..sent.deadline };
         }
-        sent.id = self.outstanding.ask(ticket, sent.deadline);
-        self.outstanding.heard(now, sent.id);
         sent.since = self.silence.since();
-        let (id, method) = (RequestId::Number(sent.id), caller.method.clone());
-        let params = Some(params.into());
-        self.outgoing.push_back(Outgoing::Request { id, method, params });
+        let (method, params) = (caller.method.clone(), Some(params.into()));
         match &mut sent.purpose {
             Purpose::Tool { user, .. } => *user = Some(Box::new(caller)),
             Purpose::Task(task) => task.caller = Some(caller),
             _ => sent.crossing = Some(Box::new(Crossing::Legacy(caller))),
         }
-        self.sent.insert(ticket, sent);
+        let id = RequestId::Number(self.requests.ask(now, sent));
+        self.outgoing.push_back(Outgoing::Request { id, method, params });
+    }
+}
+
+impl LegacyCaller {
+    /// Does the server want to know something that this caller can answer, or just to be asked
+    /// again?
+    pub(super) fn is_to_answer(&self, result: &str) -> bool {
+        edit::text(result, "resultType").as_deref() == Some("input_required")
+            && self.can_answer(result)
+    }
+
+    /// Can it answer all that is asked there?
+    pub(super) fn can_answer(&self, result: &str) -> bool {
+        let requests = edit::member(result, "inputRequests").unwrap_or("{}");
+        edit::members(requests).all(|(_, asked)| {
+            let method = edit::text(asked, "method").unwrap_or_default();
+            let params = edit::member(asked, "params");
+            let capability = capability(&method);
+            capability.is_some_and(|capability| takes(&self.capabilities, capability, params))
+        })
     }
 }
 

@@ -1,7 +1,5 @@
 //! How a call goes out: the handshake, native calls as they are, tools translated.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 
 use super::crossing::{Crossing, LegacyCaller, empty};
@@ -17,7 +15,7 @@ use crate::mcp::wire::{
     CAPABILITIES_KEY, CLIENT_KEY, Era, Level, Meta, Revision, VERSION_KEY, put_member, quoted,
 };
 use crate::outstanding::Waiting;
-use crate::tool::{Call, CallOptions, Deadline, Failure, FailureKind, Outcome, Trace, What};
+use crate::tool::{Call, CallOptions, Failure, FailureKind, Outcome, Trace, What};
 
 /// A request that is about to leave.
 pub(super) struct Request {
@@ -33,9 +31,8 @@ pub(super) struct Request {
 const NO_ARGUMENTS: &str = "{}";
 
 impl MessageClient {
-    pub(super) fn send_opening(&mut self, now: Instant, method: &'static str, params: Bytes) {
-        let id = self.outstanding.ask(Ticket(u64::MAX), Deadline::never(now));
-        self.outstanding.take(id);
+    pub(super) fn send_opening(&mut self, method: &'static str, params: Bytes) {
+        let id = self.requests.give_out();
         if let Some(opening) = &mut self.opening {
             opening.sent(id);
         }
@@ -80,8 +77,10 @@ impl MessageClient {
     /// What we say that we can do where no legacy client waits: what one or the other modern
     /// client can, or nothing.
     fn without_client(&self) -> Json {
-        let is_modern =
-            |call: &Call| matches!(&call.what, What::Native { .. }) || call.request.is_some();
+        let is_modern = |call: &Call| {
+            let is_native = matches!(&call.what, What::Native { .. }) || call.request.is_some();
+            is_native || call.asks().is_some()
+        };
         let is_modern = self.desk.queue.calls().any(is_modern);
         Json::from_trusted(if is_modern { EVERYTHING } else { "{}" })
     }
@@ -123,7 +122,7 @@ impl MessageClient {
 
     /// Sends the call whose turn it is; tells whether there was one.
     pub(super) fn send_next(&mut self) -> bool {
-        if !self.desk.is_open() || !self.outstanding.has_room() {
+        if !self.desk.is_open() || !self.requests.has_room() {
             return false;
         }
         let Some(Waiting { ticket, call, .. }) = self.desk.queue.pop() else { return false };
@@ -175,12 +174,13 @@ impl MessageClient {
         let args = args.map_or_else(|| Json::from_trusted(NO_ARGUMENTS), Json::compact);
         put_member(&mut params, "arguments", args.as_bytes());
         let token = call.options.progress.then(|| self.new_token(ticket));
-        self.put_meta(&mut params, token, call.trace.as_ref());
+        self.put_meta(&mut params, token, call.trace.as_ref(), call.asks());
         params.push(b'}');
         let form = Form::wanted_by(call);
         let (task, params) = self.as_task(name, form, params);
         let method = Bytes::from_static(b"tools/call");
         let user = self.user().filter(|_| form != Form::Native).map(User::capabilities);
+        let user = call.asks().cloned().or(user);
         let user = user.map(|can| LegacyCaller::user(method.clone(), params.clone(), can));
         let user = user.map(Box::new);
         let purpose = Purpose::Tool { name: name.to_owned(), form, user, task };
@@ -190,10 +190,17 @@ impl MessageClient {
     }
 
     /// The `_meta` of a call of the hub, where it needs one.
-    pub(super) fn put_meta(&self, params: &mut Vec<u8>, token: Option<u64>, trace: Option<&Trace>) {
+    pub(super) fn put_meta(
+        &self,
+        params: &mut Vec<u8>,
+        token: Option<u64>,
+        trace: Option<&Trace>,
+        asks: Option<&Json>,
+    ) {
         let mut meta = match self.speaks_modern() {
             true => {
-                let capabilities = self.with_tasks(self.own_capabilities().as_str());
+                let own = asks.cloned().unwrap_or_else(|| self.own_capabilities());
+                let capabilities = self.with_tasks(own.as_str());
                 self.modern_meta(&capabilities).into_bytes()
             }
             false => b"{}".to_vec(),
@@ -235,7 +242,7 @@ impl MessageClient {
                     put_member(&mut params, "_meta", meta);
                 }
             }
-            None => self.put_meta(&mut params, None, None),
+            None => self.put_meta(&mut params, None, None, None),
         }
         params.push(b'}');
         let params = Some(Bytes::from(params)).filter(|params| params != "{}");
@@ -338,15 +345,10 @@ impl MessageClient {
         let Request { method, params, token, level, purpose, crossing } = request;
         let deadline = self.deadline(call);
         let from = counted_from(self.desk.opened, call.deadline.asked);
-        let id = self.outstanding.ask(ticket, deadline);
-        if deadline.asked < from {
-            self.outstanding.heard(from, id);
-        }
-        let asked = Outgoing::Request { id: RequestId::Number(id), method, params };
-        self.outgoing.push_back(asked);
         let (caller, since) = (call.caller, self.silence.since());
-        let sent = Sent { id, caller, deadline, since, token, level, purpose, crossing };
-        self.sent.insert(ticket, sent);
+        let sent = Sent { id: 0, ticket, caller, deadline, since, token, level, purpose, crossing };
+        let id = RequestId::Number(self.requests.ask(from.max(deadline.asked), sent));
+        self.outgoing.push_back(Outgoing::Request { id, method, params });
     }
 
     pub(super) fn new_token(&mut self, ticket: Ticket) -> u64 {

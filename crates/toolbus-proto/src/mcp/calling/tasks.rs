@@ -92,6 +92,11 @@ impl Tasks {
         self.resting.drain().map(|(ticket, _)| ticket).collect()
     }
 
+    /// Is none waited for?
+    pub(super) fn is_empty(&self) -> bool {
+        self.resting.is_empty()
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.resting.values().map(Resting::next).min()
     }
@@ -232,12 +237,12 @@ impl MessageClient {
             (Some("completed"), true) => {
                 let result = edit::member(status, "result").unwrap_or("{}");
                 sent.purpose = task.over();
-                self.handle_answer(now, line, ticket, sent, Ok(result));
+                self.handle_answer(now, line, sent, Ok(result));
             }
             (Some("failed"), true) => {
                 let error = edit::member(status, "error").unwrap_or("{}");
                 sent.purpose = task.over();
-                self.handle_answer(now, line, ticket, sent, Err(error));
+                self.handle_answer(now, line, sent, Err(error));
             }
             (Some("cancelled"), true) => {
                 let message = "the server has cancelled the task";
@@ -263,8 +268,8 @@ impl MessageClient {
         mut task: Box<Task>,
         status: &str,
     ) {
-        let can = self.can_user_answer(status);
-        let Some(mut caller) = task.caller.take().filter(|_| can) else {
+        let caller = task.caller.take().filter(|caller| caller.can_answer(status));
+        let Some(mut caller) = caller else {
             self.cancel_task(now, &task.id);
             let message = "the tool needs input, for which this caller cannot be asked";
             let code = Some(Code::Word("input_required".to_owned()));
@@ -349,7 +354,7 @@ impl MessageClient {
     fn task_params(&self, id: &str) -> Bytes {
         let mut params = vec![b'{'];
         put_member(&mut params, "taskId", id);
-        self.put_meta(&mut params, None, None);
+        self.put_meta(&mut params, None, None, None);
         params.push(b'}');
         params.into()
     }
@@ -363,15 +368,13 @@ impl MessageClient {
         method: &'static str,
         params: Bytes,
     ) {
-        sent.id = self.outstanding.ask(ticket, sent.deadline);
-        self.outstanding.heard(now, sent.id);
         sent.since = self.silence.since();
         if let Some(token) = sent.token {
             self.tokens.insert(token, ticket);
         }
-        let (id, method) = (RequestId::Number(sent.id), Bytes::from_static(method.as_bytes()));
+        let id = RequestId::Number(self.requests.ask(now, sent));
+        let method = Bytes::from_static(method.as_bytes());
         self.outgoing.push_back(Outgoing::Request { id, method, params: Some(params) });
-        self.sent.insert(ticket, sent);
     }
 
     fn era_spoken(&self) -> Option<Era> {

@@ -11,15 +11,6 @@ use crate::json::edit;
 use crate::jsonrpc::{Id, Invalid, Why};
 use crate::mcp::wire::{self, INVALID_REQUEST, Refusal, Revision};
 
-/// The answers to one array of messages.
-#[derive(Debug)]
-pub(super) struct Batch {
-    place: Place,
-    /// Requests that are not answered, and one more while the array is being read.
-    owed: usize,
-    answers: Vec<Outbox>,
-}
-
 impl Conversation {
     pub(super) fn handle_batch(&mut self, now: Instant, place: Place, line: &Bytes) -> bool {
         let origin = Origin { place, batch: None };
@@ -40,16 +31,16 @@ impl Conversation {
                 return true;
             }
         };
-        let key = self.next_batch;
-        self.next_batch += 1;
-        self.batches.insert(key, Batch { place, owed: 1, answers: Vec::new() });
+        let key = self.batches.begin();
         let origin = Origin { place, batch: Some(key) };
         let mut is_owed = false;
         for element in edit::elements(batch.as_str()) {
             let element = batch.as_bytes().slice_ref(element.as_bytes());
             is_owed |= self.handle_one(now, origin, &element);
         }
-        self.settle(key, None);
+        if let Some(text) = self.batches.settle(key, None) {
+            self.say_whole(place, text);
+        }
         is_owed
     }
 
@@ -59,54 +50,38 @@ impl Conversation {
         opening.or(self.revision())
     }
 
-    /// One more request of a batch.
-    pub(super) fn owe(&mut self, origin: Origin) {
-        if let Some(batch) = origin.batch.and_then(|key| self.batches.get_mut(&key)) {
-            batch.owed += 1;
-        }
-    }
-
     /// The answer to a request: alone, or with the others of its batch when all are there.
     pub(super) fn answer_as(&mut self, origin: Origin, what: Saying, text: Outbox) {
         match origin.batch {
-            Some(key) => self.settle(key, Some(text)),
+            Some(key) => {
+                if let Some(text) = self.batches.settle(key, Some(text)) {
+                    self.say_whole(origin.place, text);
+                }
+            }
             None => self.say_answer(origin.place, what, text),
         }
     }
 
     /// The request was cancelled: its batch need not wait for it.
     pub(super) fn leave_unanswered(&mut self, origin: Origin) {
-        let said = self.said.len();
-        let is_over = match origin.batch {
-            Some(key) => {
-                self.settle(key, None);
-                !self.batches.contains_key(&key) && self.said.len() == said
-            }
-            None => true,
+        let place = origin.place;
+        let whole = match origin.batch {
+            Some(key) => self.batches.settle(key, None),
+            None => Some(Outbox::new()),
         };
-        if is_over {
-            let (place, what) = (origin.place, Saying::Silence);
-            self.said.push_back(Said { place, what, text: Outbox::new() });
+        match whole {
+            Some(text) if text.is_empty() => {
+                self.said.push_back(Said { place, what: Saying::Silence, text });
+            }
+            Some(text) => self.say_whole(place, text),
+            None => {}
         }
     }
 
-    fn settle(&mut self, key: u64, answer: Option<Outbox>) {
-        let Some(batch) = self.batches.get_mut(&key) else { return };
-        batch.owed -= 1;
-        batch.answers.extend(answer);
-        if batch.owed > 0 {
-            return;
+    /// All answers of a batch, if there are any.
+    fn say_whole(&mut self, place: Place, text: Outbox) {
+        if !text.is_empty() {
+            self.say_answer(place, Saying::Answer, text);
         }
-        let Some(Batch { place, answers, .. }) = self.batches.remove(&key) else { return };
-        if answers.is_empty() {
-            return;
-        }
-        let mut text = Outbox::new();
-        for (index, mut answer) in answers.into_iter().enumerate() {
-            text.put(if index == 0 { b"[" } else { b"," });
-            text.append(&mut answer);
-        }
-        text.put(b"]");
-        self.say_answer(place, Saying::Answer, text);
     }
 }

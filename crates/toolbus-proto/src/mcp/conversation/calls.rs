@@ -1,9 +1,10 @@
 //! The requests that a back is busy with, by ticket and by id.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::{InFlight, Job};
 use crate::channel::Ticket;
+use crate::counted::Counted;
 use crate::jsonrpc::Id;
 
 /// Every request that is under way.
@@ -12,7 +13,7 @@ pub(super) struct Calls {
     /// In the order of their tickets, which only rise. Most are answered in about the order in
     /// which they were asked, so that few have to move when one goes.
     in_order: VecDeque<(Ticket, Entry)>,
-    ids: HashMap<Id, Ticket>,
+    ids: Counted<Id, Ticket>,
     /// What all of them have collected.
     weight: usize,
 }
@@ -34,6 +35,11 @@ impl Calls {
         let weight = call.weight();
         self.weight += weight;
         self.in_order.push_back((ticket, Entry { call, weight }));
+    }
+
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&InFlight> {
+        let at = self.place(ticket)?;
+        self.in_order.get(at).map(|(_, entry)| &*entry.call)
     }
 
     pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut InFlight> {

@@ -12,7 +12,7 @@ use crate::json::{Json, Kind};
 use crate::jsonrpc::{Id, kind, string};
 use crate::mcp::translate::{Blocks, shown_output, takes_wrapped, unwrapped, write_tool};
 use crate::mcp::wire::{self, Era, INVALID_PARAMS, Refusal, Revision, SERVER_KEY, put_member};
-use crate::tool::{ToolName, ToolSpec, What};
+use crate::tool::{Call, ToolName, ToolSpec, What};
 
 /// How many tools a page has.
 const PAGE: usize = 1000;
@@ -61,7 +61,9 @@ impl Conversation {
         let (name, trace) = (self.named(&name), request.read.meta.trace());
         self.relink_several(now, revision);
         let asked = self.request(request);
-        let tool = ToolCall { name, args, token, trace, level, request: asked };
+        let session = self.session.as_ref().filter(|_| revision.era() == Era::Legacy);
+        let asks = session.and_then(|session| session.asks.clone());
+        let tool = ToolCall { name, args, token, trace, level, request: asked, asks };
         // Only arguments of this shape can be wrapped ones; no other call waits for a list.
         if self.tools.is_none() && tool.args.as_ref().and_then(unwrapped).is_some() {
             let (name, asked) = (tool.name.clone(), tool.request.clone());
@@ -100,7 +102,7 @@ impl Conversation {
         revision: Revision,
         tool: ToolCall,
     ) {
-        let ToolCall { name, args, token, trace, level, request } = tool;
+        let ToolCall { name, args, token, trace, level, request, asks } = tool;
         let args = match self.wrapped.contains(&name) {
             true => args.as_ref().and_then(unwrapped),
             false => args,
@@ -110,7 +112,7 @@ impl Conversation {
         let blocks = Blocks::new(revision);
         let job = Job::CallTool { name, blocks, progress, level };
         let call = Box::new(InFlight { id, origin, revision, job });
-        self.ask_as(now, call, what, trace, request);
+        self.ask_tool(call, asks, Call { trace, request, ..Call::of(now, what) });
     }
 
     /// Does a client of this revision find an output schema in the tool's entry of the list?

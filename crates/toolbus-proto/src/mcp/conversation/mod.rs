@@ -24,7 +24,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use self::batch::Batch;
 use self::calls::Calls;
 use self::session::{Listen, Opening, Session};
 use super::http::Mirror;
@@ -32,9 +31,11 @@ use super::translate::Blocks;
 use super::wire::{self, Level, Refusal, Revision};
 use crate::channel::{AskId, Asked, Notice, Outbox, Ticket, Up};
 use crate::json::Json;
-use crate::jsonrpc::Id;
+use crate::jsonrpc::{Batches, Id};
 use crate::mcp::WIRE;
-use crate::tool::{Call, CallOptions, CallerId, Known, Outcome, ToolName, ToolSpec, Trace, What};
+use crate::tool::{
+    Call, CallOptions, CallerId, Known, Outcome, Provenance, ToolName, ToolSpec, Trace, What,
+};
 
 /// How many empty texts are kept for answers.
 const SPARE_MAX: usize = 16;
@@ -152,7 +153,7 @@ pub struct Conversation {
     /// Requests that came behind it, to be looked at when it is.
     waiting: VecDeque<Waiting>,
     calls: Calls,
-    batches: HashMap<u64, Batch>,
+    batches: Batches,
     listens: Vec<Listen>,
     /// Questions to the client, by the id we gave them.
     questions: HashMap<u64, (Ticket, AskId)>,
@@ -163,7 +164,6 @@ pub struct Conversation {
     /// The tool that was called last; the next call is likely one of the same.
     called: Option<ToolName>,
     pub(super) next_ticket: u64,
-    next_batch: u64,
     next_question: u64,
     ups: VecDeque<(Ticket, Asked)>,
     said: VecDeque<Said>,
@@ -203,7 +203,7 @@ struct InFlight {
 enum Job {
     /// It opens a session. The parameters, for opening it once more.
     Initialize { params: Bytes },
-    /// It tells everything at once.
+    /// Answers `server/discover`: capabilities, server info and instructions in one result.
     Discover,
     /// It is a page of the hub's tools, from this one on.
     ListTools { from: usize },
@@ -233,6 +233,8 @@ struct ToolCall {
     level: Option<Level>,
     /// As the client wrote it, for a back that speaks MCP, too.
     request: Option<Bytes>,
+    /// What the client answers while the call runs.
+    asks: Option<Json>,
 }
 
 /// A call that waits for the list of tools.
@@ -281,14 +283,13 @@ impl Conversation {
             opening: None,
             waiting: VecDeque::new(),
             calls: Calls::default(),
-            batches: HashMap::new(),
+            batches: Batches::default(),
             listens: Vec::new(),
             questions: HashMap::new(),
             tools: None,
             wrapped: BTreeSet::new(),
             called: None,
             next_ticket: 1,
-            next_batch: 0,
             next_question: 1,
             ups: VecDeque::new(),
             said: VecDeque::new(),
@@ -348,7 +349,7 @@ impl Conversation {
         self.opening = None;
         let link = self.session.take().and_then(|session| session.link);
         let tickets = self.calls.take_all();
-        self.batches.clear();
+        self.batches = Batches::default();
         self.questions.clear();
         let cancelled = tickets.chain(link);
         self.ups.extend(cancelled.map(|ticket| (ticket, Asked::Up(Up::Cancel(None)))));
@@ -358,6 +359,11 @@ impl Conversation {
     pub fn handle_gone(&mut self) {
         self.listens.clear();
         self.cancel_all();
+    }
+
+    /// Where the request came from that a call was made for.
+    pub fn place_of(&self, ticket: Ticket) -> Option<Place> {
+        self.calls.get(ticket).map(|call| call.origin.place)
     }
 
     /// How many requests wait for their answer.
@@ -447,6 +453,15 @@ impl Conversation {
         request: Option<Bytes>,
     ) -> Ticket {
         self.push(call, Call { trace, request, ..Call::of(now, what) })
+    }
+
+    /// Calls a tool of the hub.
+    fn ask_tool(&mut self, call: Box<InFlight>, asks: Option<Json>, asked: Call) {
+        let provenance = asks.map(|asks| {
+            let provenance = Provenance { asks: Some(asks), ..Provenance::default() };
+            Box::new(provenance)
+        });
+        self.push(call, Call { provenance, ..asked });
     }
 
     /// Asks for the tools because of this one: the other backs are not waited for.

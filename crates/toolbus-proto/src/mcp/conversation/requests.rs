@@ -86,7 +86,7 @@ impl Conversation {
         match Read::of(line) {
             Ok(read) => self.handle(now, origin, &read, None),
             Err(why) => {
-                self.owe(origin);
+                self.batches.owe(origin.batch);
                 self.refuse_invalid(origin, line, Invalid { why, id: None });
                 true
             }
@@ -103,7 +103,7 @@ impl Conversation {
         let line = read.line;
         match read.message() {
             Ok(Message::Request { id, method, params }) => {
-                self.owe(origin);
+                self.batches.owe(origin.batch);
                 let request = Request { origin, id, method: &method, params, read };
                 if self.is_in_flight(&request.id) {
                     let message = format!("id {} is already in flight", request.id.to_json());
@@ -118,7 +118,7 @@ impl Conversation {
                 false
             }
             Ok(Message::Response { id, result: None, error: None }) => {
-                self.owe(origin);
+                self.batches.owe(origin.batch);
                 let invalid = Invalid { why: Why::Neither, id: Some(id) };
                 self.refuse_invalid(origin, line, invalid);
                 true
@@ -133,7 +133,7 @@ impl Conversation {
                 false
             }
             Err(invalid) => {
-                self.owe(origin);
+                self.batches.owe(origin.batch);
                 self.refuse_invalid(origin, line, invalid);
                 true
             }

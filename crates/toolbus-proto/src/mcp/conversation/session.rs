@@ -36,6 +36,8 @@ pub(super) struct Session {
     /// The long call to the server; none where there is no server, or where it was lost.
     pub(super) link: Option<Ticket>,
     params: Bytes,
+    /// What its client answers while a call runs; nothing of one that takes no question.
+    pub(super) asks: Option<Json>,
     /// The server is of the other era.
     is_crossed: bool,
     /// It was told that there is a log to be heard.
@@ -147,6 +149,7 @@ impl Conversation {
                     revision: call.revision,
                     level: None,
                     link,
+                    asks: askable(&params),
                     params,
                     is_crossed: is_modern,
                     has_log: edit::member(&greeting.capabilities, "logging").is_some(),
@@ -257,7 +260,12 @@ impl Conversation {
     /// A server that was started again may have other lists than before.
     pub(super) fn relinked(&mut self, raw: &str) {
         let capabilities = edit::member(raw, "capabilities").unwrap_or("{}");
-        for list in ["tools", "prompts", "resources"] {
+        // What is put together says by itself whether its tools are others.
+        let lists: &[&str] = match self.settings.behind {
+            Behind::Several => &["prompts", "resources"],
+            _ => &["tools", "prompts", "resources"],
+        };
+        for list in lists {
             let changes = edit::member(capabilities, list)
                 .and_then(|capability| edit::member(capability, "listChanged"));
             if changes == Some("true") {
@@ -345,4 +353,12 @@ impl Greeting {
         result.push(b'}');
         result.into()
     }
+}
+
+/// What a client says in its `initialize` that it answers, if it takes questions.
+fn askable(params: &Bytes) -> Option<Json> {
+    let capabilities = edit::member(str::from_utf8(params).ok()?, "capabilities")?;
+    let takes = |name: &str| edit::member(capabilities, name).is_some();
+    let is_asked = ["roots", "sampling", "elicitation"].into_iter().any(takes);
+    is_asked.then(|| Json::part_of(params, capabilities).compact())
 }

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 
 use crate::http::{
-    Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, is_one_of,
-    media_type, preflight,
+    Admission, BYTES_A_SECOND_MIN, Headers, Refused, RequestHead, ResponseHead, TokenRefusal,
+    is_one_of, media_type, preflight,
 };
 use crate::jsonrpc::Id;
+use crate::mcp::conversation::id_in_front;
 use crate::mcp::wire::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, PARSE_ERROR, Refusal,
-    Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION,
+    HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY,
+    PARSE_ERROR, Refusal, Revision, UNKNOWN_METHOD, UNSUPPORTED_VERSION,
 };
 
 /// The media type of a stream.
@@ -25,7 +26,7 @@ pub fn is_of_pair(path: &str) -> bool {
 }
 
 /// The header fields that a page of another site may read.
-pub(super) const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version";
+pub(super) const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate";
 
 /// An answer that is complete from the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,31 @@ impl Answer {
         Answer { head: ResponseHead { headers, ..refused.head }, body: refused.body }
     }
 
+    /// To a request of a session that is nowhere.
+    pub fn no_such_session(body: &Bytes) -> Answer {
+        let id = id_in_front(body).unwrap_or(Id::NULL);
+        Answer::refusal(404, &id, INVALID_REQUEST, "there is no such session")
+    }
+
+    /// To a request of a session that is at another node, which cannot be reached for now.
+    pub fn away(body: &Bytes) -> Answer {
+        let id = id_in_front(body).unwrap_or(Id::NULL);
+        let message = "the node that has this session cannot be reached for now";
+        let mut answer = Answer::refusal(503, &id, INTERNAL_ERROR, message);
+        answer.head.headers.push("Retry-After", "1");
+        answer
+    }
+
+    /// To a body of more than so many bytes.
+    pub fn too_long(bytes_max: usize) -> Answer {
+        Answer::refused(413, format!("body is longer than the limit of {bytes_max} bytes"))
+    }
+
+    /// To a request whose body pauses for too long.
+    pub fn silent() -> Answer {
+        Answer::empty(408)
+    }
+
     /// A body came, but too slowly.
     pub(super) fn too_slow() -> Answer {
         let message = format!(
@@ -80,10 +106,22 @@ impl Answer {
     }
 
     fn not_admitted(refused: &Refused) -> Answer {
+        if let Refused::ByToken(refusal) = refused {
+            return Answer::by_token(refusal);
+        }
         match refused.field() {
             Some(field) => Answer::refused_with(field, refused.status(), refused.to_string()),
             None => Answer::refused(refused.status(), refused.to_string()),
         }
+    }
+
+    /// To a request whose token is not let in, or not far enough.
+    pub(super) fn by_token(refusal: &TokenRefusal) -> Answer {
+        let TokenRefusal { status, message, field } = refusal;
+        let code = if *status == 503 { INTERNAL_ERROR } else { INVALID_REQUEST };
+        let mut answer = Answer::refusal(*status, &Id::NULL, code, message.clone());
+        answer.head.headers.extend(field.as_ref().map(|(name, value)| (*name, value.as_str())));
+        answer
     }
 
     fn refused(status: u16, message: impl Into<String>) -> Answer {
@@ -164,7 +202,9 @@ pub struct Entrance {
 impl Entrance {
     /// Judges a head. The body need not be read if it is refused.
     pub fn admit(&self, head: &RequestHead) -> Result<Verb, Answer> {
-        self.admission.admit(head).map_err(|refused| Answer::not_admitted(&refused))?;
+        if !head.is_admitted {
+            self.admission.admit(head).map_err(|refused| Answer::not_admitted(&refused))?;
+        }
         let Some(at) = self.at(&head.path) else {
             return Err(Answer::refused(404, format!("there is nothing at `{}`", head.path)));
         };
@@ -220,8 +260,7 @@ impl Entrance {
 
     /// The answer to a body over the limit.
     pub fn too_long(&self) -> Answer {
-        let bytes_max = self.body_bytes_max;
-        Answer::refused(413, format!("body is longer than the limit of {bytes_max} bytes"))
+        Answer::too_long(self.body_bytes_max)
     }
 }
 

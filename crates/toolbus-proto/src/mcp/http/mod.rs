@@ -13,6 +13,6 @@ mod headers;
 mod inputs;
 
 pub use client::{ClientSettings, HttpClient};
-pub use endpoint::{Endpoint, Settings};
-pub use entrance::{Entrance, is_of_pair};
+pub use endpoint::{Endpoint, SESSIONS_MAX, Settings};
+pub use entrance::{Answer, Entrance, is_of_pair};
 pub use headers::{BadMirror, Mirror, Mirrored, decode_value, encode_value, mirror_of, mirrored};

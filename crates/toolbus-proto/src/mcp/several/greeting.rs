@@ -41,6 +41,11 @@ struct Link {
 }
 
 impl Session {
+    /// What its client has said of itself.
+    pub(super) fn params(&self) -> Bytes {
+        self.params.clone()
+    }
+
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.links.values().map(|link| link.ticket)
     }
@@ -82,6 +87,7 @@ impl Several {
         match caller {
             Some(caller) => {
                 self.jobs.insert(front, Job::Session(caller));
+                self.begin_telling(front);
                 let head = Some(Json::from_trusted(head));
                 self.downs.push_back((front, Down::Begin { head, parts: None }));
             }
@@ -91,7 +97,7 @@ impl Several {
 
     fn greeting(&self, era: Era) -> Bytes {
         // The front itself knows best who we are, then.
-        if self.has_only_tools() {
+        if self.has_only_tools() && self.shown.instructions().is_none() {
             return Bytes::from_static(b"{}");
         }
         let said: Vec<_> = self
@@ -107,12 +113,16 @@ impl Several {
             .collect();
         let mut head = vec![b'{'];
         let capabilities = said.iter().map(|(_, capabilities, _)| *capabilities);
-        put_member(&mut head, "capabilities", united(&capabilities.collect::<Vec<_>>()));
+        let united = united(&capabilities.collect::<Vec<_>>());
+        put_member(&mut head, "capabilities", self.shown.capabilities(&united));
         put_member(&mut head, "serverInfo", self.us.as_bytes());
         let paragraphs = said.iter().filter_map(|(back, _, text)| {
             Some(format!("{}: {}", self.backs[*back].peer.name, text.as_ref()?))
         });
-        let instructions = paragraphs.collect::<Vec<_>>().join("\n\n");
+        let instructions = match self.shown.instructions() {
+            Some(instructions) => instructions.to_owned(),
+            None => paragraphs.collect::<Vec<_>>().join("\n\n"),
+        };
         if !instructions.is_empty() {
             put_member(&mut head, "instructions", quoted(&instructions));
         }
@@ -259,8 +269,7 @@ impl Several {
                     "notifications/cancelled" => return self.withdrawn(front, ticket, &note),
                     _ => {}
                 }
-                self.backs[back].changed(&method);
-                self.downs.push_back((front, Down::Part(Part::Json(note))));
+                self.noted_by_session(now, front, back, caller, note);
             }
             Down::Ask(ask, asked) => {
                 let question = self.next_question;

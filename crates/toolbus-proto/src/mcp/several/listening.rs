@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use super::routing::{Subject, unknown};
 use super::{Job, PATIENCE, Purpose, Several, at, params_of};
 use crate::channel::{Asked, Down, Ticket, Up};
 use crate::json::{Json, Kind, edit};
 use crate::jsonrpc::{kind, string};
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, SUBSCRIPTION_KEY, put_member};
 use crate::tool::{Call, FailureKind, Part};
+use crate::view::Sort;
 
 /// How often a server may be lost before we stop listening to it.
 const LOSSES_MAX: u32 = 10;
@@ -60,6 +62,15 @@ impl Several {
             let message = "subscriptions/listen needs notifications, an object";
             return self.refuse(front, &Refusal::new(INVALID_PARAMS, message));
         };
+        let uris = edit::member(wanted, "resourceSubscriptions").unwrap_or("[]");
+        let hidden = edit::elements(uris).filter_map(string).find(|uri| {
+            let is_shown = |back: usize| self.shown.resource(&self.backs[back].peer.name, uri);
+            !self.servers().any(is_shown)
+        });
+        if let Some(uri) = hidden {
+            let refusal = unknown(Era::Modern, &Subject::Resource(uri.into_owned()));
+            return self.refuse(front, &refusal);
+        }
         let mut listen = Listen {
             tools: edit::member(wanted, "toolsListChanged") == Some("true"),
             waits: self.servers().collect(),
@@ -75,6 +86,7 @@ impl Several {
         }
         let is_ready = listen.waits.is_empty();
         self.jobs.insert(front, Job::Listen(listen));
+        self.begin_telling(front);
         if is_ready {
             self.acknowledge(front);
         }
@@ -82,7 +94,7 @@ impl Several {
 
     pub(super) fn listen_down(
         &mut self,
-        _now: Instant,
+        now: Instant,
         ticket: Ticket,
         back: usize,
         front: Ticket,
@@ -107,8 +119,8 @@ impl Several {
                 }
                 // The bus hears of that, too, and tells it for all backs.
                 if method != "notifications/tools/list_changed" {
-                    self.backs[back].changed(&method);
-                    self.downs.push_back((front, Down::Part(Part::Json(note))));
+                    let by = listen.call.clone();
+                    self.noted(now, front, back, &by, note);
                 }
             }
             Down::Done(outcome) => {
@@ -129,6 +141,21 @@ impl Several {
                 self.settled(front, back);
             }
             _ => {}
+        }
+    }
+
+    /// Is this of the back for clients who are shown only a part of it?
+    pub(super) fn is_told(&self, back: usize, method: &str, note: &Json) -> bool {
+        let name = &self.backs[back].peer.name;
+        let Some(selection) = &self.shown.selection else { return true };
+        match method {
+            "notifications/resources/updated" => {
+                let params = edit::member(note.as_str(), "params").unwrap_or("{}");
+                edit::text(params, "uri").is_none_or(|uri| self.shown.resource(name, &uri))
+            }
+            "notifications/prompts/list_changed" => selection.may_match(Sort::Prompt, name),
+            "notifications/resources/list_changed" => selection.may_match(Sort::Resource, name),
+            _ => true,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::jsonrpc::{kind as kind_of, string};
 use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, SERVER_KEY, put_member, quoted};
 use crate::tool::{Call, Failure, FailureKind, Outcome, Part};
+use crate::view::Names;
 
 /// How many entries a page of ours has.
 const PAGE: usize = 1000;
@@ -41,6 +42,15 @@ impl Kind {
             "resources/list" => Some(Kind::Resources),
             "resources/templates/list" => Some(Kind::Templates),
             _ => None,
+        }
+    }
+
+    /// Those that are others when a server says so.
+    pub(super) fn changed_by(note: &str) -> &'static [Kind] {
+        match note {
+            "notifications/prompts/list_changed" => &[Kind::Prompts],
+            "notifications/resources/list_changed" => &[Kind::Resources, Kind::Templates],
+            _ => &[],
         }
     }
 
@@ -80,8 +90,10 @@ pub(super) struct List {
     /// It could not be read of late: clients are not shown what it was, and yet what it names is
     /// still known to be this back's.
     pub(super) is_left_out: bool,
+    /// How often what is shown of it was another than before.
+    pub(super) changes: u64,
     /// It is being read: what is there, and who waits for the rest.
-    reading: Option<Reading>,
+    pub(super) reading: Option<Reading>,
 }
 
 /// What a back has listed.
@@ -94,10 +106,12 @@ pub(super) struct Listed {
 }
 
 #[derive(Debug)]
-struct Reading {
+pub(super) struct Reading {
     listed: Listed,
     pages: usize,
     waiting: BTreeSet<Ticket>,
+    /// Who is told so if it is another than before.
+    pub(super) notes: Vec<(Ticket, Json)>,
     /// A client was shown the list as it was before.
     is_late: bool,
 }
@@ -105,15 +119,8 @@ struct Reading {
 impl Back {
     /// The server says that a list has changed.
     pub(super) fn changed(&mut self, method: &str) {
-        match method {
-            "notifications/prompts/list_changed" => {
-                self.lists[Kind::Prompts as usize].is_stale = true;
-            }
-            "notifications/resources/list_changed" => {
-                self.lists[Kind::Resources as usize].is_stale = true;
-                self.lists[Kind::Templates as usize].is_stale = true;
-            }
-            _ => {}
+        for kind in Kind::changed_by(method) {
+            self.lists[*kind as usize].is_stale = true;
         }
     }
 
@@ -187,7 +194,8 @@ impl Several {
             return true;
         }
         let (listed, waiting) = (Listed::new(), BTreeSet::from([front]));
-        list.reading = Some(Reading { listed, pages: 0, waiting, is_late: false });
+        let notes = Vec::new();
+        list.reading = Some(Reading { listed, pages: 0, waiting, notes, is_late: false });
         list.is_stale = false;
         self.ask_page(now, back, kind, call, None);
         true
@@ -235,10 +243,16 @@ impl Several {
             Ok(None) => None,
             Err(failure) => Some(failure),
         };
-        let Some(Reading { listed, waiting, is_late, .. }) = list.reading.take() else { return };
-        let is_news = list.last.as_ref().is_some_and(|last| last.entries != listed.entries);
+        let Some(Reading { listed, waiting, notes, is_late, .. }) = list.reading.take() else {
+            return;
+        };
+        let is_read = failure.is_none();
         match failure {
             None => {
+                let last = list.last.clone();
+                let is_news = last.is_some_and(|last| !self.are_alike(back, kind, &last, &listed));
+                let list = &mut self.backs[back].lists[kind as usize];
+                list.changes += u64::from(is_news);
                 (list.last, list.is_left_out) = (Some(Arc::new(listed)), false);
                 if is_late && is_news {
                     self.tell_all(kind);
@@ -249,6 +263,7 @@ impl Several {
                 self.left_out(back, failure);
             }
         }
+        self.tell_noted(back, kind, notes, is_read);
         for front in waiting {
             self.list_settled(now, front, back, kind);
         }
@@ -353,12 +368,23 @@ impl Several {
             let list = &back.lists[kind as usize];
             let Some(listed) = list.last.as_ref().filter(|_| !list.is_left_out) else { continue };
             for entry in &listed.entries {
+                let peer = &back.peer.name;
                 if kind != Kind::Prompts {
-                    entries.push(entry.as_bytes().clone());
+                    let member = if kind == Kind::Resources { "uri" } else { "uriTemplate" };
+                    let uri = edit::text(entry.as_str(), member).unwrap_or_default();
+                    if self.shown.resource(peer, &uri) {
+                        entries.push(entry.as_bytes().clone());
+                    }
                     continue;
                 }
                 let Some(own) = edit::text(entry.as_str(), "name") else { continue };
-                let name = format!("{}_{own}", back.peer.name);
+                if !self.shown.prompt(peer, &own) {
+                    continue;
+                }
+                let name = match self.shown.names() {
+                    Names::Plain => own.clone().into_owned(),
+                    Names::Back | Names::Full => format!("{peer}_{own}"),
+                };
                 if let Some((first, firsts)) = taken.get(&name) {
                     let first = &self.backs[*first].peer.name;
                     let both = format!("{first}.{firsts} and {}.{own}", back.peer.name);
@@ -402,7 +428,7 @@ impl Several {
                 (ttl.min(listed.ttl_ms), public && listed.is_public)
             });
             let ttl_ms = if ttl_ms == u64::MAX { 0 } else { ttl_ms };
-            let is_public = is_public && !shown.is_empty();
+            let is_public = is_public && !shown.is_empty() && self.shown.is_public();
             put_member(&mut result, "ttlMs", ttl_ms.to_string());
             let scope = if is_public { "\"public\"" } else { "\"private\"" };
             put_member(&mut result, "cacheScope", scope);

@@ -6,10 +6,14 @@
 //! [`Several::poll_ask`], and what the clients are to hear of [`Several::poll_down`]. Tools are
 //! not here: every front lists and calls those through the bus.
 
+mod changes;
+mod entry;
 mod greeting;
 mod listening;
 mod lists;
+mod lone;
 mod routing;
+mod shown;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,6 +24,7 @@ use bytes::Bytes;
 use self::greeting::Session;
 use self::listening::Listen;
 use self::lists::{Kind, List};
+use self::lone::{Edit, Lone};
 use super::WIRE;
 use super::calling::era_of;
 use super::wire::{self, Era, INTERNAL_ERROR, Refusal, UNKNOWN_METHOD};
@@ -28,6 +33,10 @@ use crate::json::{Json, edit};
 use crate::tool::{
     Call, CallOptions, CallerId, Code, Deadline, Failure, FailureKind, Outcome, What,
 };
+
+pub(super) use self::entry::tool;
+pub use self::lone::Kept;
+pub use self::shown::Shown;
 
 /// How long a list waits for a back that was listed before, and a subscription for its backs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -62,6 +71,15 @@ pub struct Several {
     questions: HashMap<u64, (Ticket, AskId)>,
     /// The names of prompts that were already told to fall together.
     warned: HashSet<String>,
+    /// What clients are shown.
+    shown: Shown,
+    /// Which changes of the lists of backs clients have been told of that are shown a part of them.
+    told: HashMap<(Ticket, usize), [u64; Kind::COUNT]>,
+    /// What is known of the only server, if there is but one.
+    lone: Lone,
+    /// What is changed about calls that are to be asked.
+    changed: HashMap<Ticket, crate::view::Changed>,
+    kept: VecDeque<Kept>,
     next_ticket: u64,
     next_question: u64,
     asks: VecDeque<(usize, Ticket, Asked)>,
@@ -81,6 +99,8 @@ pub enum SeveralNotice {
     },
     /// Two prompts would have one name: a sentence for people.
     SameName(String),
+    /// Two tools of the only server would: a sentence for people.
+    SameTool(String),
 }
 
 #[derive(Debug)]
@@ -123,6 +143,11 @@ enum Job {
         ticket: Ticket,
     },
     Listen(Listen),
+    /// A request whose name is looked for in the lists of the only server.
+    Seek {
+        call: Box<Call>,
+        until: Instant,
+    },
 }
 
 /// What a back was asked for.
@@ -147,6 +172,16 @@ enum Purpose {
     },
     Pass {
         front: Ticket,
+    },
+    /// The same for the only server, where its answer is not shown as it is.
+    Shown {
+        front: Ticket,
+        edit: Edit,
+    },
+    /// A list of the only server, read for ourselves.
+    ReadAlone {
+        list: lone::List,
+        call: Box<Call>,
     },
     Listen {
         back: usize,
@@ -190,11 +225,42 @@ impl Several {
             sessions: HashMap::new(),
             questions: HashMap::new(),
             warned: HashSet::new(),
+            shown: Shown::default(),
+            lone: Lone::default(),
+            told: HashMap::new(),
+            changed: HashMap::new(),
+            kept: VecDeque::new(),
             next_ticket: 0,
             next_question: 0,
             asks: VecDeque::new(),
             downs: VecDeque::new(),
             notices: VecDeque::new(),
+        }
+    }
+
+    /// Clients are shown this from now on. Backs of which nothing can be shown are left alone.
+    pub fn show(&mut self, shown: Shown) {
+        let count = self.backs.len();
+        for back in &mut self.backs {
+            if !shown.may_match_any(&back.peer.name) && 1 < count {
+                back.peer.speaks_mcp = false;
+                back.is_asked = true;
+            }
+        }
+        self.shown = shown;
+        self.lone.begin_anew();
+    }
+
+    /// What clients are shown.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// What this back says of itself is known before it is asked, to a legacy and to a modern
+    /// client.
+    pub fn know(&mut self, back: usize, greetings: [Json; 2]) {
+        if let Some(back) = self.backs.get_mut(back) {
+            back.greetings = greetings.map(Some);
         }
     }
 
@@ -218,10 +284,13 @@ impl Several {
         let method = str::from_utf8(&method).unwrap_or_default();
         // The only one decides about everything by itself.
         if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice() {
-            return self.pass(ticket, 0, call);
+            return self.call_alone(now, ticket, call);
         }
         // Whatever else is wrong with it.
-        if capability_of(method).is_some_and(|capability| self.lacks(era_of(&call), capability)) {
+        let lacks = |capability: &str| {
+            !self.shown.may_show(capability) || self.lacks(era_of(&call), capability)
+        };
+        if capability_of(method).is_some_and(lacks) {
             return self.refuse(ticket, &unknown_method(method));
         }
         match method {
@@ -273,11 +342,22 @@ impl Several {
         match (purpose, down) {
             (Purpose::Pass { front }, down) => {
                 let front = *front;
-                if let Down::Done(_) = down {
-                    self.asked.remove(&ticket);
-                    self.jobs.remove(&front);
-                }
+                let down = match down {
+                    Down::Done(done) => {
+                        self.asked.remove(&ticket);
+                        self.jobs.remove(&front);
+                        Down::Done(done.map(|outcome| match outcome {
+                            Outcome::Native(result) => Outcome::Native(self.shown.result(result)),
+                            outcome => outcome,
+                        }))
+                    }
+                    down => down,
+                };
                 self.downs.push_back((front, down));
+            }
+            (Purpose::Shown { front, edit }, down) => {
+                let (front, edit) = (*front, edit.clone());
+                self.down_alone(now, ticket, front, &edit, down);
             }
             (Purpose::Link { caller, back }, down) => {
                 let (caller, back) = (*caller, *back);
@@ -292,6 +372,9 @@ impl Several {
                 Some(Purpose::Start { back }) => self.started(back, outcome.err()),
                 Some(Purpose::Page { back, kind, call }) => {
                     self.page_came(now, back, kind, &call, outcome);
+                }
+                Some(Purpose::ReadAlone { list, call }) => {
+                    self.page_alone(now, list, &call, outcome);
                 }
                 _ => {}
             },
@@ -309,6 +392,10 @@ impl Several {
             match self.jobs.get_mut(&ticket) {
                 Some(Job::Listen(_)) => self.acknowledge(ticket),
                 Some(Job::List { .. } | Job::Find { .. }) => self.wait_no_longer(now, ticket),
+                Some(Job::Seek { .. }) => {
+                    let why = "the server has not listed what it has in time";
+                    self.fail(ticket, Failure::new(FailureKind::TimedOut, why));
+                }
                 _ => {}
             }
         }
@@ -390,7 +477,9 @@ impl Several {
 impl Job {
     fn until(&self) -> Option<Instant> {
         match self {
-            Job::List { until, .. } | Job::Find { until, .. } => Some(*until),
+            Job::List { until, .. } | Job::Find { until, .. } | Job::Seek { until, .. } => {
+                Some(*until)
+            }
             Job::Listen(listen) => listen.until(),
             Job::Session(_) | Job::Pass { .. } => None,
         }

@@ -13,12 +13,13 @@ use crate::json::{Json, edit};
 use crate::mcp::calling::era_of;
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, put_member, quoted};
 use crate::tool::{Call, What};
+use crate::view::Names;
 
 /// Resource not found, of the legacy era.
 const NOT_FOUND: i64 = -32002;
 
 /// What a request names, by which its server is found.
-enum Subject {
+pub(super) enum Subject {
     Prompt(String),
     Resource(String),
     /// A template of resources, whose argument is to be completed.
@@ -26,7 +27,7 @@ enum Subject {
 }
 
 impl Subject {
-    fn of(method: &str, params: &str) -> Result<Option<Subject>, Refusal> {
+    pub(super) fn of(method: &str, params: &str) -> Result<Option<Subject>, Refusal> {
         let needs = |what: &str| Refusal::new(INVALID_PARAMS, format!("{method} needs {what}"));
         let text = |object: &str, name: &str| {
             let text = edit::text(object, name).map(Cow::into_owned);
@@ -133,13 +134,26 @@ impl Several {
             let mut entries = listed.into_iter().flat_map(|listed| &listed.entries);
             entries.any(|entry| edit::text(entry.as_str(), member).as_deref() == Some(value))
         };
-        self.servers().find(|back| match subject {
+        let has = |back: &usize| match subject {
             Subject::Prompt(name) => self
                 .own_name(*back, name)
                 .is_some_and(|own| lists(*back, Kind::Prompts, "name", own)),
             Subject::Resource(uri) => lists(*back, Kind::Resources, "uri", uri),
             Subject::Template(uri) => lists(*back, Kind::Templates, "uriTemplate", uri),
-        })
+        };
+        self.servers().filter(has).find(|back| self.shows(*back, subject))
+    }
+
+    /// Is a client shown this of the back? What is hidden is looked for like what is not there.
+    fn shows(&self, back: usize, subject: &Subject) -> bool {
+        let name = &self.backs[back].peer.name;
+        match subject {
+            Subject::Prompt(prompt) => {
+                let own = self.own_name(back, prompt);
+                own.is_some_and(|own| self.shown.prompt(name, own))
+            }
+            Subject::Resource(uri) | Subject::Template(uri) => self.shown.resource(name, uri),
+        }
     }
 
     /// Whose it is if no list has it: by the template that begins most like it, or because only
@@ -161,12 +175,17 @@ impl Several {
         let mut able =
             self.servers().filter(|back| self.has(*back, era, "resources") == Some(true));
         let only = able.next().filter(|_| able.next().is_none());
-        best.map(|(back, _)| back).or(only)
+        best.map(|(back, _)| back).or(only).filter(|back| self.shows(*back, subject))
     }
 
     /// What this back calls the prompt that clients know by `name`.
     fn own_name<'a>(&self, back: usize, name: &'a str) -> Option<&'a str> {
-        name.strip_prefix(&*self.backs[back].peer.name)?.strip_prefix('_')
+        match self.shown.names() {
+            Names::Plain => Some(name),
+            Names::Back | Names::Full => {
+                name.strip_prefix(&*self.backs[back].peer.name)?.strip_prefix('_')
+            }
+        }
     }
 
     fn send_to(&mut self, now: Instant, front: Ticket, back: usize, call: Call, subject: &Subject) {
@@ -199,7 +218,7 @@ impl Several {
     }
 }
 
-fn unknown(era: Era, subject: &Subject) -> Refusal {
+pub(super) fn unknown(era: Era, subject: &Subject) -> Refusal {
     match subject {
         Subject::Prompt(name) => Refusal::new(INVALID_PARAMS, format!("unknown prompt: {name}")),
         Subject::Resource(uri) | Subject::Template(uri) => {

@@ -5,11 +5,15 @@ use bytes::Bytes;
 use crate::json::Json;
 use crate::json::edit;
 use crate::jsonrpc::string;
+use crate::limit::{reason_of, told_by_peer};
 use crate::mcp::wire::{
     FAILURE_KEY, INTERNAL_ERROR, INVALID_PARAMS, Refusal, Revision, UNKNOWN_METHOD, put_member,
     quoted,
 };
 use crate::tool::{Code, Exit, Failure, FailureKind, ToolName};
+
+/// The tool that calls another one, which its arguments name.
+const CALL: &str = "toolbus_call";
 
 /// How we refuse a call; `None` where the failure is the tool's own and becomes a result.
 pub(in crate::mcp) fn refusal(
@@ -20,7 +24,15 @@ pub(in crate::mcp) fn refusal(
     let message = failure.message.clone();
     match (failure.kind, tool) {
         (FailureKind::UnknownTool, Some(tool)) => {
-            Some(Refusal::new(INVALID_PARAMS, format!("unknown tool: {tool}")))
+            // The tool that was meant may be another than the one that was to call it.
+            let meant = message.strip_prefix("no such tool: `").filter(|_| !failure.from_peer);
+            let meant = meant.and_then(|rest| rest.strip_suffix('`'));
+            let meant = meant.filter(|_| tool.as_str() == CALL).unwrap_or(tool.as_str());
+            Some(Refusal::new(INVALID_PARAMS, format!("unknown tool: {meant}")))
+        }
+        // A request of a client that was not passed on, since it names nothing.
+        (FailureKind::UnknownTool, None) if !failure.from_peer => {
+            Some(Refusal::new(INVALID_PARAMS, message))
         }
         (FailureKind::InvalidArguments, Some(_)) if revision < Revision::V2025_11_25 => {
             Some(Refusal::new(INVALID_PARAMS, message))
@@ -36,6 +48,13 @@ pub(in crate::mcp) fn refusal(
 fn data(failure: &Failure) -> Json {
     let mut data = vec![b'{'];
     put_member(&mut data, "kind", quoted(failure.kind.as_str()));
+    if reason_of(failure).is_some()
+        && let Some(detail) = &failure.detail
+    {
+        for (name, value) in edit::members(detail.as_str()) {
+            put_member(&mut data, &name, value);
+        }
+    }
     if let Some(words) = &failure.last_words {
         match words.exit {
             Some(Exit::Code(code)) => put_member(&mut data, "status", code.to_string()),
@@ -56,6 +75,12 @@ pub(in crate::mcp) fn failure_of_error(line: &Bytes, raw: &str) -> Failure {
     let message = edit::text(raw, "message").map_or_else(|| raw.to_owned(), Into::into);
     let message = without_code(code, message);
     let data = edit::member(raw, "data").map(|data| Json::part_of(line, data));
+    if code == Some(INTERNAL_ERROR)
+        && let Some(detail) = data.as_ref().and_then(|data| told_by_peer(data.as_str()))
+    {
+        let refused = Failure::new(FailureKind::Unavailable, message);
+        return Failure { code: None, detail: Some(detail), from_peer: true, ..refused };
+    }
     Failure {
         kind: match code {
             Some(UNKNOWN_METHOD) => FailureKind::UnknownTool,

@@ -22,6 +22,14 @@ pub fn write_tool(out: &mut Vec<u8>, revision: Revision, tool: &ToolSpec) {
         let is_renamed = edit::text(raw, "name").as_deref() != Some(tool.name.as_str());
         let renamed = edit::replaced(raw, "name", &name).filter(|_| is_renamed);
         let mut shown = Cow::from(renamed.as_deref().unwrap_or(raw));
+        // A view may give a title to one that has none.
+        if let Some(title) = tool.title.as_ref().filter(|_| Revision::V2025_06_18 <= revision)
+            && edit::member(raw, "title").is_none()
+        {
+            let title = String::from_utf8(quoted(title)).unwrap_or_default();
+            let titled = edit::with_behind(&shown, "name", "title", &title);
+            shown = titled.map_or(shown, Cow::from);
+        }
         // A legacy client takes an output schema for one of objects, and insists on it.
         let is_unfit = |schema: &str| edit::text(schema, "type").as_deref() != Some("object");
         if revision != Revision::MODERN && edit::member(raw, "outputSchema").is_some_and(is_unfit) {

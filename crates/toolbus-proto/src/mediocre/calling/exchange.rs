@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Asking, Client, Input, Stage};
+use super::{Asking, CallingState, Client, Input};
 use crate::did_you_mean::hinted;
 use crate::http::CREDENTIALS;
 use crate::mediocre::decode::Reading;
@@ -39,7 +39,7 @@ impl<C: Random> Client<C> {
 
     /// The call has just been written, all of it or its beginning.
     pub(super) fn head_exchange(&mut self, request: &Request) {
-        let (Carriage::Exchange { .. }, Stage::Asking(Asking { deadline, input, .. })) =
+        let (Carriage::Exchange { .. }, CallingState::Asking(Asking { deadline, input, .. })) =
             (self.carriage, &self.stage)
         else {
             return;
@@ -76,15 +76,15 @@ impl<C: Random> Client<C> {
     /// Is all of the call said, or about to be written?
     pub fn is_said(&self) -> bool {
         match &self.stage {
-            Stage::Asking(asking) => matches!(asking.input, Input::Whole),
-            Stage::Free => false,
-            Stage::Cutting { .. } => true,
+            CallingState::Asking(asking) => matches!(asking.input, Input::Whole),
+            CallingState::Free => false,
+            CallingState::Cutting { .. } => true,
         }
     }
 
     /// Has the call come to its end, whatever is left to be read?
     pub fn is_answered(&self) -> bool {
-        !matches!(self.stage, Stage::Asking(_)) && self.desk.queue.is_empty()
+        !matches!(self.stage, CallingState::Asking(_)) && self.desk.queue.is_empty()
     }
 
     /// What it means that the answer is no success, unless its body is an error that counts.

@@ -57,7 +57,7 @@ pub struct Client<C> {
     /// The server has answered as one does.
     has_answered: bool,
     desk: Desk<Queue<Down>>,
-    stage: Stage,
+    stage: CallingState,
     /// The present, as far as was told.
     now: Instant,
     /// So many bytes have arrived.
@@ -66,7 +66,7 @@ pub struct Client<C> {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum CallingState {
     Free,
     Asking(Asking),
     /// The call is over; the end of its stream is being written, or that of its exchange read.
@@ -118,7 +118,7 @@ impl<C: Random> Client<C> {
             has_learned: false,
             has_answered: false,
             desk: Desk::ready(WAITING_MAX, "this connection"),
-            stage: Stage::Free,
+            stage: CallingState::Free,
             now,
             received: 0,
             out: Outbox::new(),
@@ -127,7 +127,9 @@ impl<C: Random> Client<C> {
 
     /// Would a call go out at once?
     pub fn is_free(&self) -> bool {
-        self.desk.is_open() && matches!(self.stage, Stage::Free) && self.desk.queue.is_empty()
+        self.desk.is_open()
+            && matches!(self.stage, CallingState::Free)
+            && self.desk.queue.is_empty()
     }
 
     /// What is known of the methods by now, for the next connection.
@@ -144,7 +146,7 @@ impl<C: Random> Client<C> {
     /// take the call.
     fn start_next(&mut self) {
         while self.desk.is_open()
-            && matches!(self.stage, Stage::Free)
+            && matches!(self.stage, CallingState::Free)
             && let Some(Waiting { ticket, call, ups, .. }) = self.desk.queue.pop()
         {
             let purpose = if call.what == What::Tools { Purpose::List } else { Purpose::Call };
@@ -168,7 +170,7 @@ impl<C: Random> Client<C> {
                 true => Input::Coming { tail: request.tail.clone() },
                 false => Input::Whole,
             };
-            self.stage = Stage::Asking(Asking {
+            self.stage = CallingState::Asking(Asking {
                 ticket,
                 deadline,
                 moved: self.now,
@@ -202,7 +204,7 @@ impl<C: Random> Client<C> {
     /// More of the call that is being asked.
     fn go_on(&mut self, ticket: Ticket, up: Up) {
         let now = self.now;
-        let Stage::Asking(asking) = &mut self.stage else { return };
+        let CallingState::Asking(asking) = &mut self.stage else { return };
         if let Up::Cancel(_) = up {
             return self.give_up(ticket, Failure::cancelled());
         }
@@ -237,7 +239,7 @@ impl<C: Random> Client<C> {
     /// cancel, the handler could act on it.
     fn give_up(&mut self, ticket: Ticket, failure: Failure) {
         self.desk.done(ticket, Err(failure));
-        self.stage = Stage::Free;
+        self.stage = CallingState::Free;
         let why = "the connection was closed to give up a call";
         self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
     }
@@ -252,7 +254,7 @@ impl<C: Random> Client<C> {
         if !self.desk.is_open() || self.desk.downs.is_full() {
             return false;
         }
-        if !matches!(self.stage, Stage::Asking(_)) {
+        if !matches!(self.stage, CallingState::Asking(_)) {
             self.handle_stray(input);
             return false;
         }
@@ -284,7 +286,7 @@ impl<C: Random> Client<C> {
 
     /// Shows what was said to a caller who wants to see it.
     fn show<L: IntoIterator<Item = String>>(&mut self, lines: impl FnOnce() -> L) {
-        if let Stage::Asking(Asking { ticket, wants_events: true, .. }) = self.stage {
+        if let CallingState::Asking(Asking { ticket, wants_events: true, .. }) = self.stage {
             for line in lines() {
                 self.desk.downs.push(ticket, Down::Log(Json::from_trusted(line)));
             }
@@ -303,10 +305,10 @@ impl<C: Random> Client<C> {
 
     /// What came is no response: the call fails, and nothing can follow.
     fn break_with(&mut self, failure: Failure) {
-        if let Stage::Asking(Asking { ticket, .. }) = self.stage {
+        if let CallingState::Asking(Asking { ticket, .. }) = self.stage {
             self.desk.done(ticket, Err(failure.clone()));
         }
-        self.stage = Stage::Free;
+        self.stage = CallingState::Free;
         self.break_off(Farewell::Abrupt, failure);
     }
 
@@ -321,7 +323,7 @@ impl<C: Random> Client<C> {
             return self.break_with(translate::of_another_wire());
         }
         self.has_answered = true;
-        let Stage::Asking(asking) = &mut self.stage else { return };
+        let CallingState::Asking(asking) = &mut self.stage else { return };
         let ticket = asking.ticket;
         let is_told = asking.purpose == Purpose::Call && asking.failed.is_none();
         let down = match said {
@@ -341,6 +343,10 @@ impl<C: Random> Client<C> {
                         return self.complete(Ok(Outcome::Value(value)));
                     }
                     (Some(failure), false) => {
+                        // Who takes no call of ours says nothing of its methods.
+                        if err.as_ref().is_some_and(translate::turns_away) {
+                            asking.purpose = Purpose::Call;
+                        }
                         let failure = self.told_of_credentials(failure);
                         return self.complete(Err(failure));
                     }
@@ -364,8 +370,8 @@ impl<C: Random> Client<C> {
 
     /// The response is complete, and with it the call, whatever follows on the wire.
     fn complete(&mut self, outcome: Result<Outcome, Failure>) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Free);
-        let Stage::Asking(Asking { ticket, purpose, input, .. }) = stage else { return };
+        let stage = std::mem::replace(&mut self.stage, CallingState::Free);
+        let CallingState::Asking(Asking { ticket, purpose, input, .. }) = stage else { return };
         let outcome = match purpose {
             Purpose::Call => outcome,
             Purpose::List => {
@@ -392,7 +398,7 @@ impl<C: Random> Client<C> {
             (Carriage::Exchange { .. }, Input::Coming { .. }) => false,
         };
         if is_over {
-            self.stage = Stage::Cutting { until: self.now + CUT_PATIENCE };
+            self.stage = CallingState::Cutting { until: self.now + CUT_PATIENCE };
         } else {
             self.writer.reset();
             let why = "the connection was closed inside a stream that was no longer wanted";
@@ -411,9 +417,9 @@ impl<C: Random> Client<C> {
     /// When the call that is being asked, or the end of it, has taken long enough.
     fn give_up_at(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Free => None,
-            Stage::Asking(asking) => asking.deadline.instant(asking.moved),
-            Stage::Cutting { until } => Some(*until),
+            CallingState::Free => None,
+            CallingState::Asking(asking) => asking.deadline.instant(asking.moved),
+            CallingState::Cutting { until } => Some(*until),
         }
     }
 }
@@ -426,14 +432,14 @@ impl<C: Random> Machine for Client<C> {
             return;
         }
         match &self.stage {
-            Stage::Free => {}
-            Stage::Asking(Asking { ticket, deadline, .. }) => {
+            CallingState::Free => {}
+            CallingState::Asking(Asking { ticket, deadline, .. }) => {
                 self.give_up(*ticket, deadline.missed());
             }
-            Stage::Cutting { .. } => {
+            CallingState::Cutting { .. } => {
                 let why = "the end of a stream that was cut short could not be written in time";
                 self.break_off(Farewell::Abrupt, Failure::new(FailureKind::Gone, why));
-                self.stage = Stage::Free;
+                self.stage = CallingState::Free;
             }
         }
     }
@@ -459,7 +465,7 @@ impl<C: Random> Channel for Client<C> {
             let count = (received - self.received) as usize;
             self.received = received;
             let came = &input[input.len().saturating_sub(count)..];
-            if let Stage::Asking(asking) = &mut self.stage
+            if let CallingState::Asking(asking) = &mut self.stage
                 && self.decoder.is_progress(came)
             {
                 asking.moved = now;
@@ -480,7 +486,7 @@ impl<C: Random> Channel for Client<C> {
         match self.decoder.end(input) {
             Err(error) => self.handle_broken(&error),
             Ok(())
-                if matches!(self.stage, Stage::Asking(_))
+                if matches!(self.stage, CallingState::Asking(_))
                     && let Some(refused) = self.refused(None) =>
             {
                 self.break_with(refused);
@@ -501,16 +507,20 @@ impl<C: Random> Channel for Client<C> {
         out.append(&mut self.out);
     }
 
+    fn heeds_sent(&self) -> bool {
+        true
+    }
+
     fn handle_sent(&mut self, now: Instant) {
         self.now = now;
         match &mut self.stage {
-            Stage::Asking(asking) => asking.moved = now,
-            Stage::Cutting { .. }
+            CallingState::Asking(asking) => asking.moved = now,
+            CallingState::Cutting { .. }
                 if self.carriage == Carriage::Connection && self.out.is_empty() =>
             {
-                self.stage = Stage::Free;
+                self.stage = CallingState::Free;
             }
-            Stage::Cutting { .. } | Stage::Free => {}
+            CallingState::Cutting { .. } | CallingState::Free => {}
         }
     }
 
@@ -537,7 +547,7 @@ impl<C: Random> Calling for Client<C> {
     fn up(&mut self, now: Instant, ticket: Ticket, up: Up) {
         self.now = now;
         match &self.stage {
-            Stage::Asking(asking) if asking.ticket == ticket => self.go_on(ticket, up),
+            CallingState::Asking(asking) if asking.ticket == ticket => self.go_on(ticket, up),
             _ => {
                 if let Some(failure) = self.desk.queue.up(ticket, up) {
                     self.desk.done(ticket, Err(failure));
@@ -565,7 +575,7 @@ impl<C: Random> Calling for Client<C> {
     fn proof(&self) -> Proof {
         match &self.stage {
             _ if self.has_answered => Proof::Ready,
-            Stage::Asking(Asking { purpose: Purpose::List, .. }) => Proof::Awaited,
+            CallingState::Asking(Asking { purpose: Purpose::List, .. }) => Proof::Awaited,
             _ => Proof::None,
         }
     }
@@ -577,10 +587,10 @@ impl<C: Random> Calling for Client<C> {
 
     fn handle_lost(&mut self, now: Instant, why: &Failure) {
         self.now = now;
-        if let Stage::Asking(Asking { ticket, .. }) = self.stage {
+        if let CallingState::Asking(Asking { ticket, .. }) = self.stage {
             self.desk.done(ticket, Err(why.clone()));
         }
-        self.stage = Stage::Free;
+        self.stage = CallingState::Free;
         self.desk.lost(why);
         if self.desk.is_open() {
             self.break_off(Farewell::Abrupt, why.clone());

@@ -4,6 +4,7 @@
 //! What is left of a request that is answered is the transport's to throw away.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -13,7 +14,7 @@ use super::{Input, ServerSettings, call_of, element};
 use crate::channel::{
     Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket, Up,
 };
-use crate::http::{BYTES_A_SECOND_MIN, Pace, ResponseHead};
+use crate::http::{BYTES_A_SECOND_MIN, Pace, ResponseHead, Visit};
 use crate::mediocre::decode::{Decoder, Direction};
 use crate::mediocre::encode::Writer;
 use crate::mediocre::event::{Event, FramingError, Head, Said};
@@ -33,7 +34,7 @@ pub struct Exchange<C> {
     terms: Terms,
     decoder: Decoder,
     writer: Writer<C>,
-    stage: Stage,
+    stage: ExchangeState,
     /// For the time in which the call is not there yet.
     deadline: Deadline,
     /// When a byte arrived last, and how many lay there then.
@@ -44,8 +45,11 @@ pub struct Exchange<C> {
     /// The body broke off, or is about to.
     is_cut: bool,
     answer: AnswerHead,
-    /// Why the request is refused, if it is.
+    /// Why the request is refused, if it is, and the header field that goes with that.
     why: Option<String>,
+    field: Option<(&'static str, String)>,
+    /// The request, where it shows a token of a sign-in server.
+    visit: Option<Arc<Visit>>,
     /// Something of the answer was handed out, and its head.
     has_written: bool,
     has_begun: bool,
@@ -55,7 +59,7 @@ pub struct Exchange<C> {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ExchangeState {
     /// No call yet.
     Awaiting,
     /// A single call that waits for the end of its body.
@@ -86,7 +90,7 @@ impl<C: Random> Exchange<C> {
             terms,
             decoder: Decoder::new(Direction::Call, settings.reading),
             writer: Writer::new(chance),
-            stage: Stage::Awaiting,
+            stage: ExchangeState::Awaiting,
             deadline: Deadline { asked: now, quiet, total },
             moved: now,
             waiting: 0,
@@ -94,12 +98,19 @@ impl<C: Random> Exchange<C> {
             is_cut: false,
             answer: AnswerHead { status: 200, single_len: None },
             why: None,
+            field: None,
+            visit: None,
             has_written: false,
             has_begun: false,
             ups: Queue::default(),
             notices: VecDeque::new(),
             out: Outbox::new(),
         }
+    }
+
+    /// The same that shows a token of a sign-in server.
+    pub(super) fn visiting(self, visit: Option<Arc<Visit>>) -> Exchange<C> {
+        Exchange { visit, ..self }
     }
 
     /// A request that was not let in.
@@ -116,20 +127,26 @@ impl<C: Random> Exchange<C> {
 
     /// The client has left: whatever it asked is cancelled.
     pub(super) fn handle_gone(&mut self) -> Flow {
-        if let Stage::Answering { .. } = self.stage {
+        if let ExchangeState::Answering { .. } = self.stage {
             self.ups.clear();
             self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
         }
         self.out = Outbox::new();
-        self.stage = Stage::Over { ended: Ended::Well, is_complete: false };
+        self.stage = ExchangeState::Over { ended: Ended::Well, is_complete: false };
         Flow::Close
     }
 
     /// The head of the answer, once, as soon as it is known.
     pub(super) fn poll_answer(&mut self) -> Option<ResponseHead> {
         let is_known = self.has_written || !self.out.is_empty() || self.is_finished();
-        (is_known && !std::mem::replace(&mut self.has_begun, is_known))
-            .then(|| ResponseHead { why: self.why.take(), ..self.answer.head() })
+        if !is_known || std::mem::replace(&mut self.has_begun, is_known) {
+            return None;
+        }
+        let mut head = ResponseHead { why: self.why.take(), ..self.answer.head() };
+        if let Some((name, value)) = self.field.take() {
+            head.headers.put(name, value);
+        }
+        Some(head)
     }
 
     /// The body of the request is cut short; its end is told next.
@@ -144,18 +161,18 @@ impl<C: Random> Exchange<C> {
 
     /// Is the answer whole? If not, its body must not end well.
     pub fn is_complete(&self) -> bool {
-        matches!(self.stage, Stage::Over { is_complete: true, .. })
+        matches!(self.stage, ExchangeState::Over { is_complete: true, .. })
     }
 
     /// Takes the next event, if there is one and it can be taken. Tells whether it did.
     fn step(&mut self, now: Instant, input: &mut BytesMut) -> bool {
         match &self.stage {
-            Stage::Awaiting => match self.read(input) {
+            ExchangeState::Awaiting => match self.read(input) {
                 Some(Ok(event)) => self.handle_head(now, event.said),
                 Some(Err(error)) => self.handle_broken(&error),
                 None => return false,
             },
-            Stage::Answering { input: Input::Coming, .. } => {
+            ExchangeState::Answering { input: Input::Coming, .. } => {
                 if !self.ups.takes_more() {
                     return false;
                 }
@@ -166,7 +183,7 @@ impl<C: Random> Exchange<C> {
                 }
             }
             // The call is whole: only blanks may follow.
-            Stage::Held(_) | Stage::Answering { .. } => {
+            ExchangeState::Held(_) | ExchangeState::Answering { .. } => {
                 let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
                 if input.iter().all(is_blank) {
                     input.clear();
@@ -175,7 +192,7 @@ impl<C: Random> Exchange<C> {
                 self.notices.push_back(Notice::Broke("bytes after the call".to_owned()));
                 self.refuse(&Refusal::of_body("trailing_bytes", "bytes after the call"));
             }
-            Stage::Over { .. } => {
+            ExchangeState::Over { .. } => {
                 input.clear();
                 return false;
             }
@@ -207,7 +224,7 @@ impl<C: Random> Exchange<C> {
             // Between messages a decoder says nothing else.
             _ => return,
         };
-        self.stage = Stage::Held(held);
+        self.stage = ExchangeState::Held(held);
     }
 
     fn call(&mut self, now: Instant, head: Head) -> Option<Call> {
@@ -222,11 +239,11 @@ impl<C: Random> Exchange<C> {
 
     fn run(&mut self, input: Input, call: Call) {
         self.ups.push(TICKET, Asking::Call(Box::new(call)));
-        self.stage = Stage::Answering { input, reply: Reply::Due };
+        self.stage = ExchangeState::Answering { input, reply: Reply::Due };
     }
 
     fn handle_element(&mut self, said: Said) {
-        if let (Said::Tail(_), Stage::Answering { input, .. }) = (&said, &mut self.stage) {
+        if let (Said::Tail(_), ExchangeState::Answering { input, .. }) = (&said, &mut self.stage) {
             *input = Input::Whole;
         }
         element(&mut self.ups, TICKET, said);
@@ -239,18 +256,20 @@ impl<C: Random> Exchange<C> {
         self.refuse(&Refusal {
             status,
             error: translate::protocol_error(error, &self.settings.reading),
+            field: None,
         });
     }
 
     /// A call without a method has a response like any other.
     fn refuse_method(&mut self) {
-        self.refuse(&Refusal { status: 200, error: translate::method_missing() });
+        let error = translate::method_missing();
+        self.refuse(&Refusal { status: 200, error, field: None });
     }
 
     /// Ends the exchange with a status, or if the response has begun, without an end.
     fn refuse(&mut self, refusal: &Refusal) {
         let reply = match &self.stage {
-            Stage::Answering { reply, .. } => {
+            ExchangeState::Answering { reply, .. } => {
                 self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
                 *reply
             }
@@ -260,12 +279,13 @@ impl<C: Random> Exchange<C> {
         if is_complete {
             self.answer = refusal.write(&mut self.out);
             self.why = Some(refusal.error.msg.clone());
+            self.field.clone_from(&refusal.field);
         }
         let ended = match refusal.status {
             200 => Ended::Well,
             _ => Ended::Broke(refusal.error.msg.clone()),
         };
-        self.stage = Stage::Over { ended, is_complete };
+        self.stage = ExchangeState::Over { ended, is_complete };
     }
 
     /// Did a byte arrive not so long ago that it has gone silent?
@@ -275,8 +295,10 @@ impl<C: Random> Exchange<C> {
 
     pub(super) fn flow(&self) -> Flow {
         match &self.stage {
-            Stage::Over { .. } => Flow::Close,
-            Stage::Answering { input: Input::Coming, .. } if !self.ups.takes_more() => Flow::Pause,
+            ExchangeState::Over { .. } => Flow::Close,
+            ExchangeState::Answering { input: Input::Coming, .. } if !self.ups.takes_more() => {
+                Flow::Pause
+            }
             _ => Flow::More,
         }
     }
@@ -300,18 +322,18 @@ impl<C: Random> Machine for Exchange<C> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Awaiting | Stage::Held(_) => {
+            ExchangeState::Awaiting | ExchangeState::Held(_) => {
                 let late_at = self.pace.late_at();
                 Some(self.deadline.instant(self.moved).map_or(late_at, |at| at.min(late_at)))
             }
             // The tool that answers keeps the deadline, which each byte puts off; but an element that was
             // begun has to come.
-            Stage::Answering { input: Input::Coming, .. }
+            ExchangeState::Answering { input: Input::Coming, .. }
                 if 0 < self.waiting && self.ups.takes_more() =>
             {
                 Some(self.pace.late_at())
             }
-            Stage::Answering { .. } | Stage::Over { .. } => None,
+            ExchangeState::Answering { .. } | ExchangeState::Over { .. } => None,
         }
     }
 
@@ -331,7 +353,7 @@ impl<C: Random> Channel for Exchange<C> {
             is_new = true;
         }
         // Between elements a caller may take its time.
-        if is_new && matches!(self.stage, Stage::Answering { .. }) {
+        if is_new && matches!(self.stage, ExchangeState::Answering { .. }) {
             self.pace = Pace::new(now, self.settings.call_timeout);
         }
         self.waiting = input.len();
@@ -344,17 +366,17 @@ impl<C: Random> Channel for Exchange<C> {
             flow => return flow,
         }
         let ended = self.decoder.end(input);
-        match (std::mem::replace(&mut self.stage, Stage::Awaiting), ended) {
-            (Stage::Awaiting, Ok(())) => {
+        match (std::mem::replace(&mut self.stage, ExchangeState::Awaiting), ended) {
+            (ExchangeState::Awaiting, Ok(())) => {
                 self.refuse(&Refusal::of_body("no_call", "the body holds no call"));
             }
-            (Stage::Awaiting, Err(error)) => self.handle_broken(&error),
-            (Stage::Held(_), _) if self.is_cut => {
+            (ExchangeState::Awaiting, Err(error)) => self.handle_broken(&error),
+            (ExchangeState::Held(_), _) if self.is_cut => {
                 self.refuse(&Refusal::of_body("cut_short", "the body was cut short"));
             }
-            (Stage::Held(Held::Call(call)), _) => self.run(Input::Whole, *call),
-            (Stage::Held(Held::MethodMissing), _) => self.refuse_method(),
-            (stage @ Stage::Answering { input: Input::Coming, .. }, ended) => {
+            (ExchangeState::Held(Held::Call(call)), _) => self.run(Input::Whole, *call),
+            (ExchangeState::Held(Held::MethodMissing), _) => self.refuse_method(),
+            (stage @ ExchangeState::Answering { input: Input::Coming, .. }, ended) => {
                 self.stage = stage;
                 if let Err(error) = ended {
                     self.handle_broken(&error);
@@ -375,39 +397,57 @@ impl<C: Random> Channel for Exchange<C> {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Over { .. })
+        matches!(self.stage, ExchangeState::Over { .. })
     }
 }
 
 impl<C: Random> Serving for Exchange<C> {
     fn poll_up(&mut self) -> Option<(Ticket, Asked)> {
-        self.ups.pop().map(|(ticket, asking)| (ticket, asking.into()))
+        let (ticket, asking) = self.ups.pop()?;
+        let mut asked = asking.into();
+        if let Asked::Call(call) = &mut asked {
+            call.visit.clone_from(&self.visit);
+        }
+        Some((ticket, asked))
     }
 
     fn down(&mut self, _now: Instant, _ticket: Ticket, down: Down) -> Flow {
-        let Stage::Answering { input, mut reply } = self.stage else { return self.flow() };
+        let ExchangeState::Answering { input, mut reply } = self.stage else { return self.flow() };
+        let lacking = self.visit.as_ref().and_then(|visit| visit.lacking());
+        if let (Some(refusal), Reply::Due, Down::Done(Err(_))) = (lacking, reply, &down) {
+            let refusal = Refusal::by_token(refusal);
+            self.ups.clear();
+            self.answer = refusal.write(&mut self.out);
+            self.why = Some(refusal.error.msg);
+            self.field = refusal.field;
+            self.stage = ExchangeState::Over { ended: Ended::Well, is_complete: true };
+            return self.flow();
+        }
         let is_single = reply == Reply::Due;
         self.stage = match reply.write(&mut self.writer, &mut self.out, down) {
-            Ok(Replied::SoFar) => Stage::Answering { input, reply },
+            Ok(Replied::SoFar) => ExchangeState::Answering { input, reply },
             Ok(Replied::Whole) => {
                 self.ups.clear();
                 // A reply of parts may begin and end at once, and is a stream all the same.
                 let is_single = is_single && reply == Reply::Due;
                 self.answer.single_len = is_single.then(|| self.out.len());
-                Stage::Over { ended: Ended::Well, is_complete: true }
+                ExchangeState::Over { ended: Ended::Well, is_complete: true }
             }
             // What was produced goes out, then the body breaks off.
             Ok(Replied::TooLate(failure)) => {
                 self.ups.clear();
                 self.notices.push_back(Notice::Ignored(format!("late failure: {failure}")));
-                Stage::Over { ended: Ended::Well, is_complete: false }
+                ExchangeState::Over { ended: Ended::Well, is_complete: false }
             }
             // Not a byte more: the source of the data could have closed the blob.
             Err(unwritable) => {
                 self.out = Outbox::new();
                 self.ups.clear();
                 self.ups.push(TICKET, Asking::Up(Up::Cancel(None)));
-                Stage::Over { ended: Ended::Broke(unwritable.to_string()), is_complete: false }
+                ExchangeState::Over {
+                    ended: Ended::Broke(unwritable.to_string()),
+                    is_complete: false,
+                }
             }
         };
         self.flow()
@@ -415,7 +455,7 @@ impl<C: Random> Serving for Exchange<C> {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over { ended, .. } => Some(ended),
+            ExchangeState::Over { ended, .. } => Some(ended),
             _ => None,
         }
     }

@@ -122,7 +122,8 @@ impl<C: Random> Streams for HttpServer<C> {
 
     fn handle_opened(&mut self, now: Instant, stream: StreamId, head: RequestHead) -> Flow {
         let exchange = match self.admit(&head) {
-            Ok(terms) => Exchange::new(now, self.settings, terms, (self.chance)()),
+            Ok(terms) => Exchange::new(now, self.settings, terms, (self.chance)())
+                .visiting(head.visit().cloned()),
             Err(refusal) => Exchange::refused(now, self.settings, &refusal, (self.chance)()),
         };
         self.exchanges.insert(number(stream), exchange);

@@ -44,7 +44,7 @@ pub struct Server<C> {
     settings: ServerSettings,
     decoder: Decoder,
     writer: Writer<C>,
-    stage: Stage,
+    stage: ServingState,
     /// What was read behind a call that is not answered yet.
     ahead: Option<Result<Event, FramingError>>,
     /// So many bytes have arrived.
@@ -60,7 +60,7 @@ pub struct Server<C> {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ServingState {
     /// A call may come.
     Listening {
         since: Instant,
@@ -104,7 +104,7 @@ impl<C: Random> Server<C> {
             settings,
             decoder: Decoder::new(Direction::Call, settings.reading),
             writer: Writer::new(chance),
-            stage: Stage::Listening { since: now },
+            stage: ServingState::Listening { since: now },
             ahead: None,
             received: 0,
             discarded: 0,
@@ -119,12 +119,14 @@ impl<C: Random> Server<C> {
     /// Takes the next event, if there is one and it can be taken. Tells whether it did.
     fn step(&mut self, now: Instant, input: &mut BytesMut) -> bool {
         match self.stage {
-            Stage::Listening { .. } if self.is_behind() => return false,
-            Stage::Listening { .. } => match self.ahead.take().or_else(|| self.read(input)) {
-                Some(next) => self.handle_message(now, next),
-                None => return false,
-            },
-            Stage::Answering(Answering { ticket, input: Input::Coming, reply }) => {
+            ServingState::Listening { .. } if self.is_behind() => return false,
+            ServingState::Listening { .. } => {
+                match self.ahead.take().or_else(|| self.read(input)) {
+                    Some(next) => self.handle_message(now, next),
+                    None => return false,
+                }
+            }
+            ServingState::Answering(Answering { ticket, input: Input::Coming, reply }) => {
                 if !self.ups.takes_more() {
                     return false;
                 }
@@ -134,18 +136,20 @@ impl<C: Random> Server<C> {
                     None => return false,
                 }
             }
-            Stage::Answering(_) => {
+            ServingState::Answering(_) => {
                 if self.ahead.is_none() {
                     self.ahead = self.read(input);
                 }
                 return false;
             }
-            Stage::Draining { .. } => match self.read(input) {
+            ServingState::Draining { .. } => match self.read(input) {
                 Some(next) => self.handle_drained(now, next),
-                None if self.decoder.is_between() => self.stage = Stage::Listening { since: now },
+                None if self.decoder.is_between() => {
+                    self.stage = ServingState::Listening { since: now }
+                }
                 None => return false,
             },
-            Stage::Lingering { .. } | Stage::Over(_) => {
+            ServingState::Lingering { .. } | ServingState::Over(_) => {
                 self.discarded += input.len() as u64;
                 input.clear();
                 return false;
@@ -200,11 +204,11 @@ impl<C: Random> Server<C> {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.ups.push(ticket, Asking::Call(Box::new(call)));
-        self.stage = Stage::Answering(Answering { ticket, input, reply: Reply::Due });
+        self.stage = ServingState::Answering(Answering { ticket, input, reply: Reply::Due });
     }
 
     fn handle_element(&mut self, ticket: Ticket, said: Said) {
-        if let (Said::Tail(_), Stage::Answering(answering)) = (&said, &mut self.stage) {
+        if let (Said::Tail(_), ServingState::Answering(answering)) = (&said, &mut self.stage) {
             answering.input = Input::Whole;
         }
         element(&mut self.ups, ticket, said);
@@ -229,10 +233,12 @@ impl<C: Random> Server<C> {
 
     fn handle_drained(&mut self, now: Instant, next: Result<Event, FramingError>) {
         match next {
-            Ok(Event { said: Said::Tail(_), .. }) => self.stage = Stage::Listening { since: now },
+            Ok(Event { said: Said::Tail(_), .. }) => {
+                self.stage = ServingState::Listening { since: now }
+            }
             // Behind a stream that was passed over without a word.
             Ok(event @ Event { said: Said::Head(_) | Said::MethodMissing { .. }, .. }) => {
-                self.stage = Stage::Listening { since: now };
+                self.stage = ServingState::Listening { since: now };
                 self.ahead = Some(Ok(event));
             }
             Ok(_) => {}
@@ -245,9 +251,9 @@ impl<C: Random> Server<C> {
         self.stage = match input {
             Input::Coming => {
                 self.decoder.drain();
-                Stage::Draining { bound: None }
+                ServingState::Draining { bound: None }
             }
-            Input::Whole => Stage::Listening { since: now },
+            Input::Whole => ServingState::Listening { since: now },
         };
     }
 
@@ -255,7 +261,7 @@ impl<C: Random> Server<C> {
     fn finish(&mut self, now: Instant, ended: Ended) {
         let bound = Bound { until: now + LINGER, received_max: self.received + LINGER_BYTES_MAX };
         self.ahead = None;
-        self.stage = Stage::Lingering { bound, ended };
+        self.stage = ServingState::Lingering { bound, ended };
     }
 
     /// The bytes end where no call is whole, or between calls.
@@ -267,7 +273,7 @@ impl<C: Random> Server<C> {
                 Ended::Broke(error.to_string())
             }
         };
-        self.stage = Stage::Over(ended);
+        self.stage = ServingState::Over(ended);
     }
 
     fn is_behind(&self) -> bool {
@@ -276,12 +282,14 @@ impl<C: Random> Server<C> {
 
     fn flow(&self, input: &BytesMut) -> Flow {
         match &self.stage {
-            Stage::Over(_) => Flow::Close,
-            Stage::Listening { .. } if self.is_behind() => Flow::Pause,
-            Stage::Answering(Answering { input: Input::Coming, .. }) if !self.ups.takes_more() => {
+            ServingState::Over(_) => Flow::Close,
+            ServingState::Listening { .. } if self.is_behind() => Flow::Pause,
+            ServingState::Answering(Answering { input: Input::Coming, .. })
+                if !self.ups.takes_more() =>
+            {
                 Flow::Pause
             }
-            Stage::Answering(Answering { input: Input::Whole, .. })
+            ServingState::Answering(Answering { input: Input::Whole, .. })
                 if self.settings.ahead_bytes_max <= input.len() =>
             {
                 Flow::Pause
@@ -292,18 +300,21 @@ impl<C: Random> Server<C> {
 
     fn bound(&self) -> Option<Bound> {
         match &self.stage {
-            Stage::Draining { bound } => *bound,
-            Stage::Lingering { bound, .. } => Some(*bound),
-            Stage::Listening { .. } | Stage::Answering(_) | Stage::Over(_) => None,
+            ServingState::Draining { bound } => *bound,
+            ServingState::Lingering { bound, .. } => Some(*bound),
+            ServingState::Listening { .. } | ServingState::Answering(_) | ServingState::Over(_) => {
+                None
+            }
         }
     }
 
     /// Too much came, or it took too long.
     fn pass_bound(&mut self, now: Instant) {
         match &self.stage {
-            Stage::Draining { .. } => self.finish(now, Ended::Well),
-            Stage::Lingering { ended, .. } => self.stage = Stage::Over(ended.clone()),
-            Stage::Listening { .. } | Stage::Answering(_) | Stage::Over(_) => {}
+            ServingState::Draining { .. } => self.finish(now, Ended::Well),
+            ServingState::Lingering { ended, .. } => self.stage = ServingState::Over(ended.clone()),
+            ServingState::Listening { .. } | ServingState::Answering(_) | ServingState::Over(_) => {
+            }
         }
     }
 }
@@ -339,8 +350,8 @@ fn element(ups: &mut Queue<Asking>, ticket: Ticket, said: Said) {
 impl<C: Random> Machine for Server<C> {
     fn handle_timeout(&mut self, now: Instant) {
         match &self.stage {
-            Stage::Listening { since } if *since + self.settings.idle_timeout <= now => {
-                self.stage = Stage::Over(Ended::Well);
+            ServingState::Listening { since } if *since + self.settings.idle_timeout <= now => {
+                self.stage = ServingState::Over(Ended::Well);
             }
             _ if self.bound().is_some_and(|bound| bound.until <= now) => self.pass_bound(now),
             _ => {}
@@ -349,7 +360,7 @@ impl<C: Random> Machine for Server<C> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Listening { since } => Some(*since + self.settings.idle_timeout),
+            ServingState::Listening { since } => Some(*since + self.settings.idle_timeout),
             _ => self.bound().map(|bound| bound.until),
         }
     }
@@ -364,7 +375,7 @@ impl<C: Random> Channel for Server<C> {
         let received = self.decoder.offset() + self.discarded + input.len() as u64;
         if self.received < received {
             self.received = received;
-            if let Stage::Listening { since } = &mut self.stage {
+            if let ServingState::Listening { since } = &mut self.stage {
                 *since = now;
             }
         }
@@ -381,16 +392,16 @@ impl<C: Random> Channel for Server<C> {
         }
         match &self.stage {
             // What came before the end is answered first; the hands come back when it is.
-            Stage::Answering(Answering { input: Input::Whole, .. }) => return Flow::Pause,
-            Stage::Answering(Answering { ticket, .. }) => {
+            ServingState::Answering(Answering { input: Input::Whole, .. }) => return Flow::Pause,
+            ServingState::Answering(Answering { ticket, .. }) => {
                 // The caller is gone: nothing is written for it.
                 self.ups.push(*ticket, Asking::Up(Up::Cancel(None)));
                 self.end_inside(input);
             }
-            Stage::Listening { .. } => self.end_inside(input),
-            Stage::Draining { .. } => self.stage = Stage::Over(Ended::Well),
-            Stage::Lingering { ended, .. } => self.stage = Stage::Over(ended.clone()),
-            Stage::Over(_) => {}
+            ServingState::Listening { .. } => self.end_inside(input),
+            ServingState::Draining { .. } => self.stage = ServingState::Over(Ended::Well),
+            ServingState::Lingering { ended, .. } => self.stage = ServingState::Over(ended.clone()),
+            ServingState::Over(_) => {}
         }
         Flow::Close
     }
@@ -400,9 +411,13 @@ impl<C: Random> Channel for Server<C> {
         out.append(&mut self.out);
     }
 
+    fn heeds_sent(&self) -> bool {
+        true
+    }
+
     fn handle_sent(&mut self, now: Instant) {
         self.unsent = 0;
-        if let Stage::Draining { bound: bound @ None } = &mut self.stage
+        if let ServingState::Draining { bound: bound @ None } = &mut self.stage
             && self.out.is_empty()
         {
             let until = now + self.settings.drain_timeout;
@@ -412,7 +427,7 @@ impl<C: Random> Channel for Server<C> {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Lingering { .. } | Stage::Over(_))
+        matches!(self.stage, ServingState::Lingering { .. } | ServingState::Over(_))
     }
 }
 
@@ -423,7 +438,7 @@ impl<C: Random> Serving for Server<C> {
     }
 
     fn down(&mut self, now: Instant, ticket: Ticket, down: Down) -> Flow {
-        let Stage::Answering(answering) = &mut self.stage else {
+        let ServingState::Answering(answering) = &mut self.stage else {
             return self.flow(&BytesMut::new());
         };
         if answering.ticket != ticket {
@@ -447,7 +462,7 @@ impl<C: Random> Serving for Server<C> {
                 self.out = Outbox::new();
                 self.ups.clear();
                 self.ups.push(ticket, Asking::Up(Up::Cancel(None)));
-                self.stage = Stage::Over(Ended::Broke(unwritable.to_string()));
+                self.stage = ServingState::Over(Ended::Broke(unwritable.to_string()));
             }
         }
         self.flow(&BytesMut::new())
@@ -455,7 +470,7 @@ impl<C: Random> Serving for Server<C> {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over(ended) => Some(ended),
+            ServingState::Over(ended) => Some(ended),
             _ => None,
         }
     }

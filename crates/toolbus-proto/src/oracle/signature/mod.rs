@@ -44,6 +44,15 @@ impl Function {
         Function { name: name.to_owned(), ..self.clone() }
     }
 
+    /// The same function for callers who do not give these of its parameters.
+    #[must_use]
+    pub fn without(&self, is_given: impl Fn(&str) -> bool) -> Function {
+        let left = self.params.iter().filter(|(name, _)| !is_given(name));
+        let left = left.map(|(name, ty)| (name.to_owned(), *ty)).collect();
+        let params = Members::new(left).expect("fewer names are no more alike");
+        Function { params, ..self.clone() }
+    }
+
     /// The names of its parameters, in order.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         self.params.iter().map(|(name, _)| name)

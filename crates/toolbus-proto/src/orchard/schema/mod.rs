@@ -51,7 +51,21 @@ pub struct Action {
     pub attrs: Attrs,
     /// What it gives; `None` if nothing.
     pub outputs: Option<Attr>,
+    /// How its provider wrote it.
+    pub written: Written,
 }
+
+/// How a provider wrote an action, if one did. It makes no difference to what the action is.
+#[derive(Debug, Clone, Default)]
+pub struct Written(pub Option<Json>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Written) -> bool {
+        true
+    }
+}
+
+impl Eq for Written {}
 
 /// One attribute, or the outputs of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]

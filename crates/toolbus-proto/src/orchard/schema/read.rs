@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    Action, Attr, Attrs, Note, Oddity, PROTOCOL, ProviderSchema, SchemaError, SchemaFault,
+    Action, Attr, Attrs, Note, Oddity, PROTOCOL, ProviderSchema, SchemaError, SchemaFault, Written,
 };
 use crate::json::{Json, Kind, edit::elements, edit::members};
 use crate::jsonrpc::{kind, string};
@@ -86,7 +86,8 @@ impl Reader {
             None => None,
         };
         let description = description(&action);
-        Ok(Action { description, attrs, outputs })
+        let written = Written(Some(Json::from_trusted(text.to_owned())));
+        Ok(Action { description, attrs, outputs, written })
     }
 
     fn attrs(&mut self, path: &str, text: Option<&str>) -> Result<Attrs, SchemaError> {

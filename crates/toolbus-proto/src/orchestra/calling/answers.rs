@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Ask, Client, NewAsk, Progress, Purpose, Stage};
+use super::{Ask, Client, ConnectionState, NewAsk, Progress, Purpose};
 use crate::capture::Side;
 use crate::channel::{Down, Notice};
 use crate::json::{Json, write_string};
@@ -77,7 +77,7 @@ impl Client {
     fn answered(&mut self, now: Instant, number: u64) {
         self.settle(now, number);
         if let Some(ask) = self.asks.get_mut(&number) {
-            ask.stage = Stage::Draining { bytes: 0 };
+            ask.stage = ConnectionState::Draining { bytes: 0 };
             self.forget_drained();
             self.draining.push_back((now + self.settings.drain_timeout, number));
         }

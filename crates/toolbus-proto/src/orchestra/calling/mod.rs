@@ -72,7 +72,7 @@ struct Ask {
     request_id: String,
     deadline: Deadline,
     purpose: Purpose,
-    stage: Stage,
+    stage: ConnectionState,
     frames: Lengths,
 }
 
@@ -80,8 +80,8 @@ impl Ask {
     /// What it keeps: the request until it is sent, and of an answer in chunks what has come.
     fn weight(&self) -> usize {
         let request = match &self.stage {
-            Stage::Unopened { frame, .. } => frame.len(),
-            Stage::Sent | Stage::Draining { .. } => 0,
+            ConnectionState::Unopened { frame, .. } => frame.len(),
+            ConnectionState::Sent | ConnectionState::Draining { .. } => 0,
         };
         match &self.purpose {
             Purpose::Progress(progress) => {
@@ -120,7 +120,7 @@ struct Progress {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ConnectionState {
     /// The stream is not open: nothing has been written.
     Unopened { frame: Outbox, call: Option<Box<Call>> },
     /// The request is written, the answer is to come.
@@ -170,7 +170,10 @@ impl Client {
     /// The oldest stream that counts as unopened shall be so.
     fn forget_opened(&mut self) {
         while let Some((_, number)) = self.unopened.front()
-            && !matches!(self.asks.get(number), Some(Ask { stage: Stage::Unopened { .. }, .. }))
+            && !matches!(
+                self.asks.get(number),
+                Some(Ask { stage: ConnectionState::Unopened { .. }, .. })
+            )
         {
             self.unopened.pop_front();
         }
@@ -192,7 +195,7 @@ impl Client {
         let number = self.outstanding.ask(ticket, deadline);
         let mut frame = Outbox::new();
         put_frame(&mut frame, &request_id, &body);
-        let stage = Stage::Unopened { frame, call: call.map(Box::new) };
+        let stage = ConnectionState::Unopened { frame, call: call.map(Box::new) };
         let frames = Lengths::new(self.settings.frame_bytes_max);
         let ask = Ask { ticket, request_id, deadline, purpose, stage, frames };
         self.kept_bytes += ask.weight();
@@ -229,7 +232,7 @@ impl Client {
     fn settle(&mut self, now: Instant, number: u64) {
         self.outstanding.take(number);
         let Some(ask) = self.asks.get(&number) else { return };
-        if let Stage::Sent = ask.stage {
+        if let ConnectionState::Sent = ask.stage {
             if self.unanswered == self.settings.unanswered_max {
                 self.has_room_since = Some(now);
             }
@@ -243,7 +246,7 @@ impl Client {
         self.settle(now, number);
         let Some(ask) = self.remove(number) else { return };
         self.ready.push_back(StreamId::Ours(number));
-        let Stage::Sent = ask.stage else { return };
+        let ConnectionState::Sent = ask.stage else { return };
         let stream_id = match ask.purpose {
             Purpose::Chunks { stream_id } => stream_id,
             Purpose::Progress(progress) => progress.stream_id,
@@ -357,7 +360,7 @@ impl Calling for Client {
     fn take_unsent(&mut self) -> Vec<(Ticket, Call)> {
         let mut unsent = Vec::new();
         for (_, number) in std::mem::take(&mut self.unopened) {
-            let Some(Ask { stage: Stage::Unopened { call, .. }, ticket, .. }) =
+            let Some(Ask { stage: ConnectionState::Unopened { call, .. }, ticket, .. }) =
                 self.asks.get_mut(&number)
             else {
                 continue;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::{Ask, Client, Purpose, Stage};
+use super::{Ask, Client, ConnectionState, Purpose};
 use crate::channel::{Flow, Outbox, StreamId, StreamLost, Streams, Writing};
 use crate::tool::{Failure, FailureKind, Outcome};
 
@@ -12,7 +12,7 @@ impl Client {
     /// The bytes of a stream whose answer is awaited.
     fn handle_frames(&mut self, now: Instant, number: u64, input: &mut BytesMut) {
         while let Some(ask) = self.asks.get_mut(&number)
-            && let Stage::Sent = ask.stage
+            && let ConnectionState::Sent = ask.stage
             && let Some(frame) = ask.frames.next(input)
         {
             let too_long = match frame {
@@ -31,7 +31,9 @@ impl Client {
     /// What comes behind an answer is not kept.
     fn drain(&mut self, number: u64, input: &mut BytesMut) -> Flow {
         let drained_max = self.settings.drain_bytes_max;
-        let Some(Ask { stage: Stage::Draining { bytes }, .. }) = self.asks.get_mut(&number) else {
+        let Some(Ask { stage: ConnectionState::Draining { bytes }, .. }) =
+            self.asks.get_mut(&number)
+        else {
             return Flow::More;
         };
         *bytes += input.len();
@@ -84,7 +86,7 @@ impl Streams for Client {
         input.clear();
         let StreamId::Ours(number) = stream else { return flow };
         match self.asks.get(&number) {
-            Some(Ask { stage: Stage::Draining { .. }, .. }) => {
+            Some(Ask { stage: ConnectionState::Draining { .. }, .. }) => {
                 self.remove(number);
                 self.forget_drained();
             }
@@ -118,7 +120,7 @@ impl Streams for Client {
             None => why.failure,
         };
         match self.asks.get(&number) {
-            Some(Ask { stage: Stage::Draining { .. }, .. }) => {
+            Some(Ask { stage: ConnectionState::Draining { .. }, .. }) => {
                 self.remove(number);
             }
             _ => self.fail(now, number, failure),
@@ -151,10 +153,10 @@ impl Streams for Client {
     fn poll_transmit(&mut self, stream: StreamId, out: &mut Outbox) {
         let StreamId::Ours(number) = stream else { return };
         let Some(ask) = self.asks.get_mut(&number) else { return };
-        if let Stage::Unopened { frame, .. } = &mut ask.stage {
+        if let ConnectionState::Unopened { frame, .. } = &mut ask.stage {
             self.kept_bytes -= frame.len();
             out.append(frame);
-            ask.stage = Stage::Sent;
+            ask.stage = ConnectionState::Sent;
             self.unanswered += 1;
             self.forget_opened();
         }
@@ -165,7 +167,7 @@ impl Streams for Client {
     fn writing(&self, stream: StreamId) -> Writing {
         let StreamId::Ours(number) = stream else { return Writing::Reset(0) };
         match self.asks.get(&number) {
-            Some(Ask { stage: Stage::Unopened { .. }, .. }) => Writing::Open,
+            Some(Ask { stage: ConnectionState::Unopened { .. }, .. }) => Writing::Open,
             Some(_) => Writing::Finish,
             None => Writing::Reset(0),
         }

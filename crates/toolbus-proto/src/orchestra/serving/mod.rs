@@ -76,7 +76,7 @@ pub struct Server {
     next_ticket: u64,
     /// Tools whose arguments are wrapped, once the tools are known.
     wrapped: Option<HashSet<ToolName>>,
-    stage: Stage,
+    stage: PluginState,
     /// Streams that are answered and only read to their end, and until when.
     draining: VecDeque<(Instant, u64)>,
     /// Streams whose caller reads no more, until the hands are done with them.
@@ -89,7 +89,7 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum PluginState {
     Open,
     /// Calls that run may end; the stream, if any, then learns that we will.
     Stopping {
@@ -155,7 +155,7 @@ impl Server {
             tickets: Counted::default(),
             next_ticket: 0,
             wrapped: None,
-            stage: Stage::Open,
+            stage: PluginState::Open,
             draining: VecDeque::new(),
             kept_bytes: 0,
             resets: CountedSet::default(),
@@ -167,8 +167,8 @@ impl Server {
 
     /// The hub or the user wants us gone: calls that run may end within this time.
     pub fn stop(&mut self, now: Instant, patience: Duration) {
-        if let Stage::Open = self.stage {
-            self.stage = Stage::Stopping { until: now + patience, asked_on: None };
+        if let PluginState::Open = self.stage {
+            self.stage = PluginState::Stopping { until: now + patience, asked_on: None };
             self.settle(now);
         }
     }
@@ -178,7 +178,7 @@ impl Server {
         self.cancel_all();
         self.streams.clear();
         self.kept_bytes = 0;
-        self.stage = Stage::Over(Ended::Well);
+        self.stage = PluginState::Over(Ended::Well);
     }
 
     fn cancel_all(&mut self) {
@@ -190,12 +190,12 @@ impl Server {
 
     /// Goes on once the last call has ended, or they have had their time.
     fn settle(&mut self, now: Instant) {
-        let Stage::Stopping { until, asked_on } = self.stage else { return };
+        let PluginState::Stopping { until, asked_on } = self.stage else { return };
         if !self.tickets.is_empty() && now < until {
             return;
         }
         self.cancel_all();
-        self.stage = Stage::Over(Ended::Well);
+        self.stage = PluginState::Over(Ended::Well);
         if let Some(number) = asked_on {
             self.say_goodbye(now, number);
         }
@@ -311,7 +311,7 @@ impl Machine for Server {
     fn poll_timeout(&self) -> Option<Instant> {
         let drained = self.draining.front().map(|(until, _)| *until);
         let stopped = match self.stage {
-            Stage::Stopping { until, .. } => Some(until),
+            PluginState::Stopping { until, .. } => Some(until),
             _ => None,
         };
         [drained, stopped].into_iter().flatten().min()
@@ -340,7 +340,7 @@ impl Serving for Server {
             self.settle(now);
         }
         match self.stage {
-            Stage::Over(_) => Flow::Close,
+            PluginState::Over(_) => Flow::Close,
             _ => Flow::More,
         }
     }
@@ -353,7 +353,7 @@ impl Serving for Server {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over(ended) => Some(ended),
+            PluginState::Over(ended) => Some(ended),
             _ => None,
         }
     }

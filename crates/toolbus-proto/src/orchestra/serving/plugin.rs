@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::replies::Reply;
-use super::{Answering, Asking, Job, Role, Server, Stage};
+use super::{Answering, Asking, Job, PluginState, Role, Server};
 use crate::channel::{Asked, Up};
 use crate::collect::Collector;
 use crate::json::Json;
@@ -105,7 +105,7 @@ impl Server {
     }
 
     fn handle_tool_call(&mut self, now: Instant, number: u64, call: ToolCall) {
-        if !matches!(self.stage, Stage::Open) {
+        if !matches!(self.stage, PluginState::Open) {
             let response = refused("unavailable", "the plugin is shutting down");
             return match call.stream_id {
                 Some(stream_id) => {
@@ -186,11 +186,14 @@ impl Server {
             *job = Job::Stopping;
         }
         match &mut self.stage {
-            Stage::Open => {
-                self.stage = Stage::Stopping { until: now + patience, asked_on: Some(number) };
+            PluginState::Open => {
+                self.stage =
+                    PluginState::Stopping { until: now + patience, asked_on: Some(number) };
             }
-            Stage::Stopping { asked_on, .. } if asked_on.is_none() => *asked_on = Some(number),
-            Stage::Stopping { .. } | Stage::Over(_) => self.say_goodbye(now, number),
+            PluginState::Stopping { asked_on, .. } if asked_on.is_none() => {
+                *asked_on = Some(number);
+            }
+            PluginState::Stopping { .. } | PluginState::Over(_) => self.say_goodbye(now, number),
         }
         self.settle(now);
     }

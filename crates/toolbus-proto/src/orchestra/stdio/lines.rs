@@ -21,7 +21,7 @@ impl Transport {
             Ok(line) => line,
             Err(TooLong { bytes_max }) => {
                 let message = format!("line too long: the limit is {bytes_max} bytes");
-                return self.refuse_nobody(Refusal::new(INVALID_REQUEST, message));
+                return self.refuse_without_id(Refusal::new(INVALID_REQUEST, message));
             }
         };
         let trimmed = line.trim_ascii();
@@ -40,14 +40,14 @@ impl Transport {
             |why: String| Refusal::new(INVALID_REQUEST, format!("invalid request: {why}"));
         if self.revision != Revision::V2025_03_26 {
             let revision = self.revision.as_str();
-            return self.refuse_nobody(invalid(format!("no batches in {revision}")));
+            return self.refuse_without_id(invalid(format!("no batches in {revision}")));
         }
         // Read before: it is valid.
         let Ok(array) = Json::parse(line.clone()) else { return };
         if edit::elements(array.as_str()).next().is_none() {
-            return self.refuse_nobody(invalid("an empty batch".to_owned()));
+            return self.refuse_without_id(invalid("an empty batch".to_owned()));
         }
-        let batch = self.begin_batch();
+        let batch = self.batches.begin();
         for element in edit::elements(array.as_str()) {
             let element = line.slice_ref(element.as_bytes());
             let message = RULES.read(&element);
@@ -75,7 +75,7 @@ impl Transport {
                 self.handle_notification(now, &method, params);
             }
             Ok(Message::Request { id, method, params }) => {
-                self.owe(batch);
+                self.batches.owe(batch);
                 let origin = Origin { id, batch };
                 if let Err(refusal) = self.handle_request(now, line, &origin, &method, params) {
                     self.refuse(&origin, &refusal);
@@ -94,7 +94,7 @@ impl Transport {
                 self.refuse_invalid(batch, id, &why);
             }
             Err(Invalid { why: Why::NotJson(error), .. }) => {
-                self.owe(batch);
+                self.batches.owe(batch);
                 let message = format!("parse error: {}", told(line, error));
                 let origin = Origin { id: Id::NULL, batch };
                 self.refuse(&origin, &Refusal::new(PARSE_ERROR, message));
@@ -114,13 +114,13 @@ impl Transport {
     }
 
     fn refuse_invalid(&mut self, batch: Option<u64>, id: Id, why: &str) {
-        self.owe(batch);
+        self.batches.owe(batch);
         let refusal = Refusal::new(INVALID_REQUEST, format!("invalid request: {why}"));
         self.refuse(&Origin { id, batch }, &refusal);
     }
 
     /// Refuses what has no id.
-    fn refuse_nobody(&mut self, refusal: Refusal) {
+    fn refuse_without_id(&mut self, refusal: Refusal) {
         self.refuse(&Origin { id: Id::NULL, batch: None }, &refusal);
     }
 }

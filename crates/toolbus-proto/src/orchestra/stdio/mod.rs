@@ -1,12 +1,11 @@
 //! `transport.stdio`: MCP on lines, in front of a hub (`docs/protocols/orchestra.md` 12).
 //!
 //! [`Transport`] reads JSON-RPC a line at a time and hands out native calls of this wire;
-//! [`Uplink`] decides when the hub is dialled. `lines.rs` is what a line is, `methods.rs` what
+//! [`Uplink`] says what is told of the way to the hub. `lines.rs` is what a line is, `methods.rs` what
 //! it asks for, `answers.rs` how the hub's answer is told, `full.rs` what `--profile full`
 //! adds.
 
 mod answers;
-mod batch;
 mod full;
 mod lines;
 mod methods;
@@ -21,13 +20,12 @@ use super::WIRE;
 use crate::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use crate::counted::Counted;
 use crate::frame::lines::Lines;
-use crate::jsonrpc::{self, Id};
+use crate::jsonrpc::{self, Batches, Id};
 use crate::tool::{Call, CallOptions, Deadline, What};
 
-use batch::Batch;
 use methods::Purpose;
 
-pub use uplink::{ConnectionId, Uplink, UplinkOrder, UplinkSettings};
+pub use uplink::{Uplink, UplinkNews, UplinkSettings};
 
 /// What is the document's, and no other's.
 pub const LINE_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -115,12 +113,12 @@ pub struct Transport {
     settings: TransportSettings,
     lines: Lines,
     revision: Revision,
-    stage: Stage,
+    stage: LineServerState,
     in_flight: Counted<Ticket, InFlight>,
     next_ticket: u64,
-    /// What requests in flight and arrays that are not whole keep.
+    /// What requests in flight keep.
     kept_bytes: usize,
-    batches: Counted<u64, Batch>,
+    batches: Batches,
     gathers: Counted<u64, full::Gather>,
     next_number: u64,
     ups: VecDeque<(Ticket, Asked)>,
@@ -129,7 +127,7 @@ pub struct Transport {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum LineServerState {
     Open,
     /// No line follows; what is under way is finished, by then if we are in a hurry.
     Finishing {
@@ -181,11 +179,11 @@ impl Transport {
             lines: Lines::new(settings.line_bytes_max),
             settings,
             revision: Revision::V2024_11_05,
-            stage: Stage::Open,
+            stage: LineServerState::Open,
             in_flight: Counted::default(),
             next_ticket: 0,
             kept_bytes: 0,
-            batches: Counted::default(),
+            batches: Batches::default(),
             gathers: Counted::default(),
             next_number: 0,
             ups: VecDeque::new(),
@@ -196,15 +194,15 @@ impl Transport {
 
     /// A signal: no line is read any more, and what is under way has a little time.
     pub fn stop(&mut self, now: Instant) {
-        if !matches!(self.stage, Stage::Over(_)) {
-            self.stage = Stage::Finishing { until: Some(now + PATIENCE) };
+        if !matches!(self.stage, LineServerState::Over(_)) {
+            self.stage = LineServerState::Finishing { until: Some(now + PATIENCE) };
             self.settle(now);
         }
     }
 
     /// The end, as soon as no answer is owed.
     fn settle(&mut self, now: Instant) {
-        let Stage::Finishing { until } = self.stage else { return };
+        let LineServerState::Finishing { until } = self.stage else { return };
         if until.is_some_and(|until| until <= now) {
             let mut left: Vec<_> = self.in_flight.keys().copied().collect();
             left.sort_unstable();
@@ -214,16 +212,16 @@ impl Transport {
             }
         }
         if !self.owes_answers() {
-            self.stage = Stage::Over(Ended::Well);
+            self.stage = LineServerState::Over(Ended::Well);
         }
     }
 
     fn flow(&self) -> Flow {
         match self.stage {
-            Stage::Over(_) => Flow::Close,
-            Stage::Finishing { .. } => Flow::Pause,
-            Stage::Open if self.settings.in_order && self.owes_answers() => Flow::Pause,
-            Stage::Open => Flow::More,
+            LineServerState::Over(_) => Flow::Close,
+            LineServerState::Finishing { .. } => Flow::Pause,
+            LineServerState::Open if self.settings.in_order && self.owes_answers() => Flow::Pause,
+            LineServerState::Open => Flow::More,
         }
     }
 
@@ -279,6 +277,27 @@ impl Transport {
     }
 }
 
+impl Transport {
+    /// A line is to be written: at once, or with the others of its array.
+    fn put(&mut self, batch: Option<u64>, mut line: Outbox) {
+        let Some(batch) = batch else { return self.out.append(&mut line) };
+        // Without the newline that ends it where it stands alone.
+        let line = line.take();
+        let mut answer = Outbox::new();
+        answer.put_shared(&line.slice(..line.len() - 1));
+        self.settle_batch(batch, Some(answer));
+    }
+
+    /// One request less to answer; with the last of them the array is written.
+    fn settle_batch(&mut self, batch: u64, answer: Option<Outbox>) {
+        let whole = self.batches.settle(batch, answer);
+        if let Some(mut whole) = whole.filter(|whole| !whole.is_empty()) {
+            self.out.append(&mut whole);
+            self.out.put(b"\n");
+        }
+    }
+}
+
 /// A request to the hub.
 struct Asking {
     method: &'static str,
@@ -293,7 +312,7 @@ impl Machine for Transport {
 
     fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Finishing { until } => until,
+            LineServerState::Finishing { until } => until,
             _ => None,
         }
     }
@@ -303,7 +322,7 @@ impl Machine for Transport {
     }
 
     fn weight(&self) -> usize {
-        self.kept_bytes + self.out.len()
+        self.kept_bytes + self.batches.weight() + self.out.len()
     }
 }
 
@@ -324,7 +343,7 @@ impl Channel for Transport {
         if let Some(line) = self.lines.last(input) {
             self.handle_line(now, line);
         }
-        self.stage = Stage::Finishing { until: None };
+        self.stage = LineServerState::Finishing { until: None };
         self.settle(now);
         self.flow()
     }
@@ -347,7 +366,7 @@ impl Serving for Transport {
 
     fn ended(&self) -> Option<&Ended> {
         match &self.stage {
-            Stage::Over(ended) => Some(ended),
+            LineServerState::Over(ended) => Some(ended),
             _ => None,
         }
     }

@@ -4,13 +4,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus_proto::channel::Flow;
+use toolbus_proto::channel::{Flow, Machine as _, StreamId, StreamLost, Streams as _};
 use toolbus_proto::godex::auth::Credential;
 use toolbus_proto::godex::base_url::BaseUrl;
 use toolbus_proto::godex::decode::Decoder;
 use toolbus_proto::godex::flags::message;
-use toolbus_proto::godex::{Lost, Note, Request, Run, RunSettings, Wanted};
+use toolbus_proto::godex::{Note, Request, Run, RunSettings, Wanted};
 use toolbus_proto::http::ResponseHead;
+use toolbus_proto::tool::{Failure, FailureKind};
+
+/// The exchange of a run that makes one.
+const FIRST: StreamId = StreamId::Ours(0);
 
 fn settings() -> RunSettings {
     RunSettings {
@@ -24,15 +28,22 @@ fn settings() -> RunSettings {
         idle_timeout: Duration::from_secs(120),
         retries: 3,
         max_turns: 8,
+        tool_timeout: Duration::from_secs(60),
+        asks_user: false,
         mock: None,
     }
 }
 
 fn run(now: Instant, settings: RunSettings) -> Run {
     let mut run = Run::new(settings, |bytes: &mut [u8]| bytes.fill(0));
-    run.start(now);
-    assert!(run.poll_exchange().is_some());
+    run.start(now, SystemTime::UNIX_EPOCH);
+    assert!(run.poll_open().is_some());
+    assert_eq!(notes(&mut run), []);
     run
+}
+
+fn lost(why: &str) -> StreamLost {
+    StreamLost { code: None, failure: Failure::new(FailureKind::Gone, why) }
 }
 
 fn lines(run: &mut Run) -> String {
@@ -216,13 +227,13 @@ fn arguments_that_contradict_their_deltas_count_as_they_end() {
 fn an_event_over_the_limit_ends_the_run_before_its_end() {
     let now = Instant::now();
     let mut run = run(now, settings());
-    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(200));
+    run.handle_answered(now, FIRST, ResponseHead::new(200));
     let mut input = BytesMut::from("data: ");
     let mut flow = Flow::More;
     for _ in 0..20 {
         if flow == Flow::More {
             input.extend_from_slice(&[b'x'; 1 << 20]);
-            flow = run.handle_bytes(now, &mut input);
+            flow = run.handle_bytes(now, FIRST, &mut input);
         }
     }
     assert_eq!(flow, Flow::Close);
@@ -234,15 +245,15 @@ fn an_event_over_the_limit_ends_the_run_before_its_end() {
 fn a_server_that_never_stops_is_cut_off() {
     let now = Instant::now();
     let mut run = run(now, settings());
-    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(200));
+    run.handle_answered(now, FIRST, ResponseHead::new(200));
     let delta = format!(
         "data: {{\"type\":\"response.function_call_arguments.delta\",\"delta\":\"{}\"}}\n\n",
         "x".repeat(1 << 20)
     );
     let added = r#"{"type":"response.output_item.added","item":{"type":"function_call"}}"#;
-    run.handle_bytes(now, &mut BytesMut::from(&*format!("data: {added}\n\n")));
+    run.handle_bytes(now, FIRST, &mut BytesMut::from(&*format!("data: {added}\n\n")));
     for _ in 0..70 {
-        run.handle_bytes(now, &mut BytesMut::from(&*delta));
+        run.handle_bytes(now, FIRST, &mut BytesMut::from(&*delta));
         run.said().lines().clear();
     }
     assert_eq!(run.ended().map(|ended| ended.exit), Some(3));
@@ -252,9 +263,9 @@ fn a_server_that_never_stops_is_cut_off() {
 fn a_secret_that_a_server_echoes_is_not_shown() {
     let now = Instant::now();
     let mut run = run(now, settings());
-    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(401));
-    run.handle_bytes(now, &mut BytesMut::from("who is sk-12345678?"));
-    run.handle_eof(now, &mut BytesMut::new());
+    run.handle_answered(now, FIRST, ResponseHead::new(401));
+    run.handle_bytes(now, FIRST, &mut BytesMut::from("who is sk-12345678?"));
+    run.handle_eof(now, FIRST, &mut BytesMut::new());
     expect![[r#"
         {"type":"error","message":"who is ***?","code":"http_401","status":401}
     "#]]
@@ -266,9 +277,9 @@ fn a_secret_that_a_server_echoes_is_not_shown() {
 fn where_nothing_is_found_the_address_is_told() {
     let now = Instant::now();
     let mut run = run(now, settings());
-    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(404));
-    run.handle_bytes(now, &mut BytesMut::from("Not Found"));
-    run.handle_eof(now, &mut BytesMut::new());
+    run.handle_answered(now, FIRST, ResponseHead::new(404));
+    run.handle_bytes(now, FIRST, &mut BytesMut::from("Not Found"));
+    run.handle_eof(now, FIRST, &mut BytesMut::new());
     let hint = "there is nothing at https://example.com/v1/responses; `--base-url` says where the \
                 server is";
     assert_eq!(notes(&mut run), [Note::Error("Not Found".into()), Note::Hint(hint.into())]);
@@ -280,20 +291,21 @@ fn a_connection_that_breaks_before_the_first_event_is_tried_again() {
     let mut run = run(now, settings());
     let mut times = Vec::new();
     let mut now = now;
+    let mut stream = FIRST;
     for _ in 0..3 {
-        run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(200));
-        run.handle_bytes(now, &mut BytesMut::from(": hello\n\n"));
-        run.handle_lost(now, &mut BytesMut::new(), &Lost { message: "reset".into() });
+        run.handle_answered(now, stream, ResponseHead::new(200));
+        run.handle_bytes(now, stream, &mut BytesMut::from(": hello\n\n"));
+        run.handle_cut(now, stream, &mut BytesMut::new(), lost("reset"));
         let until = run.poll_timeout().unwrap();
         times.push((until - now).as_millis());
         now = until;
         run.handle_timeout(now);
-        assert!(run.poll_exchange().is_some());
+        (stream, _) = run.poll_open().unwrap();
     }
     assert_eq!(times, [375, 750, 1500]);
-    run.handle_lost(now, &mut BytesMut::new(), &Lost { message: "no way".into() });
+    run.handle_lost(now, stream, lost("no way"));
     expect![[r#"
-        {"type":"error","message":"no way","code":"unreachable"}
+        {"type":"error","message":"cannot reach https://example.com/v1: no way","code":"unreachable"}
     "#]]
     .assert_eq(&lines(&mut run));
     assert_eq!(run.ended().map(|ended| ended.exit), Some(3));
@@ -306,8 +318,8 @@ fn a_wait_that_is_too_long_is_not_waited_for() {
     let mut run = run(now, settings());
     let mut head = ResponseHead::new(429);
     head.headers.push("Retry-After", "121");
-    run.handle_answered(now, SystemTime::UNIX_EPOCH, head);
-    run.handle_eof(now, &mut BytesMut::new());
+    run.handle_answered(now, FIRST, head);
+    run.handle_eof(now, FIRST, &mut BytesMut::new());
     expect![[r#"
         {"type":"error","message":"HTTP 429","code":"http_429","status":429}
     "#]]
@@ -319,10 +331,10 @@ fn silence_and_the_time_in_all_are_two_deadlines() {
     let start = Instant::now();
     let second = Duration::from_secs(1);
     let mut run = run(start, settings());
-    run.handle_answered(start + 100 * second, SystemTime::UNIX_EPOCH, ResponseHead::new(200));
+    run.handle_answered(start + 100 * second, FIRST, ResponseHead::new(200));
     let mut now = start + 100 * second;
     while run.ended().is_none() {
-        run.handle_bytes(now, &mut BytesMut::from(": alive\n\n"));
+        run.handle_bytes(now, FIRST, &mut BytesMut::from(": alive\n\n"));
         now += 110 * second;
         run.handle_timeout(now);
     }

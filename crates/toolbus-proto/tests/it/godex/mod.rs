@@ -5,4 +5,5 @@ mod framing;
 mod hold;
 mod limits;
 mod run;
+mod tools;
 mod words;

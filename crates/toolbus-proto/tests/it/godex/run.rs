@@ -4,16 +4,20 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
+use toolbus_proto::channel::{
+    Asked, Down, Machine as _, Outbox, Serving as _, StreamId, StreamLost, Streams as _, Ticket,
+    Writing,
+};
 use toolbus_proto::godex::auth::Credential;
 use toolbus_proto::godex::base_url::BaseUrl;
 use toolbus_proto::godex::flags::{self, message};
 use toolbus_proto::godex::mock::Mode;
 use toolbus_proto::godex::{
-    Function, Lost, Note, Request, Run, RunSettings, Signal, Target, ToolCall, ToolOutput, Wanted,
+    Function, Note, Request, Run, RunSettings, Signal, Target, ToolCall, Wanted,
 };
 use toolbus_proto::http::ResponseHead;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Deadline, Failure, FailureKind, ToolSpec};
+use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 use toolbus_testkit::transcript::{self, Arrival, Clock, Player, Words};
 
 use super::hold::{Cut, hold};
@@ -61,7 +65,10 @@ struct Server {
     credential: Credential,
     auth_file: Option<String>,
     tools: Vec<ToolSpec>,
-    calls: Vec<ToolCall>,
+    /// The calls that are shown, and those that are made.
+    shown: Vec<(Ticket, ToolCall)>,
+    calls: Vec<(Ticket, Call)>,
+    stream: StreamId,
     tool_timeout: Duration,
     input: BytesMut,
     /// What arrives is events, and not the body of a refusal.
@@ -80,7 +87,9 @@ impl Server {
             credential: Credential::None,
             auth_file: None,
             tools: Vec::new(),
+            shown: Vec::new(),
             calls: Vec::new(),
+            stream: StreamId::Ours(0),
             tool_timeout: Duration::from_secs(60),
             input: BytesMut::new(),
             is_stream: Cell::new(true),
@@ -130,10 +139,12 @@ impl Server {
             idle_timeout: value("--idle-timeout").map_or(Duration::from_secs(120), duration),
             retries: value("--retries").map_or(3, |count| count.parse().unwrap()),
             max_turns: value("--max-turns").map_or(8, |count| count.parse().unwrap()),
+            tool_timeout: self.tool_timeout,
+            asks_user: false,
             mock: value("--mock-mode").map(|mode| Mode::named(&mode).unwrap()),
         };
         let mut run = Run::new(settings, |bytes: &mut [u8]| bytes.fill(0));
-        run.start(self.clock.now);
+        run.start(self.clock.now, SystemTime::UNIX_EPOCH);
         self.run = Some(run);
     }
 
@@ -159,27 +170,40 @@ impl Server {
                         *file = tokens.rewritten(file).unwrap();
                         came.push(format!("== file auth.json: {file}"));
                     }
+                    Note::Calling(ticket, call) => self.shown.push((ticket, call)),
+                    Note::Called(ticket) => self.shown.retain(|(shown, _)| *shown != ticket),
                     Note::Trace(_) | Note::Request(_) => {}
                 }
             }
-            self.calls.extend(std::iter::from_fn(|| run.poll_call()));
-            while let Some(exchange) = run.poll_exchange() {
+            while let Some((ticket, asked)) = run.poll_up() {
+                match asked {
+                    Asked::Call(call) => self.calls.push((ticket, call)),
+                    Asked::Up(_) => self.calls.retain(|(called, _)| *called != ticket),
+                }
+            }
+            while let Some((stream, (target, head))) = run.poll_open() {
+                self.stream = stream;
+                let mut body = Outbox::new();
+                run.poll_transmit(stream, &mut body);
+                let body = body.take();
+                assert_eq!(head.header("content-length"), Some(&*body.len().to_string()));
                 if !self.shows_requests {
                     continue;
                 }
-                let host = match exchange.target {
+                let host = match target {
                     Target::Server => "",
                     Target::Refresh => "https://auth.openai.com",
                 };
-                came.push(format!(">> {} {host}{}", exchange.head.method, exchange.head.path));
-                let headers = exchange.head.headers.iter();
+                came.push(format!(">> {} {host}{}", head.method, head.path));
+                let is_shown = |name| name != "user-agent" && name != "content-length";
                 let headers =
-                    headers.filter(|(name, _)| self.shows_headers && *name != "user-agent");
+                    head.headers.iter().filter(|(name, _)| self.shows_headers && is_shown(*name));
                 came.extend(headers.map(|(name, value)| format!(">> {name}: {value}")));
-                came.push(format!(">> {}", String::from_utf8_lossy(&exchange.body)));
+                came.push(format!(">> {}", String::from_utf8_lossy(&body)));
             }
             // The wait before another try is over as soon as it begins.
-            let is_waiting = !run.is_asking() && self.calls.is_empty() && run.ended().is_none();
+            let is_asking = run.writing(self.stream) != Writing::Reset(0);
+            let is_waiting = !is_asking && self.calls.is_empty() && run.ended().is_none();
             match run.poll_timeout().filter(|_| is_waiting) {
                 Some(until) => {
                     self.clock.now = until;
@@ -201,15 +225,16 @@ impl Server {
         let run = self.run.as_mut().unwrap();
         let input = &mut self.input;
         match what {
-            "stream ends" => run.handle_eof(now, input),
+            "stream ends" => {
+                run.handle_eof(now, self.stream, input);
+            }
             "connection cut inside an event" => {
                 input.extend_from_slice(b"data: {\"type\":\"response.output_text.del");
-                run.handle_bytes(now, input);
-                run.handle_lost(now, input, &Lost { message: "cut".into() });
+                run.handle_bytes(now, self.stream, input);
+                run.handle_cut(now, self.stream, input, lost("cut"));
             }
             "connection refused" => {
-                let message = "cannot connect to http://127.0.0.1:9/v1".to_owned();
-                run.handle_lost(now, input, &Lost { message });
+                run.handle_lost(now, self.stream, lost("nothing listens there"));
             }
             "500ms pass without a byte" => {
                 self.clock.now += Duration::from_millis(499);
@@ -227,33 +252,35 @@ impl Server {
 
     fn happen_to_tool(&mut self, what: &str) {
         if let Some(call) = what.strip_prefix("call ") {
-            let shown = |call: &ToolCall| format!("{} {} {}", call.call_id, call.tool, call.args);
-            assert!(self.calls.iter().any(|known| shown(known) == call), "{call}");
+            let is_it = |(ticket, known): &(Ticket, ToolCall)| {
+                let ToolCall { call_id, tool, args } = known;
+                let what = What::Tool { name: tool.clone(), args: Some(args.clone()) };
+                assert!(self.calls.iter().any(|(made, call)| made == ticket && call.what == what));
+                format!("{call_id} {tool} {args}") == call
+            };
+            assert!(self.shown.iter().any(is_it), "{call}");
             return;
         }
         let mut words = Words::new(what);
         let call_id = words.word().unwrap();
-        let at = self.calls.iter().position(|call| call.call_id == call_id).unwrap();
-        let call = self.calls.remove(at);
-        let (text, is_error) = match words.word().unwrap() {
+        let shown = self.shown.iter().find(|(_, call)| call.call_id == call_id);
+        let ticket = shown.unwrap().0;
+        let at = self.calls.iter().position(|(made, _)| *made == ticket).unwrap();
+        let (_, call) = self.calls.remove(at);
+        let done = match words.word().unwrap() {
             "answers" => {
                 assert!(words.is("text"));
-                (serde_json::from_str(words.rest()).unwrap(), false)
+                Ok(Outcome::Text(serde_json::from_str(words.rest()).unwrap()))
             }
             "fails" => {
                 assert!(words.is("failed"));
                 let message: String = serde_json::from_str(words.rest()).unwrap();
-                (ToolOutput::failed(&Failure::new(FailureKind::Failed, message)), true)
+                Err(Failure::new(FailureKind::Failed, message))
             }
-            "gives" => {
-                let mut deadline = Deadline::never(self.clock.now);
-                deadline.total = Some(self.tool_timeout);
-                (ToolOutput::failed(&deadline.missed()), true)
-            }
+            "gives" => Err(call.deadline.missed()),
             other => panic!("what is `{other}`?"),
         };
-        let run = self.run.as_mut().unwrap();
-        run.handle_output(self.clock.now, call.index, text, is_error);
+        self.run.as_mut().unwrap().down(self.clock.now, ticket, Down::Done(done));
     }
 
     fn answered(&mut self, text: &str) {
@@ -266,8 +293,12 @@ impl Server {
             head.headers.push(name.to_owned(), value);
         }
         let run = self.run.as_mut().unwrap();
-        run.handle_answered(self.clock.now, SystemTime::UNIX_EPOCH, head);
+        run.handle_answered(self.clock.now, self.stream, head);
     }
+}
+
+fn lost(why: &str) -> StreamLost {
+    StreamLost { code: None, failure: Failure::new(FailureKind::Unavailable, why) }
 }
 
 impl Player for Server {
@@ -290,7 +321,7 @@ impl Player for Server {
             self.tools.push(tool);
         } else if what == "end of body" {
             let run = self.run.as_mut().unwrap();
-            run.handle_eof(self.clock.now, &mut self.input);
+            run.handle_eof(self.clock.now, self.stream, &mut self.input);
         } else {
             self.happen_to_run(what);
         }
@@ -300,7 +331,7 @@ impl Player for Server {
     fn bytes(&mut self, _wire: &str, bytes: &[u8]) -> Vec<String> {
         self.input.extend_from_slice(bytes);
         if let Some(run) = &mut self.run {
-            run.handle_bytes(self.clock.now, &mut self.input);
+            run.handle_bytes(self.clock.now, self.stream, &mut self.input);
         }
         self.drain()
     }

@@ -8,8 +8,9 @@ use expect_test::expect;
 use toolbus_proto::channel::{
     Asked, Calling, Channel, Down, Ended, Machine, Outbox, Serving, StreamId,
 };
+use toolbus_proto::orchestra::redial::{Again, Redial};
 use toolbus_proto::orchestra::stdio::{
-    Profile, Transport, TransportSettings, Uplink, UplinkOrder, UplinkSettings,
+    Profile, Transport, TransportSettings, Uplink, UplinkNews, UplinkSettings,
 };
 use toolbus_proto::orchestra::{Client, ClientSettings};
 use toolbus_proto::tool::{Failure, FailureKind};
@@ -110,10 +111,13 @@ struct Stdio {
     now: Instant,
     transport: Transport,
     uplink: Uplink,
+    redial: Redial,
     input: BytesMut,
     hubs: BTreeMap<u64, Hands<Client>>,
-    /// Who gets new calls.
-    used: Option<u64>,
+    /// Who got new calls last.
+    used: u64,
+    /// What came of the way to the hub, and is not written down yet.
+    came: Vec<String>,
     sids: std::sync::Arc<std::sync::atomic::AtomicU64>,
     address: String,
     /// A call has ended, which may have been the last on its connection.
@@ -127,9 +131,11 @@ impl Stdio {
             now: Instant::now(),
             transport: Transport::new(TransportSettings::default()),
             uplink: uplink(""),
+            redial: Redial::new(Again::ByItself),
             input: BytesMut::new(),
             hubs: BTreeMap::new(),
-            used: None,
+            used: 0,
+            came: Vec::new(),
             sids: ids("sid").1,
             address: String::new(),
             has_answered: false,
@@ -140,6 +146,8 @@ impl Stdio {
     fn begin(&mut self, address: &str, profile: Profile) {
         self.address = address.to_owned();
         self.uplink = uplink(address);
+        let dials = self.redial.want();
+        self.dial(dials);
         let session_id = "SESSION".to_owned();
         let settings = TransportSettings { profile, session_id, ..TransportSettings::default() };
         self.transport = Transport::new(settings);
@@ -152,17 +160,20 @@ impl Stdio {
             let before = came.len();
             self.carry();
             self.flush(&mut came);
-            let order = self.uplink.poll_order();
-            if order.is_none() && came.len() == before {
+            came.append(&mut self.came);
+            if came.len() == before {
                 break;
             }
-            order.into_iter().for_each(|order| self.obey(order, &mut came));
         }
         if let Some(Ended::Well) = self.transport.ended()
             && !std::mem::replace(&mut self.is_over, true)
         {
-            self.uplink.close();
-            return [came, self.drain()].concat();
+            self.redial.close();
+            while let Some((connection, _)) = self.hubs.first_key_value() {
+                self.close(*connection);
+            }
+            came.append(&mut self.came);
+            came.push("== exit 0".to_owned());
         }
         came
     }
@@ -173,15 +184,16 @@ impl Stdio {
             let mut has_moved = false;
             while let Some((ticket, asked)) = self.transport.poll_up() {
                 has_moved = true;
-                let hub = self.used.and_then(|used| self.hubs.get_mut(&used));
-                match (asked, self.uplink.refusal(), hub) {
-                    (Asked::Call(call), None, Some(hub)) => {
+                let hub = self.hubs.get_mut(&self.used).filter(|_| self.redial.is_up());
+                match (asked, hub) {
+                    (Asked::Call(call), Some(hub)) => {
                         hub.machine.call(self.now, ticket, call);
                     }
-                    (Asked::Call(_), refusal, _) => {
-                        self.transport.down(self.now, ticket, Down::Done(Err(refusal.unwrap())));
+                    (Asked::Call(_), None) => {
+                        let refusal = self.uplink.refusal();
+                        self.transport.down(self.now, ticket, Down::Done(Err(refusal)));
                     }
-                    (Asked::Up(up), _, _) => {
+                    (Asked::Up(up), _) => {
                         for hub in self.hubs.values_mut() {
                             hub.machine.up(self.now, ticket, up.clone());
                         }
@@ -225,51 +237,69 @@ impl Stdio {
             format!(">> [mcp] {}", str::from_utf8(line).unwrap())
         }));
         if std::mem::take(&mut self.has_answered) {
-            for (connection, hub) in &self.hubs {
-                if hub.machine.is_idle() {
-                    self.uplink.handle_idle(*connection);
-                }
-            }
+            let idle = self.hubs.iter().filter(|(_, hub)| hub.machine.is_idle());
+            let left: Vec<u64> = idle.map(|(it, _)| *it).filter(|it| *it != self.used).collect();
+            left.into_iter().for_each(|connection| self.close(connection));
         }
     }
 
-    fn obey(&mut self, order: UplinkOrder, came: &mut Vec<String>) {
-        match order {
-            UplinkOrder::Dial => came.push(format!("== dial {}", self.address)),
-            UplinkOrder::Say(line) => came.push(format!("== stderr {line}")),
-            UplinkOrder::Exit(code) => came.push(format!("== exit {code}")),
-            UplinkOrder::Close(connection) => {
-                let wire = match self.hubs.len() {
-                    1 => "hub".to_owned(),
-                    _ => format!("hub {connection}"),
-                };
-                self.hubs.remove(&connection);
-                came.push(format!(">> [{wire}] close 0 \"client closed\""));
-            }
-            UplinkOrder::Use(connection) => {
-                let ids = super::more_ids("sid", &self.sids);
-                let mut hub = Hands::new(Client::new(ClientSettings::default(), ids));
-                if let Some(starved) = self.used.and_then(|used| self.hubs.get_mut(&used)) {
-                    for (ticket, call) in starved.machine.take_unsent() {
-                        hub.machine.call(self.now, ticket, call);
-                    }
+    fn dial(&mut self, dials: bool) {
+        if dials {
+            self.came.push(format!("== dial {}", self.address));
+        }
+    }
+
+    fn tell(&mut self, news: UplinkNews) {
+        self.came.push(format!("== stderr {}", news.line));
+        self.came.extend(news.exit.map(|code| format!("== exit {code}")));
+    }
+
+    fn dialled(&mut self) {
+        let starved = self.hubs.get_mut(&self.used).filter(|_| self.redial.is_up());
+        let ids = super::more_ids("sid", &self.sids);
+        let mut hub = Hands::new(Client::new(ClientSettings::default(), ids));
+        match starved {
+            Some(starved) => {
+                for (ticket, call) in starved.machine.take_unsent() {
+                    hub.machine.call(self.now, ticket, call);
                 }
-                self.hubs.insert(connection, hub);
-                self.used = Some(connection);
+            }
+            None => {
+                let news = self.uplink.handle_dialled();
+                self.tell(news);
             }
         }
+        self.redial.handle_dialled();
+        self.used += 1;
+        self.hubs.insert(self.used, hub);
+    }
+
+    fn dial_failed(&mut self, cause: &str) {
+        self.redial.handle_failed(self.now);
+        let news = self.uplink.handle_failed(cause);
+        news.into_iter().for_each(|news| self.tell(news));
+    }
+
+    fn close(&mut self, connection: u64) {
+        let wire = match self.hubs.len() {
+            1 => "hub".to_owned(),
+            _ => format!("hub {connection}"),
+        };
+        self.hubs.remove(&connection);
+        self.came.push(format!(">> [{wire}] close 0 \"client closed\""));
     }
 
     fn wait(&mut self, until: Instant) {
         self.now = until;
         self.transport.handle_timeout(until);
-        self.uplink.handle_timeout(until);
+        let mut dials = self.redial.handle_timeout(until);
         for (connection, hub) in &mut self.hubs {
             hub.machine.handle_timeout(until);
-            if hub.machine.is_starved() {
-                self.uplink.handle_starved(*connection);
+            if hub.machine.is_starved() && *connection == self.used {
+                dials |= self.redial.handle_starved();
             }
         }
+        self.dial(dials);
     }
 
     fn lose(&mut self, cause: &str) {
@@ -279,8 +309,10 @@ impl Stdio {
         while let Some((ticket, down)) = hub.machine.poll_down() {
             self.transport.down(self.now, ticket, down);
         }
-        self.uplink.handle_lost(self.now, connection, cause);
-        self.used = None;
+        assert_eq!(connection, self.used);
+        self.redial.handle_lost(self.now);
+        let news = self.uplink.handle_lost(cause);
+        self.tell(news);
     }
 
     /// `hub 4`, or `hub 2:4` where there are two connections; none if it is closed by now.
@@ -328,15 +360,15 @@ impl Player for Stdio {
         }
         if let Some(address) = words.strip_prefix("transport-stdio, connected to ") {
             self.begin(address, Profile::Tools);
-            assert_eq!(self.uplink.poll_order(), Some(UplinkOrder::Dial));
-            self.uplink.handle_dialled();
+            self.came.clear();
+            self.dialled();
             return self.drain();
         }
         let full = "transport-stdio --profile full, connected to ";
         if let Some(address) = words.strip_prefix(full) {
             self.begin(address, Profile::Full);
-            assert_eq!(self.uplink.poll_order(), Some(UplinkOrder::Dial));
-            self.uplink.handle_dialled();
+            self.came.clear();
+            self.dialled();
             return self.drain();
         }
         if let Some(address) = words.strip_prefix("transport-stdio --orchestrator-addr ") {
@@ -352,11 +384,9 @@ impl Player for Stdio {
                 came.push("== stderr transport.stdio: shutting down".to_owned());
                 self.transport.stop(self.now);
             }
-            "dial fails" => self.uplink.handle_dial_failed(self.now, "refused"),
-            "dial fails after 5 s: no answer" => {
-                self.uplink.handle_dial_failed(self.now, "no answer within 5s");
-            }
-            "dial succeeds" | "dial succeeds (connection 2)" => self.uplink.handle_dialled(),
+            "dial fails" => self.dial_failed("refused"),
+            "dial fails after 5 s: no answer" => self.dial_failed("no answer within 5s"),
+            "dial succeeds" | "dial succeeds (connection 2)" => self.dialled(),
             "100 calls were answered, and no stream credit came back" => {
                 self.hubs.values_mut().for_each(|hub| hub.has_credit = false);
             }

@@ -123,6 +123,8 @@ struct Request {
     redirects: u32,
     /// It was made before, and the server had forgotten the session.
     is_repeated: bool,
+    /// How often it was made again with another token.
+    renewals: u32,
     resumed: u32,
     /// The last event that was seen, and how long to wait before asking for more.
     seen: Option<String>,
@@ -165,6 +167,7 @@ impl Request {
             path: None,
             redirects: 0,
             is_repeated: false,
+            renewals: 0,
             resumed: 0,
             seen: None,
             retry: RESUME_AFTER,

@@ -11,12 +11,16 @@ use crate::channel::{
     Streams, Ticket, Up, Writing,
 };
 use crate::http::{RequestHead, ResponseHead};
+use crate::limit::reason_of;
 use crate::mcp::http::headers::{BadMirror, mirrored};
 use crate::mcp::http::inputs::Inputs;
 use crate::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What};
 
 /// How often one request may be sent elsewhere.
 const REDIRECTS_MAX: u32 = 5;
+/// How often one request may be made again with another token: once for a token of ours, and once
+/// for one that another process has got meanwhile.
+const RENEWALS_MAX: u32 = 2;
 /// HTTP has no codes for a stream that is given up.
 const NO_CODE: u64 = 0;
 
@@ -44,6 +48,14 @@ impl Streams for HttpClient {
                 why: request.why,
                 ..Request::new(request.purpose, request.message)
             };
+            self.open(again);
+            return Flow::Close;
+        }
+        if self.may_be_made_again(stream, &head)
+            && let Some(request) = self.take(stream)
+        {
+            let renewals = request.renewals + 1;
+            let again = Request { body: None, reading: Reading::Nothing, renewals, ..request };
             self.open(again);
             return Flow::Close;
         }
@@ -125,7 +137,10 @@ impl Streams for HttpClient {
                     FailureKind::Gone => FailureKind::Gone,
                     _ => FailureKind::Unavailable,
                 };
-                let failure = Failure { kind, last_words: None, ..why.failure };
+                // What can be done about a token is said as it is.
+                let last_words =
+                    why.failure.last_words.clone().filter(|_| reason_of(&why.failure).is_some());
+                let failure = Failure { kind, last_words, ..why.failure };
                 self.handle_failed(now, request, failure);
             }
         }
@@ -161,6 +176,12 @@ impl Streams for HttpClient {
 }
 
 impl HttpClient {
+    /// There is another token: a request that was refused for its token was not carried out.
+    fn may_be_made_again(&self, stream: StreamId, head: &ResponseHead) -> bool {
+        let request = self.requests.get(&stream);
+        head.may_repeat && request.is_some_and(|request| request.renewals < RENEWALS_MAX)
+    }
+
     /// Where the server sends a request instead: another path of its own, and nowhere else.
     fn elsewhere(&self, stream: StreamId, head: &ResponseHead) -> Option<String> {
         let redirects = self.requests.get(&stream)?.redirects;

@@ -1,10 +1,11 @@
 //! One request over HTTP that is being answered: at once as JSON, or bit by bit as a stream.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::entrance::Verb;
+use super::super::entrance::{Answer, Verb};
 use crate::channel::{Outbox, StreamId};
-use crate::http::{Pace, RequestHead, ResponseHead};
+use crate::http::{Pace, RequestHead, ResponseHead, Visit};
 use crate::mcp::conversation::Place;
 
 /// How long an answer may stay plain JSON; then it becomes a stream.
@@ -81,11 +82,15 @@ pub(super) struct Exchange {
     pub(super) is_owed: bool,
     /// Its answer opens a session.
     pub(super) opens: bool,
-    pub(super) stage: Stage,
+    pub(super) stage: AnswerState,
+    /// The request, where it shows a token of a sign-in server.
+    pub(super) visit: Option<Arc<Visit>>,
+    /// When its stream ends, which is no longer open than the token holds that has opened it.
+    pub(super) ends_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AnswerState {
     /// Nothing has been written; from then on it is a stream.
     Pending { until: Option<Instant> },
     /// A stream, of this number if it can be resumed.
@@ -93,11 +98,30 @@ pub(super) enum Stage {
 }
 
 impl Exchange {
+    /// A request of which nothing is said before it is answered.
+    pub(super) fn new(talk: u64, head: &RequestHead, stage: AnswerState) -> Exchange {
+        let (visit, ends_at) = (head.visit().cloned(), None);
+        let (takes_stream, is_owed, opens) = (true, false, false);
+        Exchange { talk, takes_stream, is_owed, opens, stage, visit, ends_at }
+    }
+
+    /// The same, as a stream that ends with its token.
+    pub(super) fn ending_with_its_token(mut self) -> Exchange {
+        self.ends_at = self.visit.as_ref().and_then(|visit| visit.grant().ends_at);
+        self
+    }
+
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        match self.stage {
-            Stage::Pending { until } => until.filter(|_| self.takes_stream),
-            Stage::Streaming { comment_at, .. } => Some(comment_at),
-        }
+        let at = match self.stage {
+            AnswerState::Pending { until } => until.filter(|_| self.takes_stream),
+            AnswerState::Streaming { comment_at, .. } => Some(comment_at),
+        };
+        at.into_iter().chain(self.ends_at).min()
+    }
+
+    /// Why the request is refused after all, if one of its calls needs more than its token has.
+    pub(super) fn lacking(&self) -> Option<Answer> {
+        Some(Answer::by_token(self.visit.as_ref()?.lacking()?))
     }
 }
 

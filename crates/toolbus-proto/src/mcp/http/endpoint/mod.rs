@@ -17,26 +17,32 @@ mod streams;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use self::exchange::{Arriving, Exchange, PLAIN_FOR, Stage, Unsent};
+use self::exchange::{AnswerState, Arriving, Exchange, Unsent};
 use self::session::{IDLE_FOR, Kind, Session, Talk};
 use super::entrance::{Answer, EXPOSED, Entrance, Verb};
 use super::inputs::Inputs;
 use crate::channel::{Asked, Notice, StreamId, Ticket};
+use crate::counted::Counted;
 use crate::frame::sse;
-use crate::http::{Cors, RequestHead, ResponseHead};
+use crate::http::{Cors, RequestHead, ResponseHead, Visit};
 use crate::mcp::conversation::{self, Behind, Conversation};
 use crate::tool::{CallerId, ToolSpec, What};
 
-/// How many sessions there may be.
-const SESSIONS_MAX: usize = 1024;
+/// How many sessions there may be where nothing else is said.
+pub const SESSIONS_MAX: usize = 16_384;
+/// So many of those that were idle longest are known at once: to find them is to look at all.
+const IDLEST_MAX: usize = 256;
 /// What is kept of the streams of all sessions, in bytes. Over it those of the session that
 /// has most are forgotten, the oldest first.
 const KEPT_BYTES_MAX: usize = 32 << 20;
 const SESSION_HEADER: &str = "Mcp-Session-Id";
+
+/// How often is looked whether a session has calls under way, whose token has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The status of an answer that must not even say that it has no body.
 const NO_CONTENT: u16 = 204;
@@ -61,15 +67,25 @@ pub struct Endpoint {
     about: Option<(String, Option<String>)>,
     /// Makes ids of sessions that cannot be guessed.
     fresh: Box<dyn FnMut() -> String>,
-    talks: HashMap<u64, Talk>,
+    /// The same for sessions that other machines know too.
+    shared: Option<Box<dyn FnMut() -> Option<String>>>,
+    /// In boxes: they are large, and taken out to be spoken to.
+    talks: Counted<u64, Box<Talk>>,
     by_name: HashMap<String, u64>,
     /// The sessions of the old pair, by their names.
     pairs: HashMap<String, u64>,
-    arriving: HashMap<StreamId, Arriving>,
+    /// Sessions that are next to make room, and since when they are idle. One that was used since
+    /// is not.
+    idlest: VecDeque<(Instant, u64)>,
+    /// How many sessions there may be.
+    sessions_max: usize,
+    /// One had to make room before, and that was told.
+    has_made_room: bool,
+    arriving: Counted<StreamId, Arriving>,
     /// Requests of pages of other sites that are let in and not answered yet.
-    cors: HashMap<StreamId, Cors>,
-    exchanges: HashMap<StreamId, Exchange>,
-    calls: HashMap<Ticket, Forwarded>,
+    cors: Counted<StreamId, Cors>,
+    exchanges: Counted<StreamId, Exchange>,
+    calls: Counted<Ticket, Forwarded>,
     /// What the hub offers.
     tools: Option<Arc<[ToolSpec]>>,
     /// What the tools of a server take; lists that pass tell.
@@ -80,7 +96,7 @@ pub struct Endpoint {
     /// Counted over all conversations.
     next_ticket: u64,
     ups: VecDeque<(Ticket, Asked)>,
-    unsent: HashMap<StreamId, Unsent>,
+    unsent: Counted<StreamId, Unsent>,
     /// What is kept of the streams of all sessions.
     kept_bytes: usize,
     ready: VecDeque<StreamId>,
@@ -113,20 +129,24 @@ impl Endpoint {
             settings,
             about: None,
             fresh: Box::new(fresh),
-            talks: HashMap::new(),
+            shared: None,
+            talks: Counted::default(),
             by_name: HashMap::new(),
             pairs: HashMap::new(),
-            arriving: HashMap::new(),
-            cors: HashMap::new(),
-            exchanges: HashMap::new(),
-            calls: HashMap::new(),
+            idlest: VecDeque::new(),
+            sessions_max: SESSIONS_MAX,
+            has_made_room: false,
+            arriving: Counted::default(),
+            cors: Counted::default(),
+            exchanges: Counted::default(),
+            calls: Counted::default(),
             tools: None,
             inputs: Inputs::default(),
             lists_first: false,
             next_talk: 0,
             next_ticket: 0,
             ups: VecDeque::new(),
-            unsent: HashMap::new(),
+            unsent: Counted::default(),
             kept_bytes: 0,
             ready: VecDeque::new(),
             is_closing: false,
@@ -141,10 +161,28 @@ impl Endpoint {
         Endpoint { about: Some((name.to_owned(), instructions.map(str::to_owned))), ..self }
     }
 
+    /// The same, with ids of sessions that other machines know too; without one for now a session
+    /// is ours alone.
+    #[must_use]
+    pub fn naming_sessions(self, shared: impl FnMut() -> Option<String> + 'static) -> Endpoint {
+        Endpoint { shared: Some(Box::new(shared)), ..self }
+    }
+
+    /// Is there a session of this id?
+    pub fn has_session(&self, id: &str) -> bool {
+        self.by_name.contains_key(id)
+    }
+
     /// Lists the tools before the headers of a call are compared, if they never were.
     #[must_use]
     pub fn listing_first(self) -> Endpoint {
         Endpoint { lists_first: true, ..self }
+    }
+
+    /// With room for so many sessions.
+    #[must_use]
+    pub fn with_room_for(self, sessions_max: usize) -> Endpoint {
+        Endpoint { sessions_max, ..self }
     }
 
     /// What the hub offers; the arguments that headers repeat are known by it.
@@ -163,7 +201,7 @@ impl Endpoint {
     ) {
         let handled = match verb {
             Verb::Post => self.handle_post(now, stream, head, body),
-            Verb::OpenPair => self.open_pair(now, stream),
+            Verb::OpenPair => self.open_pair(now, stream, head),
             Verb::PostPair => self.post_to_pair(now, stream, head, body),
             verb => self.handle_other(now, stream, head, verb),
         };
@@ -177,11 +215,11 @@ impl Endpoint {
     /// go on.
     fn handle_gone(&mut self, now: Instant, stream: StreamId) {
         let Some(Exchange { talk, stage, .. }) = self.exchanges.remove(&stream) else { return };
-        match (self.talks.get_mut(&talk), stage) {
+        match (self.talks.get_mut(&talk).map(|talk| &mut **talk), stage) {
             (Some(Talk { kind: Kind::Modern | Kind::Pair { .. }, .. }), _) => self.end_talk(talk),
             (
                 Some(Talk { kind: Kind::Legacy(session), .. }),
-                Stage::Streaming { stream: Some(number), .. },
+                AnswerState::Streaming { stream: Some(number), .. },
             ) => {
                 session.used = now;
                 if let Some(kept) = session.stream(number) {
@@ -234,16 +272,19 @@ impl Endpoint {
         open.sort_unstable_by_key(|(stream, _)| *stream);
         for (stream, exchange) in open {
             match exchange.stage {
-                Stage::Streaming { .. } => self.finish(stream),
-                Stage::Pending { .. } => self.answer(stream, Answer::empty(503)),
+                AnswerState::Streaming { .. } => self.finish(stream),
+                AnswerState::Pending { .. } => self.answer(stream, Answer::empty(503)),
             }
         }
     }
 
     /// Once we are to stop, those who only listen wait for those who wait for an answer.
     fn settle(&mut self) {
-        let is_owed = |exchange: &Exchange| match self.talks.get(&exchange.talk) {
-            Some(Talk { conversation, kind: Kind::Pair { .. } }) => 0 < conversation.in_flight(),
+        let is_owed = |exchange: &Exchange| match self.talks.get(&exchange.talk).map(|talk| &**talk)
+        {
+            Some(Talk { conversation, kind: Kind::Pair { .. }, .. }) => {
+                0 < conversation.in_flight()
+            }
             _ => exchange.is_owed,
         };
         if self.is_closing && !self.exchanges.values().any(is_owed) {
@@ -258,14 +299,15 @@ impl Endpoint {
             let is_silent = arriving.silent_at <= now;
             self.answer(stream, if is_silent { Answer::empty(408) } else { Answer::too_slow() });
         }
+        self.end_with_tokens(now);
         let due = |exchange: &Exchange| exchange.wake_at().is_some_and(|at| at <= now);
         let late = self.exchanges.iter().filter(|(_, exchange)| due(exchange));
         let mut late: Vec<_> = late.map(|(stream, exchange)| (*stream, exchange.stage)).collect();
         late.sort_unstable_by_key(|(stream, _)| *stream);
         for (stream, stage) in late {
             match stage {
-                Stage::Pending { .. } => self.begin_stream(now, stream),
-                Stage::Streaming { .. } => {
+                AnswerState::Pending { .. } => self.begin_stream(now, stream),
+                AnswerState::Streaming { .. } => {
                     self.write_piece(now, stream, Bytes::from_static(sse::KEEP_ALIVE));
                 }
             }
@@ -291,6 +333,28 @@ impl Endpoint {
             Kind::Modern | Kind::Pair { .. } => None,
         });
         self.wake_at = arriving.chain(exchanges).chain(sessions).min();
+    }
+
+    /// Ends the streams whose tokens have ended. A session of the old pair ends with its stream,
+    /// once the calls are answered that it has under way.
+    fn end_with_tokens(&mut self, now: Instant) {
+        let is_over = |exchange: &Exchange| exchange.ends_at.is_some_and(|at| at <= now);
+        let over = self.exchanges.iter().filter(|(_, exchange)| is_over(exchange));
+        let mut over: Vec<_> = over.map(|(stream, exchange)| (*stream, exchange.talk)).collect();
+        over.sort_unstable_by_key(|(stream, _)| *stream);
+        for (stream, key) in over {
+            let talk = self.talks.get(&key).map(|talk| &**talk);
+            if let Some(Talk { conversation, kind: Kind::Pair { .. }, .. }) = talk
+                && 0 < conversation.in_flight()
+            {
+                if let Some(exchange) = self.exchanges.get_mut(&stream) {
+                    exchange.ends_at = Some(now + LOOK_AGAIN);
+                }
+                continue;
+            }
+            self.handle_gone(now, stream);
+            self.finish(stream);
+        }
     }
 
     /// A session kept so much of its streams before, and keeps so much now.
@@ -321,7 +385,7 @@ impl Endpoint {
         })
     }
 
-    fn begin_talk(&mut self, now: Instant, kind: Kind) -> u64 {
+    fn begin_talk(&mut self, now: Instant, kind: Kind, head: &RequestHead) -> u64 {
         let talk = self.next_talk;
         self.next_talk += 1;
         let caller = CallerId(self.settings.first_caller + talk);
@@ -336,7 +400,8 @@ impl Endpoint {
         if let Some(tools) = &self.tools {
             conversation.set_tools(tools.clone());
         }
-        self.talks.insert(talk, Talk { conversation, kind });
+        let holder = head.holder().cloned();
+        self.talks.insert(talk, Box::new(Talk { conversation, kind, holder }));
         self.wake(now + IDLE_FOR);
         talk
     }
@@ -348,7 +413,7 @@ impl Endpoint {
             self.kept_bytes -= session.kept_bytes();
         }
         talk.conversation.handle_gone();
-        self.pass_up(key, &mut talk.conversation);
+        self.pass_up(key, &mut talk);
         self.calls.retain(|_, passed| passed.talk != key);
         match &talk.kind {
             Kind::Legacy(Session { name: Some(name), .. }) => drop(self.by_name.remove(name)),
@@ -360,9 +425,9 @@ impl Endpoint {
         open.sort_unstable_by_key(|(id, _)| *id);
         for (id, stage) in open {
             match stage {
-                Stage::Streaming { .. } => self.finish(id),
+                AnswerState::Streaming { .. } => self.finish(id),
                 // No error: it is the client that has ended its session.
-                Stage::Pending { .. } => self.answer(id, Answer::empty(202)),
+                AnswerState::Pending { .. } => self.answer(id, Answer::empty(202)),
             }
         }
     }
@@ -371,39 +436,64 @@ impl Endpoint {
     /// was idle longest ends, if one is: its client begins another when it comes back. One that
     /// listens or waits for an answer is not.
     fn make_room(&mut self) -> bool {
-        if self.by_name.len() + self.pairs.len() < SESSIONS_MAX {
+        let sessions_max = self.sessions_max;
+        if self.by_name.len() + self.pairs.len() < sessions_max {
             return true;
         }
+        let Some(key) = self.next_idlest() else { return false };
+        self.end_talk(key);
+        if !std::mem::replace(&mut self.has_made_room, true) {
+            self.notices.push_back(Notice::Warning(format!(
+                "there are {sessions_max} sessions, as many as there may be (`sessions_max`): for \
+                 each new one the one that was idle longest ends, which is counted from now on"
+            )));
+        }
+        self.notices.push_back(Notice::MadeRoom);
+        true
+    }
+
+    /// Takes out the session that was idle longest.
+    fn next_idlest(&mut self) -> Option<u64> {
+        if let Some(key) = self.take_known_idlest() {
+            return Some(key);
+        }
         let busy: HashSet<_> = self.exchanges.values().map(|exchange| exchange.talk).collect();
-        let idle = self.by_name.values().filter_map(|key| match self.talks.get(key)? {
-            Talk { conversation, kind: Kind::Legacy(session) }
+        let idle = self.by_name.values().filter_map(|key| match &**self.talks.get(key)? {
+            Talk { conversation, kind: Kind::Legacy(session), .. }
                 if conversation.in_flight() == 0 && !busy.contains(key) =>
             {
                 Some((session.used, *key))
             }
             _ => None,
         });
-        let oldest = idle.min();
-        if let Some((_, key)) = oldest {
-            self.end_talk(key);
+        let mut idle: Vec<_> = idle.collect();
+        if IDLEST_MAX < idle.len() {
+            idle.select_nth_unstable(IDLEST_MAX);
+            idle.truncate(IDLEST_MAX);
         }
-        oldest.is_some()
+        idle.sort_unstable();
+        self.idlest = idle.into();
+        self.take_known_idlest()
     }
 
-    fn begin_exchange(
-        &mut self,
-        now: Instant,
-        stream: StreamId,
-        talk: u64,
-        takes_stream: bool,
-        opens: bool,
-    ) {
-        // A stream could no longer carry the id of the session in its head.
-        let until = (!opens).then(|| now + PLAIN_FOR);
-        let stage = Stage::Pending { until };
-        let exchange = Exchange { talk, takes_stream, is_owed: true, opens, stage };
+    /// The same of those that are known, as far as they were not used since.
+    fn take_known_idlest(&mut self) -> Option<u64> {
+        loop {
+            let (since, key) = self.idlest.pop_front()?;
+            let talk = self.talks.get(&key).map(|talk| &**talk);
+            let Some(Talk { conversation, kind: Kind::Legacy(session), .. }) = talk else {
+                continue;
+            };
+            let is_busy = || self.exchanges.values().any(|exchange| exchange.talk == key);
+            if session.used == since && conversation.in_flight() == 0 && !is_busy() {
+                return Some(key);
+            }
+        }
+    }
+
+    fn begin_exchange(&mut self, stream: StreamId, exchange: Exchange) {
+        exchange.wake_at().into_iter().for_each(|at| self.wake(at));
         self.exchanges.insert(stream, exchange);
-        self.wake(now + PLAIN_FOR);
     }
 
     /// Lets a conversation go on and passes on what it wants.
@@ -412,7 +502,7 @@ impl Endpoint {
         talk.conversation.next_ticket = self.next_ticket;
         act(&mut talk.conversation);
         self.next_ticket = talk.conversation.next_ticket;
-        self.pass_up(key, &mut talk.conversation);
+        self.pass_up(key, &mut talk);
         let said: Vec<_> = std::iter::from_fn(|| talk.conversation.poll_said()).collect();
         while let Some(notice) = talk.conversation.poll_notice() {
             self.notices.push_back(notice);
@@ -423,15 +513,27 @@ impl Endpoint {
         }
     }
 
-    fn pass_up(&mut self, key: u64, conversation: &mut Conversation) {
-        while let Some((ticket, asked)) = conversation.poll_up() {
-            if let Asked::Call(call) = &asked {
+    fn pass_up(&mut self, key: u64, talk: &mut Talk) {
+        while let Some((ticket, mut asked)) = talk.conversation.poll_up() {
+            if let Asked::Call(call) = &mut asked {
+                call.visit = self.visit_of(ticket, talk);
                 let lists_tools =
                     matches!(&call.what, What::Native { method, .. } if method == "tools/list");
                 self.calls.insert(ticket, Forwarded { talk: key, lists_tools });
             }
             if self.calls.contains_key(&ticket) {
                 self.ups.push_back((ticket, asked));
+            }
+        }
+    }
+
+    /// The request that a call is a part of.
+    fn visit_of(&self, ticket: Ticket, talk: &Talk) -> Option<Arc<Visit>> {
+        match &talk.kind {
+            Kind::Pair { visit, .. } => visit.clone(),
+            Kind::Legacy(_) | Kind::Modern => {
+                let place = talk.conversation.place_of(ticket)?;
+                self.exchanges.get(&exchange::stream_of(place))?.visit.clone()
             }
         }
     }

@@ -8,11 +8,11 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::super::entrance::{Answer, MESSAGES_PATH};
-use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream};
+use super::Endpoint;
+use super::exchange::{AnswerState, Exchange, QUIET_FOR, event_stream};
 use super::requests::in_a_line;
 use super::saying::event;
-use super::session::{Kind, Talk};
-use super::{Endpoint, SESSIONS_MAX};
+use super::session::Kind;
 use crate::channel::StreamId;
 use crate::http::RequestHead;
 use crate::json::{JsonError, edit};
@@ -27,22 +27,28 @@ const SESSION: &str = "session";
 
 impl Endpoint {
     /// A client opens a stream, and a session with it.
-    pub(super) fn open_pair(&mut self, now: Instant, stream: StreamId) -> Result<(), Answer> {
+    pub(super) fn open_pair(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &RequestHead,
+    ) -> Result<(), Answer> {
         if !self.make_room() {
-            let message = format!("more than {SESSIONS_MAX} sessions");
+            let message = format!("more than {} sessions", self.sessions_max);
             return Err(Answer::refusal(503, &Id::NULL, INTERNAL_ERROR, message));
         }
         let name = (self.fresh)();
-        let talk = self.begin_talk(now, Kind::Pair { name: name.clone(), stream });
+        let kind = Kind::Pair { name: name.clone(), stream, visit: None };
+        let talk = self.begin_talk(now, kind, head);
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?{SESSION}={name}\n\n");
         self.pairs.insert(name, talk);
         self.begin(stream, event_stream());
         self.put(stream, &endpoint.into());
         let comment_at = now + QUIET_FOR;
-        let stage = Stage::Streaming { stream: None, comment_at };
-        let exchange = Exchange { talk, takes_stream: true, is_owed: false, opens: false, stage };
+        let stage = AnswerState::Streaming { stream: None, comment_at };
+        let exchange = Exchange::new(talk, head, stage).ending_with_its_token();
+        exchange.wake_at().into_iter().for_each(|at| self.wake(at));
         self.exchanges.insert(stream, exchange);
-        self.wake(comment_at);
         Ok(())
     }
 
@@ -73,6 +79,10 @@ impl Endpoint {
             }
         };
         self.check_room(talk, &Id::NULL)?;
+        if let Some(Kind::Pair { visit, .. }) = self.talks.get_mut(&talk).map(|talk| &mut talk.kind)
+        {
+            *visit = head.visit().cloned();
+        }
         self.answer(stream, Answer::empty(202));
         match read.as_ref().and_then(too_new) {
             Some(refusal) => self.say_to_pair(now, talk, &refusal),
@@ -88,7 +98,8 @@ impl Endpoint {
 
     /// The session that a message is posted to.
     pub(super) fn pair_of(&self, head: &RequestHead) -> Option<u64> {
-        self.pairs.get(head.parameter(SESSION)?).copied()
+        let talk = self.pairs.get(head.parameter(SESSION)?).copied()?;
+        self.is_holder_of(talk, head).then_some(talk)
     }
 
     /// Can this session have several messages at once, and are there some?
@@ -110,7 +121,7 @@ impl Endpoint {
     }
 
     fn say_to_pair(&mut self, now: Instant, talk: u64, message: &Bytes) {
-        if let Some(&Talk { kind: Kind::Pair { stream, .. }, .. }) = self.talks.get(&talk) {
+        if let Some(&Kind::Pair { stream, .. }) = self.talks.get(&talk).map(|talk| &talk.kind) {
             self.write_piece(now, stream, event(message));
         }
     }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::super::entrance::{Answer, EVENT_STREAM, Verb, accepts};
 use super::super::headers::Mirror;
-use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of};
+use super::exchange::{AnswerState, Exchange, PLAIN_FOR, QUIET_FOR, event_stream, place_of};
 use super::kept::read_event_id;
 use super::session::{Kind, Session, Talk};
-use super::{Endpoint, SESSION_HEADER, SESSIONS_MAX};
+use super::{Endpoint, SESSION_HEADER};
 use crate::channel::StreamId;
 use crate::http::RequestHead;
 use crate::json::{Json, JsonError};
@@ -92,8 +92,13 @@ impl Endpoint {
         {
             return Err(Answer::json(400, unsupported(version).answer(&id_of(read)).take()));
         }
-        let talk = self.begin_talk(now, Kind::Modern);
-        self.begin_exchange(now, stream, talk, accepts(head, EVENT_STREAM), false);
+        let talk = self.begin_talk(now, Kind::Modern, head);
+        let takes_stream = accepts(head, EVENT_STREAM);
+        let mut exchange = Exchange { takes_stream, ..pending(now, talk, head) };
+        if method_of(read) == "subscriptions/listen" {
+            exchange = exchange.ending_with_its_token();
+        }
+        self.begin_exchange(stream, exchange);
         self.with(now, talk, |conversation| {
             conversation.handle_read(now, place_of(stream), read, Some(mirror));
         });
@@ -115,17 +120,22 @@ impl Endpoint {
         let opens = read.is_some_and(is_opening);
         let talk = if opens {
             if !self.make_room() {
-                let message = format!("more than {SESSIONS_MAX} sessions");
+                let message = format!("more than {} sessions", self.sessions_max);
                 return Err(Answer::refusal(503, &id, INTERNAL_ERROR, message));
             }
-            self.begin_talk(now, Kind::Legacy(Session::new(now)))
+            self.begin_talk(now, Kind::Legacy(Session::new(now)), head)
         } else {
             self.session(now, head, &id)?
         };
         self.check_room(talk, &id)?;
         // Answers of a batch come together, as plain JSON.
         let takes_stream = read.is_some() && accepts(head, EVENT_STREAM);
-        self.begin_exchange(now, stream, talk, takes_stream, opens);
+        let mut exchange = Exchange { takes_stream, opens, ..pending(now, talk, head) };
+        if opens {
+            // A stream could no longer carry the id of the session in its head.
+            exchange.stage = AnswerState::Pending { until: None };
+        }
+        self.begin_exchange(stream, exchange);
         let mut is_owed = false;
         self.with(now, talk, |conversation| {
             let place = place_of(stream);
@@ -139,6 +149,11 @@ impl Endpoint {
             self.answer(stream, Answer::empty(202));
         }
         Ok(())
+    }
+
+    /// Was this talk begun by who holds the token of a request? If not, it is unknown to it.
+    pub(super) fn is_holder_of(&self, talk: u64, head: &RequestHead) -> bool {
+        self.talks.get(&talk).is_some_and(|talk| talk.holder.as_ref() == head.holder())
     }
 
     /// May this session ask for more?
@@ -156,8 +171,9 @@ impl Endpoint {
         let name = head.header(SESSION_HEADER);
         let name = name.ok_or_else(|| refuse(400, "Mcp-Session-Id is missing"))?;
         let talk = self.by_name.get(name).copied();
+        let talk = talk.filter(|talk| self.is_holder_of(*talk, head));
         let talk = talk.ok_or_else(|| refuse(404, "there is no such session"))?;
-        if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&talk) {
+        if let Some(Kind::Legacy(session)) = self.talks.get_mut(&talk).map(|talk| &mut talk.kind) {
             session.used = now;
         }
         Ok(talk)
@@ -176,7 +192,8 @@ impl Endpoint {
             self.end_talk(talk);
             return Err(Answer::empty(204));
         }
-        let Some(Talk { conversation, kind: Kind::Legacy(session) }) = self.talks.get_mut(&talk)
+        let Some(Talk { conversation, kind: Kind::Legacy(session), .. }) =
+            self.talks.get_mut(&talk).map(|talk| &mut **talk)
         else {
             return Ok(());
         };
@@ -211,12 +228,18 @@ impl Endpoint {
             return Ok(());
         }
         let comment_at = now + QUIET_FOR;
-        let stage = Stage::Streaming { stream: Some(number), comment_at };
-        let exchange = Exchange { talk, takes_stream: true, is_owed: false, opens: false, stage };
+        let stage = AnswerState::Streaming { stream: Some(number), comment_at };
+        let exchange = Exchange::new(talk, head, stage).ending_with_its_token();
+        exchange.wake_at().into_iter().for_each(|at| self.wake(at));
         self.exchanges.insert(stream, exchange);
-        self.wake(comment_at);
         Ok(())
     }
+}
+
+/// A request that waits for its answer.
+fn pending(now: Instant, talk: u64, head: &RequestHead) -> Exchange {
+    let stage = AnswerState::Pending { until: Some(now + PLAIN_FOR) };
+    Exchange { is_owed: true, ..Exchange::new(talk, head, stage) }
 }
 
 /// A body as one line: line breaks must not reach wires that are made of lines.

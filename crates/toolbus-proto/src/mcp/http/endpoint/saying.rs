@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::super::entrance::{Answer, status_of};
-use super::exchange::{Exchange, QUIET_FOR, Stage, event_stream, place_of, stream_of};
+use super::exchange::{AnswerState, Exchange, QUIET_FOR, event_stream, place_of, stream_of};
 use super::session::{Kind, Talk};
 use super::{Endpoint, SESSION_HEADER};
 use crate::channel::StreamId;
@@ -62,17 +62,18 @@ impl Endpoint {
         message: &Bytes,
     ) {
         let exchange = stream_of(place);
+        let lacking = self.exchanges.get(&exchange).and_then(Exchange::lacking);
         match self.exchanges.get(&exchange).map(|exchange| exchange.stage) {
-            Some(Stage::Pending { .. }) => {
+            Some(AnswerState::Pending { .. }) => {
                 let status = match what {
                     Saying::Error { code, .. } => status_of(code),
                     _ => 200,
                 };
                 self.exchanges.remove(&exchange);
-                let answer = Answer::json(status, message.clone());
+                let answer = lacking.unwrap_or_else(|| Answer::json(status, message.clone()));
                 self.answer(exchange, answer);
             }
-            Some(Stage::Streaming { .. }) => {
+            Some(AnswerState::Streaming { .. }) => {
                 self.write_piece(now, exchange, event(message));
                 self.exchanges.remove(&exchange);
                 self.finish(exchange);
@@ -91,10 +92,14 @@ impl Endpoint {
         message: Bytes,
     ) {
         let exchange = stream_of(place);
-        let is_pending = |exchange: &Exchange| matches!(exchange.stage, Stage::Pending { .. });
+        let is_pending =
+            |exchange: &Exchange| matches!(exchange.stage, AnswerState::Pending { .. });
         let pending = self.exchanges.get(&exchange).filter(|exchange| is_pending(exchange));
-        if let Some(opens) = pending.map(|exchange| exchange.opens) {
+        if let Some((opens, lacking)) = pending.map(|open| (open.opens, open.lacking())) {
             self.exchanges.remove(&exchange);
+            if let Some(refused) = lacking {
+                return self.answer(exchange, refused);
+            }
             // A message that could not even be named is the fault of the request itself.
             let is_broken = matches!(what, Saying::Error { has_id: false, .. });
             let mut answer = Answer::json(if is_broken { 400 } else { 200 }, message);
@@ -105,7 +110,8 @@ impl Endpoint {
             }
             return self.answer(exchange, answer);
         }
-        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+        let Some(Kind::Legacy(session)) = self.talks.get_mut(&key).map(|talk| &mut talk.kind)
+        else {
             return;
         };
         let before = session.kept_bytes();
@@ -127,7 +133,7 @@ impl Endpoint {
     /// A cancelled request gets no answer, but its exchange must end.
     fn end_silently(&mut self, now: Instant, key: u64, place: Place) {
         let mut exchange = stream_of(place);
-        if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key)
+        if let Some(Kind::Legacy(session)) = self.talks.get_mut(&key).map(|talk| &mut talk.kind)
             && let Some(stream) = session.stream_of(place)
         {
             exchange = stream.reader.unwrap_or(exchange);
@@ -139,19 +145,20 @@ impl Endpoint {
             return;
         };
         match (stage, takes_stream) {
-            (Stage::Streaming { .. }, _) => self.finish(exchange),
-            (Stage::Pending { .. }, true) => {
+            (AnswerState::Streaming { .. }, _) => self.finish(exchange),
+            (AnswerState::Pending { .. }, true) => {
                 self.begin(exchange, event_stream());
                 self.finish(exchange);
             }
-            (Stage::Pending { .. }, false) => self.answer(exchange, Answer::empty(202)),
+            (AnswerState::Pending { .. }, false) => self.answer(exchange, Answer::empty(202)),
         }
     }
 
     /// `initialize` was answered well: a session begins.
     fn opened(&mut self, key: u64, mut answer: Answer) -> Answer {
-        let name = (self.fresh)();
-        if let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) {
+        let shared = self.shared.as_mut().and_then(|shared| shared());
+        let name = shared.unwrap_or_else(|| (self.fresh)());
+        if let Some(Kind::Legacy(session)) = self.talks.get_mut(&key).map(|talk| &mut talk.kind) {
             session.name = Some(name.clone());
             self.by_name.insert(name.clone(), key);
             answer.head.headers.push(SESSION_HEADER, name);
@@ -168,7 +175,8 @@ impl Endpoint {
         what: Saying,
         message: &Bytes,
     ) -> bool {
-        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+        let Some(Kind::Legacy(session)) = self.talks.get_mut(&key).map(|talk| &mut talk.kind)
+        else {
             return false;
         };
         // What was said to no call in particular belongs on the session's own stream.
@@ -177,7 +185,8 @@ impl Endpoint {
         if place != Place::SESSION && session.stream_of(place).is_none() {
             self.open_stream(now, stream_of(place));
         }
-        let Some(Talk { kind: Kind::Legacy(session), .. }) = self.talks.get_mut(&key) else {
+        let Some(Kind::Legacy(session)) = self.talks.get_mut(&key).map(|talk| &mut talk.kind)
+        else {
             return false;
         };
         let before = session.kept_bytes();
@@ -193,7 +202,7 @@ impl Endpoint {
     /// Makes a stream of an exchange, if it is none yet and may become one.
     fn open_stream(&mut self, now: Instant, exchange: StreamId) -> bool {
         let Some(open) = self.exchanges.get(&exchange) else { return false };
-        if let Stage::Pending { .. } = open.stage {
+        if let AnswerState::Pending { .. } = open.stage {
             if !open.takes_stream || open.opens {
                 return false;
             }
@@ -205,21 +214,21 @@ impl Endpoint {
     pub(super) fn begin_stream(&mut self, now: Instant, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let comment_at = now + QUIET_FOR;
-        let (stream, first) = match self.talks.get_mut(&exchange.talk) {
-            Some(Talk { conversation, kind: Kind::Legacy(session) }) => {
+        let (stream, first) = match self.talks.get_mut(&exchange.talk).map(|talk| &mut **talk) {
+            Some(Talk { conversation, kind: Kind::Legacy(session), .. }) => {
                 let (number, first) = session.open(place_of(id), id, conversation.revision());
                 (Some(number), first)
             }
             _ => (None, Bytes::new()),
         };
-        exchange.stage = Stage::Streaming { stream, comment_at };
+        exchange.stage = AnswerState::Streaming { stream, comment_at };
         self.begin(id, event_stream());
         self.put(id, &first);
         self.wake(comment_at);
     }
 
     pub(super) fn write_piece(&mut self, now: Instant, exchange: StreamId, piece: Bytes) {
-        if let Some(Exchange { stage: Stage::Streaming { comment_at, .. }, .. }) =
+        if let Some(Exchange { stage: AnswerState::Streaming { comment_at, .. }, .. }) =
             self.exchanges.get_mut(&exchange)
         {
             *comment_at = now + QUIET_FOR;

@@ -1,12 +1,14 @@
 //! A conversation over HTTP: a legacy session with its streams, or one modern exchange.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::kept::Stream;
 use crate::channel::StreamId;
+use crate::http::Visit;
 use crate::mcp::conversation::{Conversation, Place};
 use crate::mcp::wire::Revision;
 
@@ -20,6 +22,8 @@ const STREAMS_MAX: usize = 1024;
 pub(super) struct Talk {
     pub(super) conversation: Conversation,
     pub(super) kind: Kind,
+    /// Who holds the token by which it was begun: to others it is unknown.
+    pub(super) holder: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(super) enum Kind {
         /// By which messages are posted to it.
         name: String,
         stream: StreamId,
+        /// The request that came last: what is asked now is a part of it.
+        visit: Option<Arc<Visit>>,
     },
 }
 

@@ -1,12 +1,12 @@
 //! The serving end over HTTP as the hands see it: a stream a request, opened by clients.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
 
 use super::super::entrance::{Answer, Verb};
 use super::exchange::Arriving;
-use super::session::Talk;
 use super::{Conversation, Endpoint, Forwarded, SESSION_HEADER};
 use crate::channel::{
     Asked, Down, Ended, Flow, Machine, Notice, Outbox, Serving, StreamId, StreamLost, Streams,
@@ -137,9 +137,13 @@ impl Streams for Endpoint {
         let talk = match (self.exchanges.get(&stream), self.arriving.get(&stream)) {
             (Some(exchange), _) => exchange.talk,
             (None, Some(Arriving { head, verb: Verb::PostPair, .. })) => self.pair_of(head)?,
-            (None, arriving) => *self.by_name.get(arriving?.head.header(SESSION_HEADER)?)?,
+            (None, arriving) => {
+                let head = &arriving?.head;
+                let talk = *self.by_name.get(head.header(SESSION_HEADER)?)?;
+                self.is_holder_of(talk, head).then_some(talk)?
+            }
         };
-        self.talks.get(&talk).is_some_and(Talk::is_session).then_some(talk)
+        self.talks.get(&talk).is_some_and(|talk| talk.is_session()).then_some(talk)
     }
 }
 
@@ -204,6 +208,15 @@ impl Serving for Endpoint {
         self.with(now, talk, |conversation| conversation.down(now, ticket, down));
         self.settle();
         Flow::More
+    }
+
+    fn keep_holders(&mut self, _now: Instant, stays: &dyn Fn(&str) -> bool) {
+        let is_out = |holder: &Option<Arc<str>>| holder.as_ref().is_some_and(|it| !stays(it));
+        let out = self.talks.iter().filter(|(_, talk)| talk.is_session() && is_out(&talk.holder));
+        let mut out: Vec<_> = out.map(|(key, _)| *key).collect();
+        out.sort_unstable();
+        out.into_iter().for_each(|key| self.end_talk(key));
+        self.settle();
     }
 
     fn tell(&mut self, now: Instant, notice: &Notice) {
